@@ -212,7 +212,7 @@ func (r *Replica) Close() error {
 // those that it does not declare.
 func isolationOf(template corev1.PodTemplateSpec) *Isolation {
 	c := template.Spec.Containers[0]
-	i := &Isolation{Ports: ReplicaPorts{Probe: 8081, Metrics: 8080, Webhook: 9443}, Template: &template}
+	i := &Isolation{Ports: ReplicaPorts{Probe: 8081, Webhook: 9443}, Template: &template}
 	for _, p := range c.Ports {
 		switch {
 		case strings.Contains(p.Name, "webhook"):
@@ -221,20 +221,41 @@ func isolationOf(template corev1.PodTemplateSpec) *Isolation {
 			i.Ports.Metrics = int(p.ContainerPort)
 		}
 	}
-	for _, probe := range []*corev1.Probe{c.ReadinessProbe, c.LivenessProbe} {
-		if !isHTTP(probe) {
-			continue
+	if probe := probeOf(c); probe != nil {
+		i.Ports.Probe = ProbePort(c)
+		i.ReadyScheme, i.ReadyPath = strings.ToLower(string(probe.Scheme)), probe.Path
+	}
+	if i.Ports.Metrics == 0 {
+		i.Ports.Metrics = 8080
+		if i.Ports.Probe == 8080 && !strings.Contains(i.ReadyPath, "metrics") {
+			i.Ports.Metrics = 8081 // two listeners need two ports
 		}
-		i.Ports.Probe = probe.HTTPGet.Port.IntValue()
-		for _, p := range c.Ports {
-			if p.Name == probe.HTTPGet.Port.StrVal && p.Name != "" {
-				i.Ports.Probe = int(p.ContainerPort)
-			}
-		}
-		i.ReadyScheme, i.ReadyPath = strings.ToLower(string(probe.HTTPGet.Scheme)), probe.HTTPGet.Path
-		break
 	}
 	return i
+}
+
+// ProbePort is the port of the container's HTTP probe; zero if it has none.
+func ProbePort(c corev1.Container) int {
+	probe := probeOf(c)
+	if probe == nil {
+		return 0
+	}
+	for _, p := range c.Ports {
+		if p.Name == probe.Port.StrVal && p.Name != "" {
+			return int(p.ContainerPort)
+		}
+	}
+	return probe.Port.IntValue()
+}
+
+// probeOf is the HTTP probe that shows readiness, or else liveness; nil if there is none.
+func probeOf(c corev1.Container) *corev1.HTTPGetAction {
+	for _, probe := range []*corev1.Probe{c.ReadinessProbe, c.LivenessProbe} {
+		if isHTTP(probe) {
+			return probe.HTTPGet
+		}
+	}
+	return nil
 }
 
 func isHTTP(probe *corev1.Probe) bool { return probe != nil && probe.HTTPGet != nil }

@@ -228,4 +228,13 @@ func TestIsolationOf(t *testing.T) {
 		HaveField("ReadyPath", "/ok")), "a liveness probe alone shows readiness")
 	c.ReadinessProbe = get(intstr.FromString("healthz"))
 	g.Expect(isolationOf(template)).To(And(HaveField("Ports.Probe", 6080), HaveField("ReadyPath", "/ok")))
+	g.Expect(ProbePort(*c)).To(Equal(6080))
+	g.Expect(ProbePort(corev1.Container{})).To(BeZero())
+
+	c.Ports = nil
+	c.ReadinessProbe = get(intstr.FromInt32(8080))
+	g.Expect(isolationOf(template).Ports).To(Equal(ReplicaPorts{Probe: 8080, Metrics: 8081, Webhook: 9443}))
+	c.ReadinessProbe.HTTPGet.Path = "/metrics"
+	g.Expect(isolationOf(template).Ports).To(Equal(ReplicaPorts{Probe: 8080, Metrics: 8080, Webhook: 9443}),
+		"the metrics are probed")
 }

@@ -33,7 +33,7 @@ func (s InstallOptions) Render(ctx context.Context,
 		objects, notes = withoutHooks(objects)
 	}
 	fillNamespace(objects, namespace)
-	notes = append(notes, fillPlaceholders(objects)...)
+	notes = slices.Concat(notes, fillPlaceholders(objects), unrunContainers(objects))
 	objects, issued, err := issueCertificates(objects, time.Now())
 	if err != nil {
 		return nil, nil, fmt.Errorf("rendering %s: %w", s.Manifests, err)
@@ -57,6 +57,22 @@ func withoutHooks(objects []*unstructured.Unstructured) (rest []*unstructured.Un
 		notes = []string{"the chart's hooks are not run: " + strings.Join(hooks, ", ")}
 	}
 	return rest, notes
+}
+
+// unrunContainers names the containers that do not run: a replica is one process.
+func unrunContainers(objects []*unstructured.Unstructured) (notes []string) {
+	all, _ := Deployments(objects) // its caller reports the error
+	for _, d := range all {
+		var names []string
+		for _, c := range d.Spec.Template.Spec.InitContainers {
+			names = append(names, c.Name)
+		}
+		if len(names) > 0 {
+			notes = append(notes, fmt.Sprintf("the init containers of Deployment %s do not run: %s; turn off what needs their files, "+
+				"by args, env or the values of a chart", d.Name, strings.Join(names, ", ")))
+		}
+	}
+	return notes
 }
 
 // clusterScoped are the kinds without a namespace by group; "" stands for all kinds of a group.

@@ -121,3 +121,14 @@ func TestWebhookServices(t *testing.T) {
 		}
 	}
 }
+
+func TestUnrunContainers(t *testing.T) {
+	with := parse(t, `{kind: Deployment, metadata: {name: trust}, spec: {template: {spec: {containers: [{name: manager}],
+		initContainers: [{name: packages}, {name: migrate}]}}}}`)
+	without := parse(t, `{kind: Deployment, metadata: {name: plain}, spec: {template: {spec: {containers: [{name: manager}]}}}}`)
+	want := []string{"the init containers of Deployment trust do not run: packages, migrate; turn off what needs their files, " +
+		"by args, env or the values of a chart"}
+	if diff := cmp.Diff(want, unrunContainers([]*unstructured.Unstructured{with, without})); diff != "" {
+		t.Errorf("notes (-want +got):\n%s", diff)
+	}
+}

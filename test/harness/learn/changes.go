@@ -21,14 +21,20 @@ type DraftFile struct {
 	Text []byte
 }
 
+// ScenarioNames are the names that scenarios of the kind may have.
+func (k *DraftKind) ScenarioNames() []string {
+	return []string{k.ScenarioName(), k.ChangeName(), k.HasteName()}
+}
+
 // Scenarios are the scenarios of a kind: its life, its change if it can grow, and haste.
 func (d *Draft) Scenarios(k *DraftKind) ([]DraftFile, error) {
-	all := []DraftFile{{Name: k.ScenarioName()}, {Name: k.ChangeName()}, {Name: k.HasteName()}}
+	var all []DraftFile
 	for i, write := range []func(*DraftKind) ([]byte, error){d.Scenario, d.Change, d.Haste} {
-		var err error
-		if all[i].Text, err = write(k); err != nil {
+		text, err := write(k)
+		if err != nil {
 			return nil, err
 		}
+		all = append(all, DraftFile{Name: k.ScenarioNames()[i], Text: text})
 	}
 	if k.Grown == nil {
 		all = slices.Delete(all, 1, 2)

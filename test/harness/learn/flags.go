@@ -1,8 +1,10 @@
 package learn
 
 import (
+	"cmp"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 )
 
@@ -24,6 +26,19 @@ type purpose struct {
 	lack string
 }
 
+// healthAddress and metricsAddress are the addresses that a readiness probe may ask.
+var (
+	healthAddress = purpose{
+		names: []string{"health-probe-bind-address", "health-addr", "health-probe-addr", "probe-addr", "healthz-addr"},
+		value: "127.0.0.1:{probe}",
+		lack:  "no known flag for the address of /readyz; add the argument with 127.0.0.1:{probe}, or the replicas never become ready",
+	}
+	metricsAddress = purpose{
+		names: []string{"metrics-bind-address", "metrics-addr", "metrics-listen-address"}, value: "127.0.0.1:{metrics}",
+		lack: "no known flag for the address of the metrics; if the program serves any, add the argument with 127.0.0.1:{metrics}",
+	}
+)
+
 // purposes are in the order in which they are written.
 var purposes = []purpose{
 	{names: []string{"leader-elect", "enable-leader-election", "leader-election"}, value: "true", shipped: true},
@@ -34,15 +49,8 @@ var purposes = []purpose{
 	},
 	{names: []string{"leader-elect-renew-deadline", "leader-election-renew-deadline", "renew-deadline"}, value: "3s"},
 	{names: []string{"leader-elect-retry-period", "leader-election-retry-period", "retry-period"}, value: "500ms"},
-	{
-		names: []string{"health-probe-bind-address", "health-addr", "health-probe-addr", "probe-addr", "healthz-addr"},
-		value: "127.0.0.1:{probe}",
-		lack:  "no known flag for the address of /readyz; add the argument with 127.0.0.1:{probe}, or the replicas never become ready",
-	},
-	{
-		names: []string{"metrics-bind-address", "metrics-addr", "metrics-listen-address"}, value: "127.0.0.1:{metrics}",
-		lack: "no known flag for the address of the metrics; if the program serves any, add the argument with 127.0.0.1:{metrics}",
-	},
+	healthAddress,
+	metricsAddress,
 	{names: []string{"metrics-secure"}, value: "false"},
 	{names: []string{"webhook-host", "webhook-bind-host"}, value: "127.0.0.1"},
 	{names: []string{"webhook-bind-address"}, value: "127.0.0.1:{webhook}"},
@@ -62,25 +70,104 @@ func Flags(help string) []string {
 }
 
 // Arguments chooses, by the program's help text and the arguments of its Deployment, those that
-// follow the Deployment's: free ports and a short Lease.
-func Arguments(help string, shipped []string) []Argument {
+// follow the Deployment's: free ports and a short Lease. The probe's port is that of the metrics for
+// some operators; zero means that it is not known.
+func Arguments(help string, shipped []string, probePort int) []Argument {
 	known := Flags(help)
+	chosen := purposes
+	if metricsAddress.listensAt(probePort, help, shipped) && !healthAddress.listensAt(probePort, help, shipped) {
+		chosen = slices.Clone(purposes)
+		for i, p := range chosen {
+			switch p.names[0] {
+			case metricsAddress.names[0]:
+				chosen[i].value = "127.0.0.1:{probe}"
+			case healthAddress.names[0]:
+				chosen[i].value, chosen[i].lack = "127.0.0.1:0", "" // any free port
+			}
+		}
+	}
 	var all []Argument
-	for _, p := range purposes {
-		i := slices.IndexFunc(p.names, func(name string) bool { return slices.Contains(known, name) })
+	for _, p := range chosen {
+		name := p.flag(known)
 		switch {
-		case i < 0 && p.lack != "":
+		case name == "" && p.lack != "":
 			all = append(all, Argument{Comment: p.lack})
-		case i >= 0 && (!p.shipped || !isSet(p.names[i], shipped)):
-			all = append(all, Argument{Text: "--" + p.names[i] + "=" + p.value})
+		case name != "" && (!p.shipped || !isSet(name, shipped)):
+			all = append(all, Argument{Text: "--" + name + "=" + p.value})
 		}
 	}
 	return all
 }
 
-func isSet(name string, args []string) bool {
-	return slices.ContainsFunc(args, func(arg string) bool {
-		flag, _, _ := strings.Cut(strings.TrimLeft(arg, "-"), "=")
-		return flag == name
+// flag is the name that the program has for the purpose; "" if it has none.
+func (p purpose) flag(known []string) string {
+	if i := slices.IndexFunc(p.names, func(name string) bool { return slices.Contains(known, name) }); i >= 0 {
+		return p.names[i]
+	}
+	return ""
+}
+
+// listensAt reports whether the address of this purpose has the port, by the Deployment's arguments or
+// else by the default in the help text.
+func (p purpose) listensAt(port int, help string, shipped []string) bool {
+	name := p.flag(Flags(help))
+	if name == "" || port == 0 {
+		return false
+	}
+	address := cmp.Or(valueIn(name, shipped), defaultIn(name, help))
+	return address[strings.LastIndex(address, ":")+1:] == strconv.Itoa(port)
+}
+
+// ReplaceArguments adds arguments to those that were chosen, in place of those with the same flags.
+func ReplaceArguments(chosen []Argument, own []string) []Argument {
+	all := slices.DeleteFunc(slices.Clone(chosen), func(a Argument) bool {
+		return a.Text != "" && isSet(flagOf(a.Text), own)
 	})
+	for _, text := range own {
+		all = append(all, Argument{Text: text})
+	}
+	return all
+}
+
+func flagOf(arg string) string {
+	name, _, _ := strings.Cut(strings.TrimLeft(arg, "-"), "=")
+	return name
+}
+
+func isSet(name string, args []string) bool {
+	return slices.ContainsFunc(args, func(arg string) bool { return flagOf(arg) == name })
+}
+
+// valueIn is the value of a flag in arguments, or "".
+func valueIn(name string, args []string) string {
+	for i, arg := range args {
+		if flagOf(arg) != name {
+			continue
+		}
+		if _, value, found := strings.Cut(arg, "="); found {
+			return value
+		}
+		if i+1 < len(args) {
+			return args[i+1]
+		}
+	}
+	return ""
+}
+
+// defaultValue is the default in the help text of a flag.
+var defaultValue = regexp.MustCompile(`\(default "?([^")]*)`)
+
+// defaultIn is the default of a flag in a help text, or "".
+func defaultIn(name, help string) string {
+	flags := flagLine.FindAllStringSubmatchIndex(help, -1)
+	for i, at := range flags {
+		end := len(help)
+		if i+1 < len(flags) {
+			end = flags[i+1][0]
+		}
+		if found := defaultValue.FindStringSubmatch(help[at[3]:end]); help[at[2]:at[3]] == name && found != nil {
+			return found[1]
+		}
+	}
+	return ""
 }

@@ -34,6 +34,15 @@ Flags:
       --metrics-addr string                The address the metric endpoint binds to. (default ":8080")
       --webhook-port int                   Port of the webhooks (default 9443)
 `
+	metricsHelp = `Usage of manager:
+  -metrics-addr string
+    	The address the metric endpoint binds to. (default ":8080")
+`
+	kuberayHelp = metricsHelp + `  -health-probe-bind-address string
+    	The address the probe endpoint binds to. (default ":8082")
+  -leader-elect
+    	Enable leader election.
+`
 )
 
 func TestArguments(t *testing.T) {
@@ -43,32 +52,58 @@ func TestArguments(t *testing.T) {
 	for name, tc := range map[string]struct {
 		help    string
 		shipped []string
+		probe   int
 		want    []learn.Argument
 	}{
-		"Scaffold": {goHelp, []string{"--leader-elect", "--health-probe-bind-address=:8081"}, []learn.Argument{
+		"Scaffold": {goHelp, []string{"--leader-elect", "--health-probe-bind-address=:8081"}, 8081, []learn.Argument{
 			{Comment: lease},
 			{Text: "--health-probe-bind-address=127.0.0.1:{probe}"}, {Text: "--metrics-bind-address=127.0.0.1:{metrics}"},
 			{Text: "--metrics-secure=false"},
 		}},
-		"ElectionIsOff": {goHelp, nil, []learn.Argument{
+		"ElectionIsOff": {goHelp, nil, 0, []learn.Argument{
 			{Text: "--leader-elect=true"}, {Comment: lease},
 			{Text: "--health-probe-bind-address=127.0.0.1:{probe}"}, {Text: "--metrics-bind-address=127.0.0.1:{metrics}"},
 			{Text: "--metrics-secure=false"},
 		}},
-		"OtherNames": {pflagHelp, []string{"--enable-leader-election"}, []learn.Argument{
+		"OtherNames": {pflagHelp, []string{"--enable-leader-election"}, 9440, []learn.Argument{
 			{Text: "--leader-election-namespace={namespace}"},
 			{Text: "--leader-election-lease-duration=4s"}, {Text: "--leader-election-renew-deadline=3s"},
 			{Text: "--leader-election-retry-period=500ms"},
 			{Text: "--health-addr=127.0.0.1:{probe}"}, {Text: "--metrics-addr=127.0.0.1:{metrics}"},
 			{Text: "--webhook-port={webhook}"},
 		}},
-		"NoHelp": {"flag provided but not defined: -help", nil,
+		"MetricsAreProbed": {kuberayHelp, nil, 8080, []learn.Argument{
+			{Text: "--leader-elect=true"}, {Comment: lease},
+			{Text: "--health-probe-bind-address=127.0.0.1:0"}, {Text: "--metrics-addr=127.0.0.1:{probe}"},
+		}},
+		"MetricsAreMoved": {kuberayHelp, []string{"--leader-elect", "--metrics-addr", ":9090"}, 9090, []learn.Argument{
+			{Comment: lease},
+			{Text: "--health-probe-bind-address=127.0.0.1:0"}, {Text: "--metrics-addr=127.0.0.1:{probe}"},
+		}},
+		"HealthIsAtThePortOfMetrics": {kuberayHelp, []string{"--leader-elect", "--metrics-addr=:9090",
+			"--health-probe-bind-address=:8080"}, 8080, []learn.Argument{
+			{Comment: lease},
+			{Text: "--health-probe-bind-address=127.0.0.1:{probe}"}, {Text: "--metrics-addr=127.0.0.1:{metrics}"},
+		}},
+		"MetricsAlone": {metricsHelp, nil, 8080, []learn.Argument{
+			{Comment: lease}, {Text: "--metrics-addr=127.0.0.1:{probe}"},
+		}},
+		"NoHelp": {"flag provided but not defined: -help", nil, 8080,
 			[]learn.Argument{{Comment: lease}, {Comment: probe}, {Comment: metrics}}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if diff := cmp.Diff(tc.want, learn.Arguments(tc.help, tc.shipped)); diff != "" {
+			if diff := cmp.Diff(tc.want, learn.Arguments(tc.help, tc.shipped, tc.probe)); diff != "" {
 				t.Errorf("Arguments() (-want +got):\n%s", diff)
 			}
 		})
+	}
+}
+
+func TestReplaceArguments(t *testing.T) {
+	chosen := []learn.Argument{{Comment: "no flag for the Lease"}, {Text: "--metrics-addr=127.0.0.1:{metrics}"},
+		{Text: "--metrics-secure=false"}}
+	want := []learn.Argument{chosen[0], chosen[2], {Text: "--metrics-addr=:1"}, {Text: "--verbose"}}
+	if diff := cmp.Diff(want, learn.ReplaceArguments(chosen, []string{"--metrics-addr=:1", "--verbose"})); diff != "" {
+		t.Errorf("ReplaceArguments() (-want +got):\n%s", diff)
 	}
 }

@@ -153,7 +153,7 @@ func TestDraft_OfTheArchiver(t *testing.T) {
 	}
 	d := &learn.Draft{
 		Name: "archiver", Binary: "../bin/archiver", Manifests: "config/default", Kinds: kinds, Grace: 10,
-		Arguments: learn.Arguments(goHelp, []string{"--leader-elect"}),
+		Arguments: learn.Arguments(goHelp, []string{"--leader-elect"}, 8081),
 		Lease:     history.Key{Resource: history.Leases, Namespace: "archiver-system", Name: "archiver.example.com"},
 	}
 	histories := []*history.History{archive(t, "backup-1-x"), archive(t, "backup-2-y")}

@@ -29,7 +29,8 @@ func (l *learner) grow(ctx context.Context, prover *run.Prover, k *learn.DraftKi
 		if err != nil {
 			return err
 		}
-		fmt.Fprintf(l.output, "%s: a clean run with %s\n", k.ChangeName(), strings.Join(k.Added, ", "))
+		fmt.Fprintf(l.output, "%s: init added %s to the sample, as the schema allows; a clean run shows whether the operator accepts that\n",
+			k.ChangeName(), strings.Join(k.Added, ", "))
 		reference, err := prover.Reference(ctx, trial, 1)
 		if err != nil {
 			return err
@@ -38,7 +39,7 @@ func (l *learner) grow(ctx context.Context, prover *run.Prover, k *learn.DraftKi
 		if problem == "" {
 			return nil
 		}
-		fmt.Fprintf(l.output, "%s: it cannot grow so: %s\n", k.ChangeName(), problem)
+		fmt.Fprintf(l.output, "%s: the sample stays without that: %s\n", k.ChangeName(), problem)
 	}
 	k.Grown, k.Added = nil, nil
 	return nil

@@ -40,6 +40,7 @@ type initOptions struct {
 	companions                 map[string]string // programs by Deployment
 	crds                       []string
 	env                        map[string]string // of the program, besides the Deployment's
+	args                       []string          // of the program, after the Deployment's
 	values                     string            // a file, for a chart
 	kinds                      []string          // empty: all
 	seed                       uint64
@@ -79,6 +80,8 @@ MANIFESTS is the kustomize folder, YAML files or chart of the whole installation
 		"file or folder with CustomResourceDefinitions of others; may be repeated")
 	flags.StringToStringVar(&o.env, "env", map[string]string{},
 		"NAME=VALUE of a variable of the program, which replaces one of the Deployment; may be repeated")
+	flags.StringArrayVar(&o.args, "args", nil,
+		"argument of the program after those of the Deployment, as in --args=--zone=a; may be repeated")
 	flags.StringVar(&o.values, "values", "", "file with values, if the manifests are a chart")
 	flags.StringArrayVar(&o.kinds, "kind", nil, "describe this kind, such as Backup; may be repeated; without it, all kinds")
 	flags.Uint64Var(&o.seed, "seed", 0, "seed of all random choices; 0 takes a new one")
@@ -129,6 +132,9 @@ func (o *initOptions) complete() error {
 	if _, err := os.Stat(file); err == nil && !o.overwrite {
 		return fmt.Errorf("%s is there; name another folder, or replace it with --overwrite", file)
 	}
+	if err := checkWritable(filepath.Join(o.dir, "scenarios")); err != nil {
+		return fmt.Errorf("--subject=%s cannot be written: %w", o.dir, err)
+	}
 	return nil
 }
 
@@ -148,24 +154,30 @@ func (o *initOptions) paths() []*string {
 // describe writes the subject and the scenarios of an operator that has none.
 func describe(ctx context.Context, o initOptions, output io.Writer) error {
 	log.SetLogger(logr.Discard())
-	if err := ensureControlPlane(ctx, output); err != nil {
+	progress := newTimedWriter(output, time.Now)
+	if err := ensureControlPlane(ctx, progress); err != nil {
 		return err
 	}
 	if env.IsChart(o.manifests) {
-		if err := ensureHelm(ctx, output); err != nil {
+		if err := ensureHelm(ctx, progress); err != nil {
 			return err
 		}
 	}
-	d, err := propose(ctx, o)
+	d, err := propose(ctx, o, progress)
 	if err != nil {
 		return err
+	}
+	if !o.overwrite {
+		if err := checkAbsent(o.dir, d); err != nil {
+			return err
+		}
 	}
 	work, err := os.MkdirTemp("", "prove-init-")
 	if err != nil {
 		return fmt.Errorf("describing %s: %w", d.Name, err)
 	}
 	defer os.RemoveAll(work) //nolint:errcheck // the system's folder for temporary files
-	l := &learner{draft: d, dir: work, random: rand.New(rand.NewPCG(o.seed, 0)), output: output}
+	l := &learner{draft: d, dir: work, random: rand.New(rand.NewPCG(o.seed, 0)), output: progress}
 	if err := l.learn(ctx); err != nil {
 		return fmt.Errorf("describing %s: %w", d.Name, err)
 	}
@@ -185,7 +197,7 @@ func describe(ctx context.Context, o initOptions, output io.Writer) error {
 }
 
 // propose drafts the description from what the operator ships.
-func propose(ctx context.Context, o initOptions) (*learn.Draft, error) {
+func propose(ctx context.Context, o initOptions, output io.Writer) (*learn.Draft, error) {
 	name := o.name
 	if name == "" && env.IsChart(o.manifests) {
 		// A release needs a name before the Deployment is known.
@@ -202,9 +214,12 @@ func propose(ctx context.Context, o initOptions) (*learn.Draft, error) {
 		}
 		chart.Values = text
 	}
-	objects, _, err := env.InstallOptions{Manifests: o.manifests, Chart: chart}.Render(ctx, "")
+	objects, notes, err := env.InstallOptions{Manifests: o.manifests, Chart: chart}.Render(ctx, "")
 	if err != nil {
 		return nil, fmt.Errorf("reading the manifests: %w", err)
+	}
+	for _, note := range notes {
+		fmt.Fprintln(output, note)
 	}
 	deployment, err := env.TheDeployment(objects, o.deployment)
 	if err != nil {
@@ -238,7 +253,8 @@ func propose(ctx context.Context, o initOptions) (*learn.Draft, error) {
 	if err != nil {
 		return nil, err
 	}
-	d.Arguments = learn.Arguments(help, pod.Containers[0].Args)
+	chosen := learn.Arguments(help, pod.Containers[0].Args, env.ProbePort(pod.Containers[0]))
+	d.Arguments = learn.ReplaceArguments(chosen, o.args)
 	return d, nil
 }
 
@@ -319,69 +335,4 @@ func readSamples(path string) ([]learn.Sample, error) {
 		return nil
 	})
 	return samples, err
-}
-
-// relative makes the paths of the description relative to its folder.
-func (o *initOptions) relative(d *learn.Draft) (err error) {
-	paths := []*string{&d.Binary, &d.Manifests}
-	if d.Values != "" {
-		paths = append(paths, &d.Values)
-	}
-	for i := range d.CRDs {
-		paths = append(paths, &d.CRDs[i])
-	}
-	for _, path := range paths {
-		if *path, err = filepath.Rel(o.dir, *path); err != nil {
-			return fmt.Errorf("writing the subject: %w", err)
-		}
-	}
-	for name, path := range d.Companions {
-		if d.Companions[name], err = filepath.Rel(o.dir, path); err != nil {
-			return fmt.Errorf("writing the subject: %w", err)
-		}
-	}
-	return nil
-}
-
-// write writes the files of a description, and replaces others only if it may. It returns their
-// paths.
-func write(dir string, d *learn.Draft, overwrite bool) ([]string, error) {
-	files := map[string][]byte{filepath.Join(dir, "subject.yaml"): d.Subject()}
-	order := []string{filepath.Join(dir, "subject.yaml")}
-	for i := range d.Kinds {
-		if d.Kinds[i].Problem != "" {
-			continue
-		}
-		scenarios, err := d.Scenarios(&d.Kinds[i])
-		if err != nil {
-			return nil, err
-		}
-		for _, s := range scenarios {
-			file := filepath.Join(dir, "scenarios", s.Name+".yaml")
-			files[file] = s.Text
-			order = append(order, file)
-		}
-	}
-	mode := os.O_WRONLY | os.O_CREATE | os.O_TRUNC
-	if !overwrite {
-		mode |= os.O_EXCL
-	}
-	if err := os.MkdirAll(filepath.Join(dir, "scenarios"), 0o750); err != nil {
-		return nil, fmt.Errorf("writing the subject: %w", err)
-	}
-	for _, file := range order {
-		if err := writeFile(file, mode, files[file]); err != nil {
-			return nil, fmt.Errorf("writing the subject: %w; --overwrite replaces files that are there", err)
-		}
-	}
-	return order, nil
-}
-
-func writeFile(path string, mode int, text []byte) error {
-	file, err := os.OpenFile(path, mode, 0o600)
-	if err != nil {
-		return err
-	}
-	_, err = file.Write(text)
-	return errors.Join(err, file.Close())
 }

@@ -2,11 +2,14 @@ package main
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"io"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	. "github.com/onsi/gomega"
 	coordinationv1 "k8s.io/api/coordination/v1"
@@ -72,6 +75,10 @@ func TestParseInit_Refuses(t *testing.T) {
 			"--companion=webhook=none is no program; build it first"},
 		"There": {[]string{"--subject=" + dir, manifests, binary},
 			"is there; name another folder, or replace it with --overwrite"},
+		"BelowAFile": {[]string{"--subject=" + filepath.Join(dir, "manager"), manifests, binary},
+			"cannot be written"},
+		"BelowAFileThatIsThere": {[]string{"--subject=" + filepath.Join(dir, "manager", "a", "b"), manifests, binary},
+			"not a directory"},
 		"UnknownFlag": {[]string{"--subjects=" + dir}, "unknown flag"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -137,6 +144,8 @@ func TestWrite_ReplacesNothingUnlessItMay(t *testing.T) {
 	g.Expect(files).To(Equal([]string{filepath.Join(dir, "subject.yaml"),
 		filepath.Join(dir, "scenarios", "backup-life.yaml"), filepath.Join(dir, "scenarios", "backup-haste.yaml")}))
 	g.Expect(os.Remove(files[0])).To(Succeed())
+	g.Expect(checkAbsent(dir, d)).To(MatchError(ContainSubstring("backup-life.yaml is there")))
+	g.Expect(checkAbsent(t.TempDir(), d)).To(Succeed())
 	g.Expect(os.WriteFile(files[1], []byte("mine"), 0o600)).To(Succeed())
 	_, err = write(dir, d, false)
 	g.Expect(err).To(MatchError(ContainSubstring("--overwrite replaces files that are there")))
@@ -166,26 +175,52 @@ func TestWaitForLease(t *testing.T) {
 		[]history.Key{{Resource: history.Leases, Namespace: "ns", Name: "new"}}))
 }
 
-// endingReplica is a replica whose process ends a number of times.
-type endingReplica struct{ ends, restarts int }
+// endingReplica is a replica whose process ends a number of times. Each appends a line to its log.
+type endingReplica struct {
+	t              *testing.T
+	log            string
+	ends, restarts int
+}
 
-func (p *endingReplica) Running() bool      { return p.ends == 0 }
-func (p *endingReplica) Restart() error     { p.ends--; p.restarts++; return nil }
-func (p *endingReplica) LogTail(int) string { return "no certificate yet" }
+func (p *endingReplica) Running() bool { return p.ends == 0 }
+
+func (p *endingReplica) Restart() error {
+	p.ends--
+	p.restarts++
+	p.write(fmt.Sprintf("12:00:0%d no certificate yet\n", p.restarts))
+	return nil
+}
+
+func (p *endingReplica) write(text string) {
+	file, err := os.OpenFile(p.log, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
+	if err == nil {
+		_, err = file.WriteString(text)
+		err = errors.Join(err, file.Close())
+	}
+	NewWithT(p.t).Expect(err).NotTo(HaveOccurred())
+}
 
 func TestRestarting(t *testing.T) {
 	g := NewWithT(t)
-	var output strings.Builder
-	l := &learner{output: &output}
-	p := &endingReplica{ends: 2}
-	running := l.restarting(p)
+	run := func(ends int) (p *endingReplica, running func() bool, output *strings.Builder) {
+		output = &strings.Builder{}
+		p = &endingReplica{t: t, log: filepath.Join(t.TempDir(), "log"), ends: ends}
+		p.write("12:00:00 no certificate yet\n")
+		return p, (&learner{output: output}).restarting(p, &programLog{path: p.log}), output
+	}
+	p, running, output := run(2)
 	for range 3 {
 		g.Expect(running()).To(BeTrue())
 	}
 	g.Expect(p.restarts).To(Equal(2))
-	g.Expect(strings.Count(output.String(), "no certificate yet")).To(Equal(2))
-	p = &endingReplica{ends: 100}
-	running = l.restarting(p)
+	g.Expect(strings.Count(output.String(), "no certificate yet")).To(Equal(1), "only the time has changed")
+	g.Expect(strings.Count(output.String(), "the same as before")).To(Equal(1))
+	p.ends = 1
+	p.write("no flag zone\n")
+	g.Expect(running()).To(BeTrue())
+	g.Expect(output.String()).To(ContainSubstring("no flag zone"), "another cause is printed")
+
+	_, running, _ = run(100)
 	for range maxRestarts {
 		g.Expect(running()).To(BeTrue())
 	}
@@ -270,4 +305,57 @@ func TestInterrupted_KeepsWhatIsLearned(t *testing.T) {
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Expect(files).To(HaveLen(3))
 	g.Expect(os.ReadFile(files[0])).To(ContainSubstring("There is no scenario of it: prove init was interrupted before it."))
+}
+
+func TestTimedWriter(t *testing.T) {
+	g := NewWithT(t)
+	now := time.Time{}
+	var output strings.Builder
+	w := newTimedWriter(&output, func() time.Time { return now })
+	fmt.Fprint(w, "building")
+	now = now.Add(100 * time.Second)
+	fmt.Fprint(w, " etcd\n")
+	fmt.Fprint(w, "")
+	fmt.Fprint(w, "it ended:\nlog\n")
+	g.Expect(output.String()).To(Equal("    0s building etcd\n 1m40s it ended:\nlog\n"))
+}
+
+// The operator is probed at the port of its metrics, and has an init container.
+func TestPropose(t *testing.T) {
+	g := NewWithT(t)
+	dir := t.TempDir()
+	program, manifests := filepath.Join(dir, "manager"), filepath.Join(dir, "install.yaml")
+	g.Expect(os.WriteFile(program, []byte("#!/bin/sh\necho '  -metrics-addr string (default \":8080\")'\n"), 0o700)).To(Succeed())
+	g.Expect(os.WriteFile(manifests, []byte(`
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: manager, namespace: small-system}
+spec:
+  selector: {matchLabels: {app: small}}
+  template:
+    metadata: {labels: {app: small}}
+    spec:
+      initContainers: [{name: packages, image: small}]
+      containers:
+      - {name: manager, image: small, readinessProbe: {httpGet: {path: /metrics, port: http}},
+         ports: [{name: http, containerPort: 8080}]}
+---
+apiVersion: apiextensions.k8s.io/v1
+kind: CustomResourceDefinition
+metadata: {name: things.example.com}
+spec:
+  group: example.com
+  scope: Namespaced
+  names: {kind: Thing, plural: things}
+  versions: [{name: v1, served: true, storage: true, schema: {openAPIV3Schema: {type: object}}}]
+`), 0o600)).To(Succeed())
+	o, err := parseInit("--subject="+filepath.Join(dir, "new"), manifests, "--binary="+program, "--args=--zone=a",
+		"--args=--verbose")
+	g.Expect(err).NotTo(HaveOccurred())
+	var output strings.Builder
+	d, err := propose(t.Context(), o, &output)
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(output.String()).To(ContainSubstring("the init containers of Deployment manager do not run: packages"))
+	g.Expect(string(d.Subject())).To(ContainSubstring(
+		"args:\n- \"--metrics-addr=127.0.0.1:{probe}\"\n- --zone=a\n- --verbose\n"))
 }

@@ -33,8 +33,6 @@ const (
 	// leaseTimeout bounds the wait for the operator's Lease.
 	leaseTimeout  = time.Minute
 	leaseInterval = 200 * time.Millisecond
-	// logLines is how much of an operator's log an error has.
-	logLines = 10
 )
 
 // learner runs an operator to complete its description.
@@ -128,9 +126,13 @@ func (l *learner) findLease(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	if l.draft.Leases, err = waitForLease(ctx, c, before, companions, l.restarting(replica)); err != nil {
+	own := &programLog{path: replica.LogPath()}
+	if l.draft.Leases, err = waitForLease(ctx, c, before, companions, l.restarting(replica, own)); err != nil {
+		if errors.Is(err, errProgramEnded) {
+			return fmt.Errorf("%w; its log shows why: give it what it needs with --args, --env or --values", err)
+		}
 		return fmt.Errorf("%w; the operator has to elect a leader: see whether it needs a flag, and whether it takes its namespace "+
-			"from a flag or from POD_NAMESPACE. The end of its log:\n%s", err, replica.LogTail(logLines))
+			"from a flag or from POD_NAMESPACE. The end of its log:\n%s", err, own.next())
 	}
 	l.draft.Lease = l.draft.Leases[0]
 	namespace := installation.Shipped().Namespace
@@ -144,19 +146,23 @@ func (l *learner) findLease(ctx context.Context) (err error) {
 // maxRestarts bounds how often a program that ends is started again while its Lease is awaited.
 const maxRestarts = 5
 
+// errProgramEnded means that a program ended each time that it was started.
+var errProgramEnded = errors.New("the program ended")
+
 // restarting returns a function that starts a program again if it has ended, as a kubelet does, and
 // reports whether it runs then. A program may end until a Secret or a webhook is there.
-func (l *learner) restarting(replica restartable) func() bool {
+func (l *learner) restarting(replica restartable, own *programLog) func() bool {
 	restarts := 0
 	return func() bool {
 		if replica.Running() {
 			return true
 		}
+		fmt.Fprintf(l.output, "the program ended. The end of its log:\n%s\n", own.next())
 		if restarts == maxRestarts {
 			return false
 		}
 		restarts++
-		fmt.Fprintf(l.output, "the program ended, and is started again. The end of its log:\n%s\n", replica.LogTail(logLines))
+		fmt.Fprintf(l.output, "it is started again, %d of %d times\n", restarts, maxRestarts)
 		return replica.Restart() == nil
 	}
 }
@@ -165,7 +171,6 @@ func (l *learner) restarting(replica restartable) func() bool {
 type restartable interface {
 	Running() bool
 	Restart() error
-	LogTail(lines int) string
 }
 
 // waitForLease returns the Leases that the operator has taken while it ran. Those of companions
@@ -176,7 +181,7 @@ func waitForLease(ctx context.Context, c client.Client, before []history.Key, co
 		now, err := leases(ctx, c, companions)
 		taken = slices.DeleteFunc(now, func(k history.Key) bool { return slices.Contains(before, k) })
 		if err == nil && len(taken) == 0 && !running() {
-			return false, errors.New("the program ended")
+			return false, errProgramEnded
 		}
 		return len(taken) > 0, err
 	})
@@ -264,8 +269,8 @@ func (l *learner) observe(ctx context.Context) (histories [][]*history.History, 
 		if err != nil && ctx.Err() != nil {
 			return histories, l.interrupted(i, err)
 		}
+		fmt.Fprintf(l.output, "%s took %s\n", k.ScenarioName(), time.Since(began).Round(time.Second))
 		if err == nil {
-			fmt.Fprintf(l.output, "%s took %s\n", k.ScenarioName(), time.Since(began).Round(time.Second))
 			continue
 		}
 		k.Problem = err.Error()

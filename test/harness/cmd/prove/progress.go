@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"time"
 
 	"golang.org/x/term"
 )
@@ -47,4 +48,30 @@ func (t *terminal) setProgress(line string) bool {
 	t.line = line
 	fmt.Fprint(t.to, eraseLine, line)
 	return true
+}
+
+// timedWriter begins each text with the time since its first one. It is for one goroutine.
+type timedWriter struct {
+	to      io.Writer
+	now     func() time.Time
+	began   time.Time
+	midLine bool
+}
+
+func newTimedWriter(to io.Writer, now func() time.Time) *timedWriter {
+	return &timedWriter{to: to, now: now, began: now()}
+}
+
+// Write implements io.Writer. The rest of a line, and more lines of a text, have no time.
+func (t *timedWriter) Write(text []byte) (int, error) {
+	if len(text) == 0 {
+		return 0, nil
+	}
+	if !t.midLine {
+		if _, err := fmt.Fprintf(t.to, "%6s ", t.now().Sub(t.began).Round(time.Second)); err != nil {
+			return 0, err
+		}
+	}
+	t.midLine = text[len(text)-1] != '\n'
+	return t.to.Write(text)
 }
