@@ -42,6 +42,9 @@ func TestQuiet(t *testing.T) {
 		"NoOps":            {history: tell(rests("end", same)), want: invariant.Broken, says: []string{"by replica a"}},
 		"Refusals": {history: tell(rests("end", asks("b", "patch", t1, history.Refused, 409))), want: invariant.Broken,
 			says: []string{"by replica b"}},
+		"UntouchedFirst": {history: tell(rests("first"), changes(func(s *story) {
+			s.Checkpoints[0].Untouched, s.Checkpoints[0].Ended = true, s.Checkpoints[0].Began
+		}), rests("second")), want: invariant.Held},
 		"SecondMark": {history: tell(rests("first"), rests("second", writes("a", t1))), want: invariant.Broken,
 			says: []string{`"second"`}},
 		"Dead": {history: tell(writes("a", t1), rests("end"), changes(func(s *story) { s.Requests[2].User = "alice" })),

@@ -38,7 +38,9 @@ type execution struct {
 	actionTimes []time.Time
 	// activeFault is nil in a clean run.
 	activeFault *activeFault
-	users       userClients
+	// effects is how many effects of the fault the checkpoints so far have seen.
+	effects int
+	users   userClients
 	// expectations are the steps whose expected access still holds; decisions are the answers so
 	// far.
 	expectations []scenario.Step

@@ -64,11 +64,15 @@ func (t *execution) observe(ctx context.Context, name string,
 		return mark, false, err
 	}
 	leader := t.prover.holder(ctx)
+	lasts := q.For.Duration
+	if mark.Untouched = t.activeFault != nil && t.effects == 0; mark.Untouched {
+		lasts = 0
+	}
 	mark.Began = t.prover.clock.Now()
 	select {
 	case <-ctx.Done():
 		return mark, false, fmt.Errorf("looking on at %q: %w", name, ctx.Err())
-	case <-t.prover.clock.After(q.For.Duration):
+	case <-t.prover.clock.After(lasts):
 	}
 	if err := t.recordExternal(ctx, &mark); err != nil {
 		return mark, false, err
@@ -112,13 +116,19 @@ func (t *execution) waitForRest(ctx context.Context,
 		if disturbed && !hostile || reached.IsZero() || !converged {
 			reached = at
 		}
-		// A new leader has not written yet, so its silence means nothing until its first reconcile.
-		if err := t.waitForIdleReplicas(ctx, q, quietPeriod); err != nil {
+		// A new leader has not written yet, so its silence means nothing until its first reconcile. The
+		// checkpoint before has seen the leader of an earlier effect.
+		pause := quietPeriod
+		if before == t.effects {
+			pause = -quietPeriod
+		}
+		if err := t.waitForIdleReplicas(ctx, q, pause); err != nil {
 			return false, reached, err
 		}
 		effects, ongoing = t.activeFault.effects()
 		again = ongoing || effects != before
 	}
+	t.effects = before
 	return converged, reached, nil
 }
 

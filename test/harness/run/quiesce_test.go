@@ -223,3 +223,31 @@ func TestQuiesce_BeginsAgainAfterAnElection(t *testing.T) {
 		})
 	}
 }
+
+// Clean runs show what precedes the fault. A checkpoint after an effect is observed, however late.
+func TestQuiesce_ObservesNothingBeforeTheFault(t *testing.T) {
+	for name, tc := range map[string]struct {
+		begun           int
+		observes, lasts time.Duration
+	}{"Before": {0, testTimeout, 0}, "After": {1, time.Millisecond, time.Millisecond}} {
+		t.Run(name, func(t *testing.T) {
+			g := NewWithT(t)
+			s := newElection(t)
+			s.beforeRead(func(store client.Client) { s.renewLease(store, 0) })
+			fake := dynamicfake.NewSimpleDynamicClient(clientgoscheme.Scheme)
+			fake.PrependReactor("list", "namespaces", func(kubetesting.Action) (bool, runtime.Object, error) {
+				list := &unstructured.UnstructuredList{}
+				list.SetResourceVersion("1")
+				return true, list, nil
+			})
+			s.dynamic = fake
+			run := &execution{prover: s.Prover, activeFault: &activeFault{begun: tc.begun}}
+			began := time.Now()
+			mark, err := run.quiesce(t.Context(), "made", scenario.Quiesce{For: metav1.Duration{Duration: tc.observes}})
+			g.Expect(err).NotTo(HaveOccurred())
+			g.Expect(mark.Untouched).To(Equal(tc.begun == 0))
+			g.Expect(time.Since(began)).To(BeNumerically("<", testTimeout))
+			g.Expect(mark.Ended.Sub(mark.Began)).To(BeNumerically(">=", tc.lasts))
+		})
+	}
+}
