@@ -16,12 +16,11 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/runtime/serializer/protobuf"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/kubernetes"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
+	"k8s.io/utils/clock"
 )
 
 const token = "the-replica's-own"
@@ -45,18 +44,19 @@ func startAPIServer(t *testing.T, h http.HandlerFunc) *apiServer {
 	return s
 }
 
-// replicaOf is a client as a replica is: a token of its own, through the proxy.
-func replicaOf(t *testing.T, s *apiServer) (*Proxy, *rest.Config) {
+// replicaOf is a client as a replica is: a token of its own, through the proxy. Nil is the real
+// clock.
+func replicaOf(t *testing.T, s *apiServer, c clock.Clock) (*Proxy, *rest.Config) {
 	t.Helper()
 	ca := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: s.Certificate().Raw})
 	config := &rest.Config{
 		Host: s.URL, BearerToken: token, QPS: -1, Timeout: eventually,
 		TLSClientConfig: rest.TLSClientConfig{CAData: ca},
 	}
-	g := NewWithT(t)
-	p, err := NewAPIProxy(config, nil)
-	g.Expect(err).NotTo(HaveOccurred())
-	t.Cleanup(func() { g.Expect(p.Close()).To(Succeed()) })
+	o, err := APIOptions(config)
+	NewWithT(t).Expect(err).NotTo(HaveOccurred())
+	o.Clock = c
+	p := startProxy(t, o)
 	p.Connect(config)
 	return p, config
 }
@@ -97,7 +97,7 @@ func TestAPIProxyPassesBothEncodingsAndTheToken(t *testing.T) {
 				asked <- seen{r.Header.Get("Authorization"), r.Header.Get("Content-Type"), r.Proto, body}
 				answers(w, contentType, http.StatusCreated, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "a", UID: "u"}})
 			})
-			p, config := replicaOf(t, s)
+			p, config := replicaOf(t, s, nil)
 			made, err := namespaces(t, config, contentType).CoreV1().Namespaces().Create(t.Context(),
 				&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "a"}}, metav1.CreateOptions{})
 			g.Expect(err).NotTo(HaveOccurred())
@@ -123,57 +123,12 @@ func TestAPIProxyPassesBothEncodingsAndTheToken(t *testing.T) {
 	}
 }
 
-func TestAPIProxyPassesEachFrameOfAWatchAtOnce(t *testing.T) {
-	for _, contentType := range []string{runtime.ContentTypeJSON, runtime.ContentTypeProtobuf} {
-		t.Run(contentType, func(t *testing.T) {
-			g := NewWithT(t)
-			frames := make(chan watch.Event)
-			s := startAPIServer(t, func(w http.ResponseWriter, _ *http.Request) {
-				info, _ := runtime.SerializerInfoForMediaType(clientgoscheme.Codecs.SupportedMediaTypes(), contentType)
-				framer := info.StreamSerializer.NewFrameWriter(w)
-				w.Header().Set("Content-Type", contentType+";stream=watch")
-				w.WriteHeader(http.StatusOK)
-				_ = http.NewResponseController(w).Flush() // the client says whether it came
-				for f := range frames {
-					object, err := runtime.Encode(clientgoscheme.Codecs.EncoderForVersion(info.Serializer, corev1.SchemeGroupVersion),
-						f.Object)
-					if err != nil {
-						return
-					}
-					event := &metav1.WatchEvent{Type: string(f.Type), Object: runtime.RawExtension{Raw: object}}
-					encoder := info.StreamSerializer.Serializer
-					if contentType == runtime.ContentTypeProtobuf {
-						encoder = protobuf.NewRawSerializer(clientgoscheme.Scheme, clientgoscheme.Scheme)
-					}
-					if encoder.Encode(event, framer) != nil {
-						return
-					}
-					_ = http.NewResponseController(w).Flush() // likewise
-				}
-			})
-			p, config := replicaOf(t, s)
-			w, err := namespaces(t, config, contentType).CoreV1().Namespaces().Watch(t.Context(),
-				metav1.ListOptions{AllowWatchBookmarks: true})
-			g.Expect(err).NotTo(HaveOccurred())
-			defer w.Stop()
-			for _, kind := range []watch.EventType{watch.Added, watch.Bookmark, watch.Deleted} {
-				frames <- watch.Event{Type: kind, Object: &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: string(kind)}}}
-				g.Eventually(w.ResultChan(), eventually).Should(Receive(HaveField("Type", kind)), "before the next is sent")
-			}
-			g.Expect(p.Journal().Requests[0].Delivered).To(BeZero(), "the answer goes on")
-			close(frames)
-			g.Eventually(w.ResultChan(), eventually).Should(BeClosed())
-			g.Eventually(func() time.Time { return p.Journal().Requests[0].Delivered }, eventually).ShouldNot(BeZero())
-		})
-	}
-}
-
 func TestAPIProxyKeepsItsConnections(t *testing.T) {
 	g := NewWithT(t)
 	s := startAPIServer(t, func(w http.ResponseWriter, _ *http.Request) {
 		answers(w, runtime.ContentTypeJSON, http.StatusOK, &corev1.Namespace{})
 	})
-	_, config := replicaOf(t, s)
+	_, config := replicaOf(t, s, nil)
 	client := namespaces(t, config, runtime.ContentTypeJSON)
 	for range 5 {
 		_, err := client.CoreV1().Namespaces().Get(t.Context(), "a", metav1.GetOptions{})
@@ -187,7 +142,7 @@ func TestJournal_CutAnswerIsNotDelivered(t *testing.T) {
 	s := startAPIServer(t, func(w http.ResponseWriter, _ *http.Request) {
 		answers(w, runtime.ContentTypeJSON, http.StatusOK, &corev1.Namespace{})
 	})
-	p, config := replicaOf(t, s)
+	p, config := replicaOf(t, s, nil)
 	cut := p.Inject(Rule{Match: Match{Methods: []string{http.MethodDelete}}, Fault: Cut{At: AfterAnswer}})
 	err := namespaces(t, config, runtime.ContentTypeJSON).CoreV1().Namespaces().Delete(t.Context(), "a",
 		metav1.DeleteOptions{})
@@ -212,7 +167,7 @@ func TestRefusal_ClientDecodesIt(t *testing.T) {
 			t.Run(fmt.Sprintf("%d/%s", code, contentType), func(t *testing.T) {
 				g := NewWithT(t)
 				s := startAPIServer(t, func(http.ResponseWriter, *http.Request) { t.Error("the API server was asked") })
-				p, config := replicaOf(t, s)
+				p, config := replicaOf(t, s, nil)
 				answer, err := Refusal(code)
 				g.Expect(err).NotTo(HaveOccurred())
 				refused := p.Inject(Rule{Fault: answer})

@@ -43,8 +43,7 @@
 //	late.Count() // 1 or more: something was late
 //
 // Skip cuts a watch, refuses to continue it, and then answers that its version has
-// expired (410), like an API server that has compacted its store. Stall leaves the
-// connection open and loses its events. A real cluster may do all of that to a client.
+// expired (410), like an API server that has compacted its store.
 //
 // # The journal
 //

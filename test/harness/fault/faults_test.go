@@ -248,7 +248,7 @@ func TestBlackHole(t *testing.T) {
 	g := NewWithT(t)
 	s := startService(t)
 	p := startProxy(t, Options{Upstream: s.URL})
-	injection := p.Inject(Rule{Match: Match{PathPrefix: "/hole"}, Fault: BlackHole{}})
+	injection := p.Inject(Rule{Match: Match{Path: "/hole"}, Fault: BlackHole{}})
 	leaves, leave := context.WithCancel(t.Context())
 	left := askInBackground(leaves, p, http.MethodPut, "/hole", strings.Repeat("x", 1<<20))
 	stays := askInBackground(t.Context(), p, http.MethodGet, "/hole", "")

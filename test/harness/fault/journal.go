@@ -105,15 +105,6 @@ type Journal struct {
 	Frames []Frame
 }
 
-// Received returns the bytes of all connections together.
-func (j Journal) Received() int64 {
-	var sum int64
-	for _, c := range j.Connections {
-		sum += c.Received
-	}
-	return sum
-}
-
 // Mutating returns the requests that may have changed something.
 func (j Journal) Mutating() []ProxiedRequest {
 	return slices.DeleteFunc(slices.Clone(j.Requests), func(r ProxiedRequest) bool { return !r.Mutating() })

@@ -37,7 +37,7 @@ type Options struct {
 	// connection from before that would fail though no rule has picked it.
 	KeepAlive bool
 	// Kubernetes is set if the service is a Kubernetes API server. The journal then has the events
-	// of its watches, and Lag, Stall and Skip affect them.
+	// of its watches, and Lag and Skip affect them.
 	Kubernetes bool
 	// Wire is how clients are to speak to the proxy: Plain or TLS. Empty: Plain.
 	Wire Wire

@@ -131,7 +131,6 @@ func TestS3ThroughTheProxy(t *testing.T) {
 			}
 			g.Expect(mutating).To(Equal([]string{"PUT /bucket/", "PUT /bucket/", "PUT /bucket/a b/c+d"}))
 			g.Expect(journal.Matching(Match{Query: map[string]string{"tagging": ""}})).To(HaveLen(1))
-			g.Expect(journal.Received()).To(BeNumerically(">", len(body)))
 			text, err := json.Marshal(journal)
 			g.Expect(err).NotTo(HaveOccurred())
 			g.Expect(string(text)).To(And(ContainSubstring("Authorization"), ContainSubstring(Redacted)))
@@ -161,7 +160,8 @@ func TestJournalKnowsConnectionsWithoutARequest(t *testing.T) {
 			g.Expect(err).NotTo(HaveOccurred())
 			_, err = talks.Write([]byte("GET"))
 			g.Expect(err).NotTo(HaveOccurred())
-			g.Eventually(func() int64 { return p.Journal().Received() }, eventually).Should(BeEquivalentTo(3))
+			g.Eventually(func() []Connection { return p.Journal().Connections }, eventually).Should(
+				ContainElement(HaveField("Received", BeEquivalentTo(3))))
 
 			g.Expect(silent.Close()).To(Succeed())
 			g.Expect(talks.Close()).To(Succeed())
@@ -196,19 +196,6 @@ func TestJournal_DistinguishesConnections(t *testing.T) {
 		connections = append(connections, r.Connection)
 	}
 	g.Expect(connections).To(Equal([]int{1, 1, 2}))
-}
-
-func TestJournalHasTheTimesOfARequest(t *testing.T) {
-	g := NewWithT(t)
-	p := startProxy(t, Options{Upstream: startService(t).URL})
-	g.Expect(ask(t.Context(), p, http.MethodPost, "/", "body").Status).To(Equal(200))
-	g.Eventually(func(g Gomega) {
-		r := p.Journal().Requests[0]
-		g.Expect(r.Done).NotTo(BeZero())
-		for _, step := range [][2]time.Time{{r.Received, r.Forwarded}, {r.Forwarded, r.Answered}, {r.Answered, r.Done}} {
-			g.Expect(step[1]).To(BeTemporally(">=", step[0]))
-		}
-	}, eventually).Should(Succeed())
 }
 
 func TestProxy_UnreachableUpstream(t *testing.T) {

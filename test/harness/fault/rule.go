@@ -18,10 +18,6 @@ type Match struct {
 	Path string
 	// Pattern matches the path. Nil: any.
 	Pattern *regexp.Regexp
-	// NotPath is a path that does not match, likewise. Empty: none.
-	NotPath string
-	// PathPrefix is what the path begins with.
-	PathPrefix string
 	// Query are parameters the request has to have, with any value when the
 	// value here is empty.
 	Query map[string]string
@@ -38,13 +34,13 @@ func (m Match) fits(method, path string, query map[string][]string) bool {
 	if len(m.Methods) > 0 && !slices.Contains(m.Methods, method) {
 		return false
 	}
-	if m.Path != "" && !samePath(m.Path, path) || m.NotPath != "" && samePath(m.NotPath, path) {
+	if m.Path != "" && strings.TrimSuffix(m.Path, "/") != strings.TrimSuffix(path, "/") {
 		return false
 	}
 	if m.Pattern != nil && !m.Pattern.MatchString(path) {
 		return false
 	}
-	if !strings.HasPrefix(path, m.PathPrefix) || (m.NoQuery && len(query) > 0) {
+	if m.NoQuery && len(query) > 0 {
 		return false
 	}
 	for key, want := range m.Query {
@@ -55,8 +51,6 @@ func (m Match) fits(method, path string, query map[string][]string) bool {
 	}
 	return true
 }
-
-func samePath(a, b string) bool { return strings.TrimSuffix(a, "/") == strings.TrimSuffix(b, "/") }
 
 // due reports whether a rule acts on the nth matching request.
 func (m Match) due(n int) bool {
@@ -73,8 +67,7 @@ type Rule struct {
 }
 
 // Fault is one way in which a request fails: Delay, Cut, Answer, Garbage,
-// Endless, Drip, BlackHole or *Gate; or a watch of an API server: Lag, Stall or
-// *Skip.
+// Endless, Drip, BlackHole or *Gate; or a watch of an API server: Lag or *Skip.
 type Fault interface {
 	// Name is a short word for it.
 	Name() string

@@ -26,10 +26,6 @@ func TestMatch(t *testing.T) {
 		"path below":                 {Match{Path: "/bucket"}, "GET", "/bucket/key", "", false},
 		"pattern":                    {Match{Pattern: regexp.MustCompile("^/bucket-.$")}, "GET", "/bucket-1", "", true},
 		"other pattern":              {Match{Pattern: regexp.MustCompile("^/bucket-.$")}, "GET", "/bucket-12", "", false},
-		"any path but one":           {Match{NotPath: "/bucket"}, "GET", "/other", "", true},
-		"the one":                    {Match{NotPath: "/bucket"}, "GET", "/bucket/", "", false},
-		"prefix":                     {Match{PathPrefix: "/bucket/"}, "GET", "/bucket/key", "", true},
-		"other prefix":               {Match{PathPrefix: "/bucket/"}, "GET", "/other/key", "", false},
 		"parameter with any value":   {Match{Query: map[string]string{"tagging": ""}}, "PUT", "/b", "tagging", true},
 		"parameter with the value":   {Match{Query: map[string]string{"watch": "true"}}, "GET", "/b", "watch=true", true},
 		"parameter with another":     {Match{Query: map[string]string{"watch": "true"}}, "GET", "/b", "watch=false", false},
@@ -53,10 +49,10 @@ func TestRule_ActsOnARange(t *testing.T) {
 		match Match
 		want  []int // status codes
 	}{
-		"all":          {Match{PathPrefix: "/it"}, []int{418, 418, 418, 418}},
-		"the first":    {Match{PathPrefix: "/it", To: 1}, []int{418, 200, 200, 200}},
-		"the third on": {Match{PathPrefix: "/it", From: 3}, []int{200, 200, 418, 418}},
-		"two of them":  {Match{PathPrefix: "/it", From: 2, To: 3}, []int{200, 418, 418, 200}},
+		"all":          {Match{Path: "/it"}, []int{418, 418, 418, 418}},
+		"the first":    {Match{Path: "/it", To: 1}, []int{418, 200, 200, 200}},
+		"the third on": {Match{Path: "/it", From: 3}, []int{200, 200, 418, 418}},
+		"two of them":  {Match{Path: "/it", From: 2, To: 3}, []int{200, 418, 418, 200}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			g := NewWithT(t)

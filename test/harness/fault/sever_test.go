@@ -4,6 +4,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"regexp"
 	"testing"
 
 	. "github.com/onsi/gomega"
@@ -34,7 +35,7 @@ func TestSever_CutsRequestsInFlight(t *testing.T) {
 	g.Eventually(open(Match{}), eventually).Should(Equal(3))
 	g.Eventually(func() int { return len(p.Journal().answered()) }, eventually).Should(Equal(2), "the stream has begun")
 	g.Expect(p.Open(Match{Query: map[string]string{"watch": "true"}})).To(Equal(1))
-	g.Expect(p.Sever(Match{NotPath: "/lease"})).To(Equal(2))
+	g.Expect(p.Sever(Match{Pattern: regexp.MustCompile("^/(things|slow)")})).To(Equal(2))
 	var got answer
 	g.Eventually(watch, eventually).Should(Receive(&got))
 	g.Expect(got.Body).To(Equal("event\n"))

@@ -1,7 +1,6 @@
 package fault
 
 import (
-	"encoding/pem"
 	"net/http"
 	"strings"
 	"sync"
@@ -153,15 +152,8 @@ func startWatching(t *testing.T) *watching {
 
 func startWatchingBy(t *testing.T, media string) *watching {
 	t.Helper()
-	s := startStore(t)
-	ca := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: s.Certificate().Raw})
-	config := &rest.Config{Host: s.URL, QPS: -1, TLSClientConfig: rest.TLSClientConfig{CAData: ca}}
-	o, err := APIOptions(config)
-	NewWithT(t).Expect(err).NotTo(HaveOccurred())
-	w := &watching{store: s, t: t, media: media, clock: clocktesting.NewFakeClock(time.Unix(1_000, 0)), config: config}
-	o.Clock = w.clock
-	w.proxy = startProxy(t, o)
-	w.proxy.Connect(config)
+	w := &watching{store: startStore(t), t: t, media: media, clock: clocktesting.NewFakeClock(time.Unix(1_000, 0))}
+	w.proxy, w.config = replicaOf(t, w.apiServer, w.clock)
 	return w
 }
 

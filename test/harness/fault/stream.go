@@ -122,7 +122,7 @@ func (s *stream) held(event bool) error {
 		if s.ctx.Err() != nil { // it may have been cut by the fault that has just ended
 			return context.Cause(s.ctx)
 		}
-		i, cuts := s.x.proxy.holder(s.x.request)
+		i := s.x.proxy.holder(s.x.request)
 		if i == nil {
 			return nil
 		}
@@ -133,9 +133,6 @@ func (s *stream) held(event bool) error {
 		}
 		select {
 		case <-i.healed:
-			if cuts {
-				return errCut
-			}
 		case <-s.ctx.Done():
 		}
 	}

@@ -21,9 +21,8 @@ type watchFault interface {
 	Fault
 	// begin does the immediate part of the fault, and returns the remaining part.
 	begin(p *Proxy, i *Injection) (rest func())
-	// holds reports whether events are held back until the injection is healed, and
-	// whether they are lost then, with their connection.
-	holds() (back, cuts bool)
+	// holds reports whether events are held back until the injection is healed.
+	holds() bool
 	// takes reports whether act is for such a request.
 	takes(r *http.Request) bool
 }
@@ -46,32 +45,9 @@ func (l Lag) begin(p *Proxy, i *Injection) func() {
 	}
 }
 
-func (Lag) holds() (back, cuts bool) { return true, false }
+func (Lag) holds() bool              { return true }
 func (Lag) takes(*http.Request) bool { return false } // the request passes, its answer does not
 func (Lag) act(x *exchange)          { x.forward() }
-
-// Stall stops what watches deliver while their connections stay open, as if the
-// network in between had lost them, and cuts them when it is healed: what was held
-// back by then is lost. It has happened to each watch of which an event was.
-type Stall struct {
-	// For is when it heals by itself. Zero: not.
-	For time.Duration
-}
-
-// Name returns a short word for it.
-func (Stall) Name() string { return "stall" }
-
-func (s Stall) begin(p *Proxy, i *Injection) func() {
-	return func() {
-		p.await(i, s.For)
-		p.cutWatches(i)
-		i.Heal()
-	}
-}
-
-func (Stall) holds() (back, cuts bool) { return true, true }
-func (Stall) takes(*http.Request) bool { return false }
-func (Stall) act(x *exchange)          { x.forward() }
 
 // Skip makes clients miss events for good, as after a compaction of the store while they were
 // away. It cuts watches at once and refuses new ones for a while with 429, after which a client
@@ -111,7 +87,7 @@ func (s *Skip) begin(p *Proxy, i *Injection) func() {
 	}
 }
 
-func (*Skip) holds() (back, cuts bool) { return false, false }
+func (*Skip) holds() bool { return false }
 
 func (*Skip) takes(r *http.Request) bool { return r.Method == http.MethodGet }
 
@@ -211,19 +187,14 @@ func (p *Proxy) cutWatches(i *Injection) int {
 	return begun
 }
 
-// holder is the fault that holds the events of a watch back, and whether they are
-// lost in the end. Nil: none.
-func (p *Proxy) holder(watch *http.Request) (i *Injection, cuts bool) {
+// holder is the fault that holds the events of a watch back. Nil: none.
+func (p *Proxy) holder(watch *http.Request) *Injection {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for _, i := range p.rules {
-		w, is := i.rule.Fault.(watchFault)
-		if !is || !i.concerns(watch) {
-			continue
-		}
-		if back, cuts := w.holds(); back {
-			return i, cuts
+		if w, is := i.rule.Fault.(watchFault); is && w.holds() && i.concerns(watch) {
+			return i
 		}
 	}
-	return nil, false
+	return nil
 }

@@ -31,12 +31,14 @@ func TestJournalHasTheFramesOfWatches(t *testing.T) {
 	eachWay(t, func(w *watching) {
 		t, g := w.t, NewWithT(w.t)
 		i := w.open(t, metav1.ListOptions{})
-		w.send(t, 1, watch.Added, "a")
-		w.send(t, 1, watch.Bookmark, "", metav1.InitialEventsAnnotationKey)
-		w.send(t, 1, watch.Error, "b")
-		g.Eventually(i.ResultChan(), eventually).Should(Receive(ofType(watch.Added)))
-		g.Eventually(i.ResultChan(), eventually).Should(Receive(ofType(watch.Bookmark)))
-		g.Eventually(i.ResultChan(), eventually).Should(Receive(ofType(watch.Error)))
+		for _, sent := range []struct {
+			kind        watch.EventType
+			name        string
+			annotations []string
+		}{{watch.Added, "a", nil}, {watch.Bookmark, "", []string{metav1.InitialEventsAnnotationKey}}, {watch.Error, "b", nil}} {
+			w.send(t, 1, sent.kind, sent.name, sent.annotations...)
+			g.Eventually(i.ResultChan(), eventually).Should(Receive(ofType(sent.kind)), "before the next is sent")
+		}
 		g.Eventually(func() []Frame { return w.proxy.Journal().Frames }, eventually).Should(HaveExactElements(
 			HaveField("Delivered", Not(BeZero())), HaveField("Delivered", Not(BeZero())), HaveField("Delivered", Not(BeZero()))))
 		now, frames := w.clock.Now(), w.proxy.Journal().Frames
@@ -49,6 +51,10 @@ func TestJournalHasTheFramesOfWatches(t *testing.T) {
 			Received: now, Delivered: now,
 		}))
 		g.Expect(frames[2].Type).To(Equal(watch.Error))
+		g.Expect(w.proxy.Journal().Requests[0].Delivered).To(BeZero(), "the answer goes on")
+		w.each(func(events chan watch.Event) { close(events) })
+		g.Eventually(i.ResultChan(), eventually).Should(BeClosed())
+		g.Eventually(func() time.Time { return w.proxy.Journal().Requests[0].Delivered }, eventually).ShouldNot(BeZero())
 	})
 }
 
@@ -124,39 +130,6 @@ func TestLag_NeedsEvents(t *testing.T) {
 	lag.Heal()
 	g.Eventually(i.ResultChan(), eventually).Should(BeClosed())
 	g.Expect(lag.Happened()).To(BeFalse())
-}
-
-func TestStall_LosesEventsThenTheConnection(t *testing.T) {
-	eachWay(t, func(w *watching) {
-		t, g := w.t, NewWithT(w.t)
-		busy, idle := w.open(t, metav1.ListOptions{}), w.open(t, metav1.ListOptions{})
-		stall := w.proxy.Inject(Rule{Match: everyNamespace, Fault: Stall{For: 3 * time.Second}})
-		w.send(t, 1, watch.Added, "a")
-		g.Eventually(stall.Count, eventually).Should(Equal(1))
-		g.Consistently(busy.ResultChan(), moment).ShouldNot(Receive())
-		g.Expect(idle.ResultChan()).NotTo(BeClosed(), "it stays open during the stall")
-		w.step(t, 3*time.Second)
-		g.Eventually(busy.ResultChan(), eventually).Should(BeClosed())
-		g.Eventually(idle.ResultChan(), eventually).Should(BeClosed())
-		g.Eventually(stall.Done(), eventually).Should(BeClosed())
-		g.Expect(stall.Count()).To(Equal(1), "nothing was withheld of the other")
-		g.Expect(w.proxy.Journal().Frames[0].Delivered).To(BeZero())
-		again := w.open(t, metav1.ListOptions{})
-		w.send(t, 3, watch.Added, "a")
-		g.Eventually(again.ResultChan(), eventually).Should(Receive(ofType(watch.Added)))
-	})
-}
-
-func TestStall_HealCuts(t *testing.T) {
-	g := NewWithT(t)
-	w := startWatching(t)
-	i := w.open(t, metav1.ListOptions{})
-	stall := w.proxy.Inject(Rule{Match: everyNamespace, Fault: Stall{}})
-	w.send(t, 1, watch.Added, "a")
-	g.Eventually(stall.Count, eventually).Should(Equal(1))
-	stall.Heal()
-	g.Eventually(i.ResultChan(), eventually).Should(BeClosed())
-	g.Consistently(i.ResultChan(), moment).Should(BeClosed(), "without the event")
 }
 
 // ask opens a watch without the retries of client-go.
@@ -252,7 +225,6 @@ func TestWatchFaults_LeaveOtherRequests(t *testing.T) {
 	g := NewWithT(t)
 	w := startWatching(t)
 	w.proxy.Inject(Rule{Fault: Lag{}})
-	w.proxy.Inject(Rule{Fault: Stall{}})
 	answer, err := Refusal(http.StatusServiceUnavailable)
 	g.Expect(err).NotTo(HaveOccurred())
 	w.proxy.Inject(Rule{Fault: answer})
@@ -268,7 +240,7 @@ func TestWatchFaults_PassOtherStreams(t *testing.T) {
 		_, _ = w.Write([]byte("no events"))
 		_ = http.NewResponseController(w).Flush() // the client says what came
 	})
-	p, config := replicaOf(t, s)
+	p, config := replicaOf(t, s, nil)
 	text, err := namespaces(t, config, runtime.ContentTypeJSON).CoreV1().RESTClient().Get().AbsPath("/logs").Param("watch",
 		"true").DoRaw(t.Context())
 	g.Expect(err).NotTo(HaveOccurred())

@@ -7,11 +7,12 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"crypto/x509/pkix"
-	"encoding/pem"
 	"fmt"
 	"math/big"
 	"net"
 	"time"
+
+	"k8s.io/client-go/util/cert"
 )
 
 // Wire is how a proxy treats a connection, below HTTP.
@@ -47,28 +48,15 @@ type authority struct {
 const day = 24 * time.Hour
 
 func newAuthority(name string, now time.Time) (*authority, error) {
-	a := &authority{now: now}
-	template := &x509.Certificate{
-		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: name},
-		NotBefore: now.Add(-2 * day), NotAfter: now.Add(2 * day),
-		IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign,
-	}
-	var err error
-	if a.key, err = ecdsa.GenerateKey(elliptic.P256(), rand.Reader); err != nil {
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
 		return nil, fmt.Errorf("generating the key of a CA: %w", err)
 	}
-	der, err := x509.CreateCertificate(rand.Reader, template, template, a.key.Public(), a.key)
+	ca, err := cert.NewSelfSignedCACert(cert.Config{CommonName: name, NotBefore: now.Add(-2 * day)}, key)
 	if err != nil {
 		return nil, fmt.Errorf("signing the certificate of a CA: %w", err)
 	}
-	if a.cert, err = x509.ParseCertificate(der); err != nil {
-		return nil, fmt.Errorf("reading the certificate of a CA: %w", err)
-	}
-	return a, nil
-}
-
-func (a *authority) pem() []byte {
-	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: a.cert.Raw})
+	return &authority{key, ca, now}, nil
 }
 
 // config returns a server's TLS configuration with the certificate of w.
@@ -126,5 +114,6 @@ func newTLSConfigs(now time.Time) (map[Wire]*tls.Config, []byte, error) {
 			return nil, nil, err
 		}
 	}
-	return configs, known.pem(), nil
+	bundle, err := cert.EncodeCertificates(known.cert)
+	return configs, bundle, err
 }
