@@ -60,15 +60,15 @@ func TestFinalizerOrder_IdentifiesChildren(t *testing.T) {
 		change := func(o *invariant.Contract) {
 			o.Kinds[0].Children, o.Kinds[0].External = []invariant.Child{tc.child}, false
 		}
-		left := invariant.Held
+		left := wantHeld
 		if tc.its {
-			left = invariant.Broken
+			left = wantBroken
 		}
 		child := part("p", "p1", tc.marks...)
-		check(t, invariant.FinalizerOrder, map[string]row{
-			name + "/Stays": {history: lifeOf(child, true), change: change, want: left},
-			name + "/Ends":  {history: lifeOf(child, false), change: change, want: invariant.Held},
-		})
+		check(t, invariant.FinalizerOrder, table{
+			name + "/Stays": left(lifeOf(child, true)),
+			name + "/Ends":  wantHeld(lifeOf(child, false)),
+		}.under(change))
 	}
 }
 
@@ -81,7 +81,7 @@ func TestFinalizerOrder_NameOfTwoObjects(t *testing.T) {
 		writes("alice", thing(second)), writes("a", thing(second, held)), writes("a", part("p", "p1", mark)), rests("again"),
 	)
 	check(t, invariant.FinalizerOrder,
-		map[string]row{"SecondHasIt": {history: h, want: invariant.Held, change: func(o *invariant.Contract) {
+		table{"SecondHasIt": wantHeld(h).under(func(o *invariant.Contract) {
 			o.Kinds[0].Children = []invariant.Child{{Resource: parts, Label: madeFor}}
-		}}})
+		})})
 }

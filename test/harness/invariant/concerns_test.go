@@ -24,21 +24,18 @@ func TestConcerns_IgnoresObjectsOfOthers(t *testing.T) {
 	clean := []*history.History{with(certificate("a")), with(certificate("a"))}
 	for _, i := range []invariant.Invariant{invariant.EndState, invariant.SingleLifecycle} {
 		t.Run(i.Name, func(t *testing.T) {
-			check(t, i, map[string]row{
-				"TheSame":            {history: with(certificate("a")), references: clean, want: invariant.Held},
-				"AnothersDiffers":    {history: with(certificate("b")), references: clean, want: invariant.Held},
-				"AnothersIsNotThere": {history: with(), references: clean, want: invariant.Held},
-				"AnotherMadeMore": {history: with(certificate("a"), writes("publisher", plain)), references: clean,
-					want: invariant.Held},
-				"TheOperatorMadeMore": {history: with(certificate("a"), writes("a", plain)), references: clean,
-					want: invariant.Broken, says: []string{"configmaps ns/plain"}},
-				"AnotherMadeOneForIt": {history: with(certificate("a"), writes("publisher", part("p", "p1"))), references: clean,
-					want: invariant.Broken, says: []string{"configmaps ns/p"}},
-				"NobodyKnowsWhoHasIt": {history: with(certificate("a"), writes("publisher", plain), without(history.Audit)),
-					references: clean, want: invariant.Broken, says: []string{"configmaps ns/plain"}},
-				"TheOperatorTouchedIt": {history: with(certificate("a"), writes("publisher", plain), writes("a", plain)),
-					references: clean, want: invariant.Broken, says: []string{"configmaps ns/plain"}},
-			})
+			check(t, i, table{
+				"TheSame":             wantHeld(with(certificate("a"))),
+				"AnothersDiffers":     wantHeld(with(certificate("b"))),
+				"AnothersIsNotThere":  wantHeld(with()),
+				"AnotherMadeMore":     wantHeld(with(certificate("a"), writes("publisher", plain))),
+				"TheOperatorMadeMore": wantBroken(with(certificate("a"), writes("a", plain)), "configmaps ns/plain"),
+				"AnotherMadeOneForIt": wantBroken(with(certificate("a"), writes("publisher", part("p", "p1"))), "configmaps ns/p"),
+				"NobodyKnowsWhoHasIt": wantBroken(with(certificate("a"), writes("publisher", plain), without(history.Audit)),
+					"configmaps ns/plain"),
+				"TheOperatorTouchedIt": wantBroken(with(certificate("a"), writes("publisher", plain), writes("a", plain)),
+					"configmaps ns/plain"),
+			}.against(clean...))
 		})
 	}
 }

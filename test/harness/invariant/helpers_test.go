@@ -2,6 +2,7 @@ package invariant_test
 
 import (
 	"bytes"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -214,22 +215,8 @@ func changes(f func(*story)) step { return step{f} }
 
 func without(sources ...history.Source) step {
 	return step{func(s *story) {
-		var left []history.Source
-		for _, have := range s.Recorded {
-			if !strings.Contains(" "+strings.Join(texts(sources), " ")+" ", " "+string(have)+" ") {
-				left = append(left, have)
-			}
-		}
-		s.Recorded = left
+		s.Recorded = slices.DeleteFunc(s.Recorded, func(have history.Source) bool { return slices.Contains(sources, have) })
 	}}
-}
-
-func texts[T ~string](all []T) []string {
-	var s []string
-	for _, one := range all {
-		s = append(s, string(one))
-	}
-	return s
 }
 
 func object(kind, name, uid string, mutate ...func(*unstructured.Unstructured)) *unstructured.Unstructured {
@@ -323,7 +310,63 @@ type row struct {
 	lacks      string   // what the text must not have; "" is nothing
 }
 
-func check(t *testing.T, i invariant.Invariant, rows map[string]row) {
+func wantHeld(h *history.History, says ...string) row {
+	return row{history: h, want: invariant.Held, says: says}
+}
+
+func wantBroken(h *history.History, says ...string) row {
+	return row{history: h, want: invariant.Broken, says: says}
+}
+
+func wantInconclusive(h *history.History, says ...string) row {
+	return row{history: h, want: invariant.Inconclusive, says: says}
+}
+
+// against compares the history with clean runs.
+func (r row) against(clean ...*history.History) row {
+	r.references = clean
+	return r
+}
+
+// under judges by a contract that is changed.
+func (r row) under(change func(*invariant.Contract)) row {
+	r.change = change
+	return r
+}
+
+func (r row) lacking(text string) row {
+	r.lacks = text
+	return r
+}
+
+// table has the rows of a test, by their names.
+type table map[string]row
+
+// against is row.against for all rows that are not compared yet. Those with none stay so.
+func (rows table) against(clean ...*history.History) table {
+	for name, r := range rows {
+		if r.references == nil {
+			rows[name] = r.against(clean...)
+		}
+	}
+	return rows
+}
+
+// under is row.under for all rows whose contract is not changed yet. Those with asItIs stay so.
+func (rows table) under(change func(*invariant.Contract)) table {
+	for name, r := range rows {
+		if r.change == nil {
+			rows[name] = r.under(change)
+		}
+	}
+	return rows
+}
+
+var none = []*history.History{}
+
+func asItIs(*invariant.Contract) {}
+
+func check(t *testing.T, i invariant.Invariant, rows table) {
 	t.Helper()
 	for name, r := range rows {
 		t.Run(name, func(t *testing.T) {

@@ -39,24 +39,27 @@ func TestEndState_LikeAnEarlierCheckpoint(t *testing.T) {
 		if want == invariant.Held {
 			clean = run(first, last)
 		}
-		return row{history: run(first, last), references: []*history.History{clean, clean}, want: want, says: says}
+		return row{history: run(first, last), want: want, says: says}.against(clean, clean)
 	}
 	random := func(first, later string) *history.History {
 		return run(of(entry(data("key", first))), of(entry(data("key", later))))
 	}
 	both := map[string]any{"database": "a", "note": "old"}
-	check(t, invariant.EndState, map[string]row{
+	check(t, invariant.EndState, table{
 		"Again": judged(of(entry(data("x", "1"))), of(entry(data("x", "1"))), invariant.Held),
-		"KeyLeft": judged(of(entry(data("database", "a"))), of(entry(func(o *unstructured.Unstructured) { o.Object["data"] = both })),
-			invariant.Broken, `at "restored" configmaps ns/p`, `data.note is "old", and was absent, though all is desired as at "made"`),
-		"ObjectLeft": judged(of(entry()), of(part("q", "p2")), invariant.Broken, `configmaps ns/q`, `exists, and did not at "made"`),
+		"KeyLeft": judged(of(entry(data("database", "a"))),
+			of(entry(func(o *unstructured.Unstructured) { o.Object["data"] = both })), invariant.Broken,
+			`at "restored" configmaps ns/p`, `data.note is "old", and was absent, though all is desired as at "made"`),
+		"ObjectLeft": judged(of(entry()), of(part("q", "p2")), invariant.Broken,
+			`configmaps ns/q`, `exists, and did not at "made"`),
 		"ObjectGone": judged(of(entry()), []step{ends("a", entry())}, invariant.Broken,
 			`at "restored" configmaps ns/p does not exist, as it did at "made"`),
-		"Recounted":   judged(of(entry(counted(1, 1))), of(entry(counted(2, 1))), invariant.Held),
-		"CountedDown": judged(of(entry(counted(2, 1))), of(entry(counted(1, 1))), invariant.Broken, `status.restarts is "1", and was "2"`),
-		"SizeKept":    judged(of(entry(counted(1, 1))), of(entry(counted(1, 2))), invariant.Broken, `spec.size is "2", and was "1"`),
+		"Recounted": judged(of(entry(counted(1, 1))), of(entry(counted(2, 1))), invariant.Held),
+		"CountedDown": judged(of(entry(counted(2, 1))), of(entry(counted(1, 1))), invariant.Broken,
+			`status.restarts is "1", and was "2"`),
+		"SizeKept": judged(of(entry(counted(1, 1))), of(entry(counted(1, 2))), invariant.Broken,
+			`spec.size is "2", and was "1"`),
 		"OtherReason": judged(of(thing(noted("Created"))), of(thing(noted("Updated"))), invariant.Held),
-		"Random": {history: random("a", "b"), references: []*history.History{random("a", "b"), random("c", "d")},
-			want: invariant.Held},
+		"Random":      wantHeld(random("a", "b")).against(random("a", "b"), random("c", "d")),
 	})
 }

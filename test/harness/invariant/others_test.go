@@ -1,7 +1,10 @@
 package invariant_test
 
 import (
+	"fmt"
 	"regexp"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -14,40 +17,33 @@ func TestProgress(t *testing.T) {
 	conflict := asks("a", "patch", t1, history.Refused, 409, func(r *history.Request) { r.Reason = "Conflict" })
 	forbidden := asks("a", "patch", t1, history.Refused, 403)
 	status := asks("a", "patch", t1, history.Refused, 409, func(r *history.Request) { r.Subresource = "status" })
-	check(t, invariant.NoFutileRetry, map[string]row{
-		"Writes": {history: tell(writes("a", t1)), want: invariant.Held},
-		"AFew":   {history: tell(conflict, conflict, conflict, writes("a", t1)), want: invariant.Held},
-		"AgainLater": {history: tell(conflict, conflict, conflict, writes("a", t1), conflict, conflict, conflict),
-			want: invariant.Held},
-		"OfEach": {history: tell(conflict, status, conflict, status, conflict, status,
-			asks("b", "patch", t1, history.Refused, 409)), want: invariant.Held},
-		"TooMany": {history: tell(conflict, conflict, conflict, conflict), want: invariant.Broken,
-			says: []string{"patch of things.example.com ns/t by replica a", "(Conflict)", "3 consecutive times before"}},
-		"TakenAway": {history: tell(writes("a", t1), denying(second(0), second(1)), forbidden, forbidden, forbidden,
-			forbidden), want: invariant.Held},
-		"GivenBack": {history: tell(writes("a", t1), denying(second(-9), second(-2)), forbidden, forbidden, forbidden,
-			forbidden), want: invariant.Broken},
-		"ElseMissing": {history: tell(writes("a", t1), denying(second(0), second(1)), conflict, conflict, conflict,
-			conflict), want: invariant.Broken},
-		"Fenced": {history: tell(writes("a", t1), holds("b"), forbidden, forbidden, forbidden, forbidden),
-			want: invariant.Held},
-		"FencedToo": {history: tell(writes("a", t1), holds("b"), conflict, conflict, conflict, conflict),
-			want: invariant.Broken},
-		"LeaderDenied": {history: tell(writes("a", t1), holds("b"), holds("a"), forbidden, forbidden, forbidden, forbidden),
-			want: invariant.Broken},
-		"OneOfUs": {history: tell(conflict, conflict, conflict, writes("b", t1), conflict, conflict, conflict),
-			want: invariant.Held},
-		"ElseOfUs": {history: tell(conflict, conflict, conflict,
-			writes("b", t1, func(r *history.Request) { r.Subresource = "status" }), conflict), want: invariant.Broken},
-		"OthersWrite": {history: tell(conflict, conflict, conflict, writes("alice", t1), conflict), want: invariant.Broken},
-		"Users": {history: tell(writes("a", t1), asks("alice", "patch", t1, history.Refused, 409),
+	check(t, invariant.NoFutileRetry, table{
+		"Writes":     wantHeld(tell(writes("a", t1))),
+		"AFew":       wantHeld(tell(conflict, conflict, conflict, writes("a", t1))),
+		"AgainLater": wantHeld(tell(conflict, conflict, conflict, writes("a", t1), conflict, conflict, conflict)),
+		"OfEach": wantHeld(tell(conflict, status, conflict, status, conflict, status,
+			asks("b", "patch", t1, history.Refused, 409))),
+		"TooMany": wantBroken(tell(conflict, conflict, conflict, conflict), "patch of things.example.com ns/t by replica a",
+			"(Conflict)", "3 consecutive times before"),
+		"TakenAway": wantHeld(tell(writes("a", t1), denying(second(0), second(1)), forbidden, forbidden, forbidden,
+			forbidden)),
+		"GivenBack": wantBroken(tell(writes("a", t1), denying(second(-9), second(-2)), forbidden, forbidden, forbidden,
+			forbidden)),
+		"ElseMissing": wantBroken(tell(writes("a", t1), denying(second(0), second(1)), conflict, conflict, conflict,
+			conflict)),
+		"Fenced":    wantHeld(tell(writes("a", t1), holds("b"), forbidden, forbidden, forbidden, forbidden)),
+		"FencedToo": wantBroken(tell(writes("a", t1), holds("b"), conflict, conflict, conflict, conflict)),
+		"LeaderDenied": wantBroken(tell(writes("a", t1), holds("b"), holds("a"), forbidden, forbidden, forbidden,
+			forbidden)),
+		"OneOfUs": wantHeld(tell(conflict, conflict, conflict, writes("b", t1), conflict, conflict, conflict)),
+		"ElseOfUs": wantBroken(tell(conflict, conflict, conflict,
+			writes("b", t1, func(r *history.Request) { r.Subresource = "status" }), conflict)),
+		"OthersWrite": wantBroken(tell(conflict, conflict, conflict, writes("alice", t1), conflict)),
+		"Users": wantHeld(tell(writes("a", t1), asks("alice", "patch", t1, history.Refused, 409),
 			asks("alice", "patch", t1, history.Refused, 409), asks("alice", "patch", t1, history.Refused, 409),
-			asks("alice", "patch", t1, history.Refused, 409)), want: invariant.Held},
-		"NoLimit": {history: tell(conflict), change: func(o *invariant.Contract) { o.Limits.InARow = 0 },
-			want: invariant.Inconclusive, says: []string{"no limit"}},
-		"Nothing": {history: tell(), want: invariant.Inconclusive, says: []string{"nothing that this promise applies to"}},
-		"NotRecorded": {history: tell(conflict, conflict, conflict, conflict, without(history.Audit)),
-			want: invariant.Inconclusive, says: []string{"[audit]"}},
+			asks("alice", "patch", t1, history.Refused, 409))),
+		"NoLimit": wantInconclusive(tell(conflict), "no limit").under(func(o *invariant.Contract) { o.Limits.InARow = 0 }),
+		"Nothing": wantInconclusive(tell(), "nothing that this promise applies to"),
 	})
 }
 
@@ -59,55 +55,45 @@ func TestEventBudget(t *testing.T) {
 		})
 	}
 	made := tells("op", "Made", "u1")
-	check(t, invariant.BoundedEvents, map[string]row{
-		"Few": {history: tell(made, made), want: invariant.Held},
-		"Flood": {history: tell(made, made, made), want: invariant.Broken,
-			says: []string{"Normal Made about UID u1", "is number 3: at most 2"}},
-		"OtherReason": {history: tell(made, made, tells("op", "Lost", "u1")), want: invariant.Held},
-		"OtherObject": {history: tell(made, made, tells("op", "Made", "u2")), want: invariant.Held},
-		"Others": {history: tell(made, tells("kubelet", "Made", "u1"), tells("kubelet", "Made", "u1"),
-			tells("kubelet", "Made", "u1")), want: invariant.Held},
-		"Elections": {history: tell(made, tells("op", "Leads", "uid-lease"), tells("op", "Leads", "uid-lease"),
-			tells("op", "Leads", "uid-lease")), want: invariant.Held, says: []string{"1 checked"}},
-		"NoLimit": {history: tell(made, made, made), change: func(o *invariant.Contract) { o.Limits.Events = 0 },
-			want: invariant.Inconclusive, says: []string{"no limit"}},
-		"None": {history: tell(), want: invariant.Inconclusive},
-		"NotRecorded": {history: tell(made, made, made, without(history.Audit)), want: invariant.Inconclusive,
-			says: []string{"[audit]"}},
+	check(t, invariant.BoundedEvents, table{
+		"Few":         wantHeld(tell(made, made)),
+		"Flood":       wantBroken(tell(made, made, made), "Normal Made about UID u1", "is number 3: at most 2"),
+		"OtherReason": wantHeld(tell(made, made, tells("op", "Lost", "u1"))),
+		"OtherObject": wantHeld(tell(made, made, tells("op", "Made", "u2"))),
+		"Others": wantHeld(tell(made, tells("kubelet", "Made", "u1"), tells("kubelet", "Made", "u1"),
+			tells("kubelet", "Made", "u1"))),
+		"Elections": wantHeld(tell(made, tells("op", "Leads", "uid-lease"), tells("op", "Leads", "uid-lease"),
+			tells("op", "Leads", "uid-lease")), "1 checked"),
+		"NoLimit": wantInconclusive(tell(made, made, made), "no limit").
+			under(func(o *invariant.Contract) { o.Limits.Events = 0 }),
+		"None": wantInconclusive(tell()),
 	})
 }
 
 func TestRights(t *testing.T) {
 	t1 := thing()
 	forbidden := func(r *history.Request) { r.Forbidden = true }
-	check(t, invariant.SufficientRights, map[string]row{
-		"Allowed": {history: tell(writes("a", t1)), want: invariant.Held},
-		"Denied":  {history: tell(asks("a", "patch", t1, history.Refused, 403)), want: invariant.Held},
-		"NotThere": {history: tell(asks("a", "get", t1, history.Read, 404), asks("a", "patch", t1, history.Refused, 404)),
-			want: invariant.Held},
-		"Forbidden": {history: tell(asks("a", "patch", t1, history.Refused, 403, forbidden)), want: invariant.Broken,
-			says: []string{"patch of things.example.com ns/t by replica a", "lacks that right"}},
-		"MayNotRead": {history: tell(asks("a", "watch", t1, history.Read, 403, forbidden)), want: invariant.Broken},
-		"WhoAreYou":  {history: tell(asks("a", "get", t1, history.Read, 401)), want: invariant.Broken},
-		"NoSuchKind": {history: tell(asks("a", "watch", t1, history.Read, 404)), want: invariant.Broken,
-			says: []string{"the resource does not exist"}},
-		"TakenAway": {history: tell(writes("a", t1), denying(second(0), second(0.3)),
-			asks("a", "patch", t1, history.Refused, 403, forbidden)), want: invariant.Held},
-		"GivenBack": {history: tell(writes("a", t1), denying(second(-9), second(-2)),
-			asks("a", "patch", t1, history.Refused, 403, forbidden)), want: invariant.Broken},
-		"GivenBackJustNow": {history: tell(writes("a", t1), denying(second(-9), second(-1)),
-			asks("a", "patch", t1, history.Refused, 403, forbidden)), want: invariant.Held},
-		"NotTakenAway": {history: tell(writes("a", t1), denying(second(0), second(0.3)),
-			changes(func(s *story) { s.Faults[0].Happened = 0 }), asks("a", "patch", t1, history.Refused, 403, forbidden)),
-			want: invariant.Broken},
-		"UserMayNot": {history: tell(writes("a", t1), asks("alice", "patch", t1, history.Refused, 403, forbidden)),
-			want: invariant.Held},
-		"InDefault": {history: tell(writes("a", t1)),
-			change: func(o *invariant.Contract) { o.Lease.Namespace = "default" }, want: invariant.Inconclusive,
-			says: []string{"namespace default"}},
-		"NothingAsked": {history: tell(changes(func(s *story) { s.Requests = nil })), want: invariant.Inconclusive},
-		"NotRecorded": {history: tell(asks("a", "get", t1, history.Read, 401), without(history.Audit)),
-			want: invariant.Inconclusive, says: []string{"[audit]"}},
+	check(t, invariant.SufficientRights, table{
+		"Allowed":  wantHeld(tell(writes("a", t1))),
+		"Denied":   wantHeld(tell(asks("a", "patch", t1, history.Refused, 403))),
+		"NotThere": wantHeld(tell(asks("a", "get", t1, history.Read, 404), asks("a", "patch", t1, history.Refused, 404))),
+		"Forbidden": wantBroken(tell(asks("a", "patch", t1, history.Refused, 403, forbidden)),
+			"patch of things.example.com ns/t by replica a", "lacks that right"),
+		"MayNotRead": wantBroken(tell(asks("a", "watch", t1, history.Read, 403, forbidden))),
+		"WhoAreYou":  wantBroken(tell(asks("a", "get", t1, history.Read, 401))),
+		"NoSuchKind": wantBroken(tell(asks("a", "watch", t1, history.Read, 404)), "the resource does not exist"),
+		"TakenAway": wantHeld(tell(writes("a", t1), denying(second(0), second(0.3)),
+			asks("a", "patch", t1, history.Refused, 403, forbidden))),
+		"GivenBack": wantBroken(tell(writes("a", t1), denying(second(-9), second(-2)),
+			asks("a", "patch", t1, history.Refused, 403, forbidden))),
+		"GivenBackJustNow": wantHeld(tell(writes("a", t1), denying(second(-9), second(-1)),
+			asks("a", "patch", t1, history.Refused, 403, forbidden))),
+		"NotTakenAway": wantBroken(tell(writes("a", t1), denying(second(0), second(0.3)),
+			changes(func(s *story) { s.Faults[0].Happened = 0 }), asks("a", "patch", t1, history.Refused, 403, forbidden))),
+		"UserMayNot": wantHeld(tell(writes("a", t1), asks("alice", "patch", t1, history.Refused, 403, forbidden))),
+		"InDefault": wantInconclusive(tell(writes("a", t1)), "namespace default").
+			under(func(o *invariant.Contract) { o.Lease.Namespace = "default" }),
+		"NothingAsked": wantInconclusive(tell(changes(func(s *story) { s.Requests = nil }))),
 	})
 }
 
@@ -134,46 +120,38 @@ func restarted(r *history.Process) { r.Started = r.Asked.Add(time.Millisecond) }
 
 func TestShutdown(t *testing.T) {
 	t1 := thing()
-	check(t, invariant.CleanShutdown, map[string]row{
-		"Clean":         {history: tell(writes("a", t1), holds(""), stops(1, 0)), want: invariant.Held},
-		"KeepsTheLease": {history: tell(writes("a", t1), stops(1, 0)), want: invariant.Held},
-		"Standby":       {history: tell(stops(1, 0, func(r *history.Process) { r.Name = "b" })), want: invariant.Held},
-		"LedTwice": {history: tell(holds("b"), holds("a"), writes("a", t1), holds(""), stops(1, 0)),
-			want: invariant.Held},
-		"Late": {history: tell(stops(11, 0)), want: invariant.Broken,
-			says: []string{"replica a took 11s to stop: the limit is 10s"}},
-		"NoGrace": {history: tell(stops(11, 0)), change: func(o *invariant.Contract) { o.Limits.Grace.Duration = 0 },
-			want: invariant.Held},
-		"ExitCode":         {history: tell(stops(1, 1)), want: invariant.Broken, says: []string{"exit code 1"}},
-		"SignalledAtStart": {history: tell(stops(0, -1, restarted)), want: invariant.Held},
-		"SignalledStandby": {history: tell(asks("b", "get", object("Lease", "leader", "uid-lease"), history.Read, 200),
-			stops(0, -1, func(r *history.Process) { r.Name = "b" })), want: invariant.Broken, says: []string{"exit code -1"}},
-		"SignalledLeader": {history: tell(stops(0, -1)), want: invariant.Broken, says: []string{"exit code -1"}},
-		"SignalledAfterAWrite": {history: tell(writes("b", t1), stops(0, -1, func(r *history.Process) { r.Name = "b" })),
-			want: invariant.Broken, says: []string{"exit code -1"}},
-		"FailedAtStart": {history: tell(stops(0, 1, restarted)), want: invariant.Broken, says: []string{"exit code 1"}},
-		"Never": {history: tell(stops(1, 0, func(r *history.Process) { r.Ended = time.Time{} })),
-			want: invariant.Broken, says: []string{"still ran at the end"}},
-		"WritesOn": {history: tell(writes("a", t1), holds(""), writes("a", t1), stops(1, 0)), want: invariant.Broken,
-			says: []string{"at resourceVersion 104", "had released the Lease at resourceVersion 103"}},
-		"TellsOn": {history: tell(writes("a", t1), holds(""),
-			writes("a", t1, func(r *history.Request) { r.Resource = events }), stops(1, 0)), want: invariant.Held},
-		"RefusedOn": {history: tell(writes("a", t1), holds(""), asks("a", "patch", t1, history.Refused, 403), stops(1, 0)),
-			want: invariant.Held},
-		"MaybeOn": {history: tell(writes("a", t1), holds(""), ends("a", t1, undated(2)), stops(1, 0)),
-			want: invariant.Inconclusive, says: []string{"the history does not show"}},
-		"Killed": {history: tell(stops(1, 137, func(r *history.Process) { r.Killed = true })),
-			want: invariant.Inconclusive, says: []string{"nothing that this promise applies to"}},
-		"NotAsked": {history: tell(stops(1, 1, func(r *history.Process) { r.Asked = time.Time{} })),
-			want: invariant.Inconclusive},
-		"NotRecorded": {history: tell(stops(1, 1), without(history.Processes)), want: invariant.Inconclusive,
-			says: []string{"[processes]"}},
-		"NoAudit": {history: tell(stops(1, 1), without(history.Audit)), want: invariant.Inconclusive,
-			says: []string{"[audit]"}},
+	check(t, invariant.CleanShutdown, table{
+		"Clean":            wantHeld(tell(writes("a", t1), holds(""), stops(1, 0))),
+		"KeepsTheLease":    wantHeld(tell(writes("a", t1), stops(1, 0))),
+		"Standby":          wantHeld(tell(stops(1, 0, func(r *history.Process) { r.Name = "b" }))),
+		"LedTwice":         wantHeld(tell(holds("b"), holds("a"), writes("a", t1), holds(""), stops(1, 0))),
+		"Late":             wantBroken(tell(stops(11, 0)), "replica a took 11s to stop: the limit is 10s"),
+		"NoGrace":          wantHeld(tell(stops(11, 0))).under(func(o *invariant.Contract) { o.Limits.Grace.Duration = 0 }),
+		"ExitCode":         wantBroken(tell(stops(1, 1)), "exit code 1"),
+		"SignalledAtStart": wantHeld(tell(stops(0, -1, restarted))),
+		"SignalledStandby": wantBroken(tell(asks("b", "get", object("Lease", "leader", "uid-lease"), history.Read, 200),
+			stops(0, -1, func(r *history.Process) { r.Name = "b" })), "exit code -1"),
+		"SignalledLeader": wantBroken(tell(stops(0, -1)), "exit code -1"),
+		"SignalledAfterAWrite": wantBroken(tell(writes("b", t1), stops(0, -1, func(r *history.Process) { r.Name = "b" })),
+			"exit code -1"),
+		"FailedAtStart": wantBroken(tell(stops(0, 1, restarted)), "exit code 1"),
+		"Never": wantBroken(tell(stops(1, 0, func(r *history.Process) { r.Ended = time.Time{} })),
+			"still ran at the end"),
+		"WritesOn": wantBroken(tell(writes("a", t1), holds(""), writes("a", t1), stops(1, 0)), "at resourceVersion 104",
+			"had released the Lease at resourceVersion 103"),
+		"TellsOn": wantHeld(tell(writes("a", t1), holds(""),
+			writes("a", t1, func(r *history.Request) { r.Resource = events }), stops(1, 0))),
+		"RefusedOn": wantHeld(tell(writes("a", t1), holds(""), asks("a", "patch", t1, history.Refused, 403), stops(1, 0))),
+		"MaybeOn": wantInconclusive(tell(writes("a", t1), holds(""), ends("a", t1, undated(2)), stops(1, 0)),
+			"the history does not show"),
+		"Killed": wantInconclusive(tell(stops(1, 137, func(r *history.Process) { r.Killed = true })),
+			"nothing that this promise applies to"),
+		"NotAsked": wantInconclusive(tell(stops(1, 1, func(r *history.Process) { r.Asked = time.Time{} }))),
 	})
 }
 
-func TestAll_HoldForACorrectRun(t *testing.T) {
+// correct is a run in which each invariant has something to judge, and holds.
+func correct(more ...step) invariant.Case {
 	steps := append(life(), changes(func(s *story) {
 		s.Checkpoints[0].Things = []history.ExternalThing{{Name: "bucket", Owner: "u1"}}
 		s.Events = []history.Event{{User: "op", Regarding: "u1", Reason: "Made", RevisionRange: history.At(105)}}
@@ -184,14 +162,18 @@ func TestAll_HoldForACorrectRun(t *testing.T) {
 		}
 	}), holds(""), stops(1, 0), probed(), follows("/things", 0.5, 0.6), answers(history.Ready, history.Yes, 0.7, 0.9),
 		answers(history.Alive, history.Yes, 0.7, 0.9), usesAtRest(50), elects("c", "c_1"))
-	steps = append(append(steps, polls("b", 6)...), elects("b", "b_1"))
+	steps = slices.Concat(steps, polls("b", 6), []step{elects("b", "b_1")}, more)
 	c := invariant.Case{History: tell(steps...), References: []*history.History{tell(steps...), tell(steps...)},
 		Contract: operator()}
-	words, seen := regexp.MustCompile(`^[a-z]+(-[a-z]+)*$`), map[string]bool{}
 	c.Contract.Limits.Goroutines, c.Contract.Limits.Late.Duration = 10, time.Second
 	c.Contract.Limits.Takeover.Duration = 2 * time.Second
+	return c
+}
+
+func TestAll_HoldForACorrectRun(t *testing.T) {
+	words, seen := regexp.MustCompile(`^[a-z]+(-[a-z]+)*$`), map[string]bool{}
 	for _, i := range invariant.All() {
-		if v := i.Judge(c); v.Result != invariant.Held {
+		if v := i.Judge(correct()); v.Result != invariant.Held {
 			t.Errorf("%s", v)
 		}
 		if seen[i.Name] || !words.MatchString(i.Name) {
@@ -201,6 +183,36 @@ func TestAll_HoldForACorrectRun(t *testing.T) {
 		if v := i.Judge(invariant.Case{History: &history.History{},
 			Contract: operator()}); v.Result != invariant.Inconclusive {
 			t.Errorf("of an empty history: %s", v)
+		}
+	}
+}
+
+// What was not recorded did not have to happen: without a source that it needs, no invariant holds.
+func TestAll_NeedTheirSources(t *testing.T) {
+	const audit, watch, external, processes, probes = history.Audit, history.Watch, history.External, history.Processes,
+		history.Probes
+	type sources = [][]history.Source // one of each is enough
+	needs := map[string]sources{
+		"end-state": {{watch}}, "single-lifecycle": {{watch}}, "convergence": {{watch}}, "quiescence": {{audit}},
+		"single-writer": {{audit}}, "preconditions": {{audit}}, "ownership": {{audit}},
+		"finalizer-order": {{audit, watch}, {external}}, "external-ownership": {{external}, {watch}},
+		"truthful-status": {{audit, watch}}, "no-futile-retry": {{audit}}, "bounded-events": {{audit}},
+		"sufficient-rights": {{audit}}, "truthful-readiness": {{probes}, {processes}},
+		"truthful-liveness": {{probes}, {processes}}, "clean-shutdown": {{processes}, {audit}},
+		"no-leaks": {{probes}, {processes}}, "leader-only-calls": {{external}, {audit}, {processes}},
+		"tenant-isolation": {{watch}}, "expected-rights": nil, "prompt-takeover": {{audit}},
+	}
+	for _, i := range invariant.All() {
+		all, known := needs[i.Name]
+		if !known {
+			t.Errorf("%s is not in the table", i.Name)
+		}
+		for _, missing := range all {
+			v := i.Judge(correct(without(missing...)))
+			if text := fmt.Sprintf("none of %v was recorded", missing); v.Result != invariant.Inconclusive ||
+				!strings.Contains(v.String(), text) {
+				t.Errorf("without %v: %s", missing, v)
+			}
 		}
 	}
 }

@@ -74,30 +74,24 @@ func TestSecrets_AreJudged(t *testing.T) {
 	}
 	for name, change := range map[string]func(*invariant.Contract){"Child": withSecrets, "Watched": watchSecrets} {
 		t.Run(name, func(t *testing.T) {
-			check(t, invariant.EndState, map[string]row{
-				"Same": {history: written(one), references: steady, change: change, want: invariant.Held,
-					says: []string{"2 checked"}},
-				"KeyIsLeft": {history: written(both), references: steady, change: change, want: invariant.Broken,
-					says: []string{`secrets ns/s (UID s1 at resourceVersion 103): data.ca is "h2", in clean runs absent`}},
-				"OtherValue": {history: written(random("h9")), references: steady, change: change, want: invariant.Broken,
-					says: []string{`data.token is "h9", in clean runs "h1"`}},
-				"Random": {history: written(random("h9")), references: varying, change: change, want: invariant.Held},
-				"RandomIsGone": {history: written(map[string]any{}), references: varying, change: change, want: invariant.Broken,
-					says: []string{"data.token is absent, in clean runs it has a value"}},
-				"NotThere": {history: with(), references: steady, change: change, want: invariant.Broken,
-					says: []string{"secrets ns/s does not exist"}},
-				"Generated": {history: made("p-c", "p-d"), references: []*history.History{made("p-e"), made("p-f")}, change: change,
-					want: invariant.Broken, says: []string{"secrets ns/p-* #2 (UID uid-p-d"}},
-			})
-			check(t, invariant.SingleLifecycle, map[string]row{
-				"Same": {history: written(one), references: steady, change: change, want: invariant.Held,
-					says: []string{"2 checked"}},
-				"MadeAnew": {history: with(hidden(writes("a", secret("s", "s1", one))), hidden(ends("a", secret("s", "s1", one))),
-					hidden(writes("a", secret("s", "s2", one)))), references: steady, change: change, want: invariant.Broken,
-					says: []string{"secrets ns/s was created 2 times, in clean runs 1 times"}},
-				"Generated": {history: made("p-c", "p-d"), references: []*history.History{made("p-e"), made("p-f")}, change: change,
-					want: invariant.Broken, says: []string{"secrets ns/p-* was created 2 times"}},
-			})
+			check(t, invariant.EndState, table{
+				"Same": wantHeld(written(one), "2 checked").against(steady...),
+				"KeyIsLeft": wantBroken(written(both),
+					`secrets ns/s (UID s1 at resourceVersion 103): data.ca is "h2", in clean runs absent`).against(steady...),
+				"OtherValue": wantBroken(written(random("h9")), `data.token is "h9", in clean runs "h1"`).against(steady...),
+				"Random":     wantHeld(written(random("h9"))).against(varying...),
+				"RandomIsGone": wantBroken(written(map[string]any{}), "data.token is absent, in clean runs it has a value").
+					against(varying...),
+				"NotThere":  wantBroken(with(), "secrets ns/s does not exist").against(steady...),
+				"Generated": wantBroken(made("p-c", "p-d"), "secrets ns/p-* #2 (UID uid-p-d").against(made("p-e"), made("p-f")),
+			}.under(change))
+			check(t, invariant.SingleLifecycle, table{
+				"Same": wantHeld(written(one), "2 checked").against(steady...),
+				"MadeAnew": wantBroken(with(hidden(writes("a", secret("s", "s1", one))), hidden(ends("a", secret("s", "s1", one))),
+					hidden(writes("a", secret("s", "s2", one)))),
+					"secrets ns/s was created 2 times, in clean runs 1 times").against(steady...),
+				"Generated": wantBroken(made("p-c", "p-d"), "secrets ns/p-* was created 2 times").against(made("p-e"), made("p-f")),
+			}.under(change))
 		})
 	}
 }
@@ -116,21 +110,16 @@ func TestWatched_IsJudgedIfTheScenarioOrTheOperatorMadeIt(t *testing.T) {
 		return with(hidden(writes("system:serviceaccount:kube-system:token-controller", secret(name, "uid-"+name, one))))
 	}
 	clean := []*history.History{users(), users()}
-	check(t, invariant.SingleLifecycle, map[string]row{
-		"Users": {history: users(), references: clean, change: watchSecrets, want: invariant.Held,
-			says: []string{"2 checked"}},
-		"UsersIsDeleted": {history: users(hidden(ends("a", secret("s", "s1", one)))), references: clean,
-			change: watchSecrets, want: invariant.Broken,
-			says: []string{"secrets ns/s was deleted 1 times, in clean runs 0 times"}},
-		"Clusters": {history: cluster("x"), references: []*history.History{cluster("y"), cluster("z")},
-			change: watchSecrets, want: invariant.Held, says: []string{"1 checked"}},
-		"WriterIsNotKnown": {history: tell(writes("alice", thing()), writes("a", secret("s", "s1", one)), rests("end"),
-			without(history.Audit), changes(func(s *story) { s.Requests = nil })),
-			references: []*history.History{with(), with()}, change: watchSecrets, want: invariant.Held},
-		"NotWatchedNoChild": {history: users(hidden(ends("a", secret("s", "s1", one)))), references: clean,
-			want: invariant.Held},
-		"RefusedWrite": {history: with(hidden(writes("system:x", secret("s", "s1", one))),
-			hidden(asks("a", "update", secret("s", "s1", one), history.Refused, 409))),
-			references: []*history.History{with(), with()}, change: watchSecrets, want: invariant.Held},
+	check(t, invariant.SingleLifecycle, table{
+		"Users": wantHeld(users(), "2 checked").against(clean...).under(watchSecrets),
+		"UsersIsDeleted": wantBroken(users(hidden(ends("a", secret("s", "s1", one)))),
+			"secrets ns/s was deleted 1 times, in clean runs 0 times").against(clean...).under(watchSecrets),
+		"Clusters": wantHeld(cluster("x"), "1 checked").against(cluster("y"), cluster("z")).under(watchSecrets),
+		"WriterIsNotKnown": wantHeld(tell(writes("alice", thing()), writes("a", secret("s", "s1", one)), rests("end"),
+			without(history.Audit), changes(func(s *story) { s.Requests = nil }))).against(with(), with()).under(watchSecrets),
+		"NotWatchedNoChild": wantHeld(users(hidden(ends("a", secret("s", "s1", one))))).against(clean...),
+		"RefusedWrite": wantHeld(with(hidden(writes("system:x", secret("s", "s1", one))),
+			hidden(asks("a", "update", secret("s", "s1", one), history.Refused, 409)))).against(with(),
+			with()).under(watchSecrets),
 	})
 }

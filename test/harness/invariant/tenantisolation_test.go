@@ -55,44 +55,33 @@ func TestIsolation(t *testing.T) {
 	theirs := []*history.History{run(time.Second, writes("stranger", object("Namespace", "theirs", "r1"))),
 		run(time.Second, writes("stranger", object("Namespace", "theirs", "r1")))}
 	stranger := thing(named("other", "u9"))
-	check(t, invariant.TenantIsolation, map[string]row{
-		"InTime":          {history: run(2*time.Second, attacked(1)), references: clean, change: late, want: invariant.Held},
-		"AsLateAsAllowed": {history: run(12*time.Second, attacked(1)), references: clean, change: late, want: invariant.Held},
-		"TooLate": {history: run(12001*time.Millisecond, attacked(1)), references: clean, change: late,
-			want: invariant.Broken, says: []string{`at "end"`, "10.001s later than in clean runs (2s)", "at most 10s"}},
-		"ThriceAsLong": {history: run(60*time.Second, attacked(1)), references: slow, change: late, want: invariant.Held},
-		"LongerThanThat": {history: run(60001*time.Millisecond, attacked(1)), references: slow, change: late,
-			want: invariant.Broken},
-		"Never": {history: run(-1, attacked(1)), references: clean, change: late, want: invariant.Broken,
-			says: []string{"was not reached 1m0s after"}},
-		"OneMoreObject": {history: run(time.Second, attacked(1), writes("a", stranger)), references: clean, change: late,
-			want: invariant.Broken, says: []string{"things.example.com ns/other (UID u9", "in no clean run"}},
-		"OneLessObject": {history: run(time.Second, attacked(1), ends("gc", thing())), references: clean, change: late,
-			want: invariant.Broken, says: []string{"things.example.com ns/t does not exist"}},
-		"Changed": {history: run(time.Second, attacked(1), writes("a", thing(says("False", "Down", 1, "05")))),
-			references: clean, change: late, want: invariant.Broken, says: []string{"Down"}},
-		"NotOurs": {history: run(time.Second, attacked(1), writes("stranger", object("Namespace", "theirs", "r1")),
-			ends("gc", object("Namespace", "theirs", "r1"))), references: theirs, change: late, want: invariant.Broken,
-			says: []string{"namespaces theirs does not exist"}},
-		"ItsOwnObjects": {history: run(time.Second, attacked(1), writes("mallory", thing(named("m", "u9"), in("evil")))),
-			references: clean, change: late, want: invariant.Held},
-		"ItsNamespace": {history: run(time.Second, attacked(1), writes("mallory", room("evil", "r9"))), references: clean,
-			change: late, want: invariant.Held},
-		"GainedRight": {history: run(time.Second, attacked(1), decides(false, true)), references: clean, change: late,
-			want: invariant.Broken, says: []string{`step "look" alice may get pods ns is true, in clean runs false`}},
-		"SameRight": {history: run(time.Second, attacked(1), decides(false, false)), references: clean, change: late,
-			want: invariant.Held},
-		"NoAttack": {history: run(-1), references: clean, change: late, want: invariant.Inconclusive,
-			says: []string{"nothing that this promise applies to"}},
-		"DidNotHappen": {history: run(time.Second, attacked(0)), references: clean, change: late,
-			want: invariant.Inconclusive, says: []string{"was not injected"}},
-		"NoLimit": {history: run(time.Second, attacked(1)), references: clean, want: invariant.Inconclusive,
-			says: []string{"no limit"}},
-		"OtherMarks": {history: run(time.Second, attacked(1)), references: []*history.History{tell(rests("start")),
-			tell(rests("start"))}, change: late, want: invariant.Inconclusive, says: []string{`how long "end" takes`}},
-		"NotWatched": {history: run(-1, attacked(1), without(history.Watch)), references: clean, change: late,
-			want: invariant.Inconclusive, says: []string{"[watch]"}},
-	})
+	check(t, invariant.TenantIsolation, table{
+		"InTime":          wantHeld(run(2*time.Second, attacked(1))),
+		"AsLateAsAllowed": wantHeld(run(12*time.Second, attacked(1))),
+		"TooLate": wantBroken(run(12001*time.Millisecond, attacked(1)), `at "end"`, "10.001s later than in clean runs (2s)",
+			"at most 10s"),
+		"ThriceAsLong":   wantHeld(run(60*time.Second, attacked(1))).against(slow...),
+		"LongerThanThat": wantBroken(run(60001*time.Millisecond, attacked(1))).against(slow...),
+		"Never":          wantBroken(run(-1, attacked(1)), "was not reached 1m0s after"),
+		"OneMoreObject": wantBroken(run(time.Second, attacked(1), writes("a", stranger)),
+			"things.example.com ns/other (UID u9", "in no clean run"),
+		"OneLessObject": wantBroken(run(time.Second, attacked(1), ends("gc", thing())),
+			"things.example.com ns/t does not exist"),
+		"Changed": wantBroken(run(time.Second, attacked(1), writes("a", thing(says("False", "Down", 1, "05")))), "Down"),
+		"NotOurs": wantBroken(run(time.Second, attacked(1), writes("stranger", object("Namespace", "theirs", "r1")),
+			ends("gc", object("Namespace", "theirs", "r1"))),
+			"namespaces theirs does not exist").against(theirs...),
+		"ItsOwnObjects": wantHeld(run(time.Second, attacked(1), writes("mallory", thing(named("m", "u9"), in("evil"))))),
+		"ItsNamespace":  wantHeld(run(time.Second, attacked(1), writes("mallory", room("evil", "r9")))),
+		"GainedRight": wantBroken(run(time.Second, attacked(1), decides(false, true)),
+			`step "look" alice may get pods ns is true, in clean runs false`),
+		"SameRight":    wantHeld(run(time.Second, attacked(1), decides(false, false))),
+		"NoAttack":     wantInconclusive(run(-1), "nothing that this promise applies to"),
+		"DidNotHappen": wantInconclusive(run(time.Second, attacked(0)), "was not injected"),
+		"NoLimit":      wantInconclusive(run(time.Second, attacked(1)), "no limit").under(asItIs),
+		"OtherMarks": wantInconclusive(run(time.Second, attacked(1)), `how long "end" takes`).
+			against(tell(rests("start")), tell(rests("start"))),
+	}.against(clean...).under(late))
 }
 
 // Promises about objects leave out what is in a hostile namespace; those about each
@@ -102,22 +91,21 @@ func TestHostileNamespaces(t *testing.T) {
 	run := func(hostile ...string) *history.History {
 		return tell(writes("a", thing(ready)), writes("b", evil), changes(func(s *story) { s.Hostile = hostile }))
 	}
-	check(t, invariant.TruthfulStatus, map[string]row{
-		"Judged":  {history: run(), want: invariant.Broken},
-		"LeftOut": {history: run("evil"), want: invariant.Held},
+	check(t, invariant.TruthfulStatus, table{
+		"Judged":  wantBroken(run()),
+		"LeftOut": wantHeld(run("evil")),
 	})
-	check(t, invariant.SingleWriter, map[string]row{"StillJudged": {history: run("evil"), want: invariant.Broken}})
+	check(t, invariant.SingleWriter, table{"StillJudged": wantBroken(run("evil"))})
 }
 
 func TestDecisions(t *testing.T) {
-	check(t, invariant.ExpectedRights, map[string]row{
-		"Allowed": {history: tell(decides(true, true)), want: invariant.Held},
-		"Refused": {history: tell(decides(false, false)), want: invariant.Held},
-		"Lost": {history: tell(decides(true, false)), want: invariant.Broken,
-			says: []string{`at step "look" alice may get pods ns is false, want true`}},
-		"Gained": {history: tell(decides(false, true)), want: invariant.Broken},
-		"Meanwhile": {history: tell(decides(true, false), changes(func(s *story) { s.Decisions[0].During = "rule-change" })),
-			want: invariant.Broken, says: []string{"during rule-change"}},
-		"NotDecided": {history: tell(), want: invariant.Inconclusive, says: []string{"nothing that this promise applies to"}},
+	check(t, invariant.ExpectedRights, table{
+		"Allowed": wantHeld(tell(decides(true, true))),
+		"Refused": wantHeld(tell(decides(false, false))),
+		"Lost":    wantBroken(tell(decides(true, false)), `at step "look" alice may get pods ns is false, want true`),
+		"Gained":  wantBroken(tell(decides(false, true))),
+		"Meanwhile": wantBroken(tell(decides(true, false),
+			changes(func(s *story) { s.Decisions[0].During = "rule-change" })), "during rule-change"),
+		"NotDecided": wantInconclusive(tell(), "nothing that this promise applies to"),
 	})
 }
