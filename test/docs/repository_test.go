@@ -85,10 +85,11 @@ var pinned = regexp.MustCompile(`(?m)^ *-? *uses: (\./\S+|\S+@[0-9a-f]{40} # v\S
 // actionlint knows nothing of these rules.
 func TestWorkflows(t *testing.T) {
 	workflows, err := filepath.Glob(filepath.Join(root, ".github", "workflows", "*.yml"))
-	if err != nil || len(workflows) == 0 {
-		t.Fatal(workflows, err)
+	actions, actionsErr := filepath.Glob(filepath.Join(root, ".github", "actions", "*", "action.yml"))
+	if err != nil || actionsErr != nil || len(workflows) == 0 || len(actions) == 0 {
+		t.Fatal(workflows, err, actions, actionsErr)
 	}
-	for _, file := range append(workflows, filepath.Join(root, ".github", "actions", "setup", "action.yml")) {
+	for _, file := range append(workflows, actions...) {
 		text, err := os.ReadFile(file)
 		if err != nil {
 			t.Fatal(err)
