@@ -3,8 +3,8 @@
 # the machine that Docker runs on, and an image of each around nothing but that.
 # No registry is asked for anything, and what has not changed keeps its image.
 #
-#   GO=go IMG=.. VIEWER_IMG=.. S3_IMG=.. PREVIOUS_IMG=.. PREVIOUS_VIEWER_IMG=.. \
-#     hack/e2e-images.sh <folder for the programs>
+#   GO=go IMG=.. VIEWER_IMG=.. S3_IMG=.. PROVER_IMG=.. PREVIOUS_IMG=.. PREVIOUS_VIEWER_IMG=.. \
+#     E2E_NODE_IMAGE=.. hack/e2e-images.sh <folder for the programs>
 set -euo pipefail
 out=$1
 cd "$(dirname "$0")/.."
@@ -23,11 +23,14 @@ compile() {
   chmod 0755 "$3"
 }
 
-# image <target> <name>
+# image <target> <name> [<more of docker build, with the folder>]
 image() {
-  local old new log
+  local old new log build=(--file hack/e2e.Dockerfile "$out")
+  if (($# > 2)); then
+    build=("${@:3}")
+  fi
   old=$(docker image inspect --format '{{.Id}}' "$2" 2>/dev/null || true)
-  if ! log=$(docker build --target "$1" --tag "$2" --file hack/e2e.Dockerfile "$out" 2>&1); then
+  if ! log=$(docker build --target "$1" --tag "$2" "${build[@]}" 2>&1); then
     printf '%s\n' "$log" >&2
     echo "e2e-images: building $2 has failed, see above" >&2
     exit 1
@@ -48,6 +51,26 @@ image() {
 extract() {
   mkdir -p "$2"
   git archive "$1" | tar -x -C "$2"
+}
+
+# prover_image puts the prover and its example around the control plane of this machine. Where that is
+# for another platform, or is not there, there is no image, and the feature that needs it is skipped.
+prover_image() {
+  local dir=$out-prover assets=${KUBEBUILDER_ASSETS:-bin/controlplane/current} example=test/harness/testdata/archiver
+  rm -rf "$dir"
+  mkdir -p "$dir"/{bin,controlplane,project/prove}
+  if [[ $("$GO" env GOHOSTOS)/$("$GO" env GOHOSTARCH) != "$GOOS/$GOARCH" ]] ||
+    ! cp -L "$assets"/{etcd,kube-apiserver,kube-controller-manager,kubectl} "$dir/controlplane/"; then
+    echo "e2e-images: there is no control plane for $GOOS/$GOARCH in $assets, so there is no $PROVER_IMG" >&2
+    docker image rm "$PROVER_IMG" >/dev/null 2>&1 || true
+    return
+  fi
+  cp -R "$example"/{config,scenarios} "$dir/project/prove/"
+  sed '/^build:/d; s|^binary:.*|binary: manager|' "$example/subject.yaml" >"$dir/project/prove/subject.yaml"
+  compile test/harness ./testdata/archiver "$dir/project/prove/manager"
+  compile test/harness ./cmd/prove "$dir/bin/prove"
+  chmod -R a+rX "$dir"
+  image prover "$PROVER_IMG" --file hack/prover.Dockerfile --build-arg NODE_IMAGE="$E2E_NODE_IMAGE" "$dir"
 }
 
 # previous_images builds both images of the release before. Its manifests stay in
@@ -90,4 +113,5 @@ chmod -R a+rX "$out"
 image manager "$IMG"
 image viewer "$VIEWER_IMG"
 image s3 "$S3_IMG"
+prover_image
 previous_images

@@ -15,10 +15,11 @@ KUBECTL=$(command -v "$KUBECTL") || {
 KUBECTL=$(realpath "$KUBECTL")
 export KUBECTL KIND=$tools/kind KUSTOMIZE=$tools/kustomize HELM=$tools/helm PREVIOUS_DIR=$PWD/bin/e2e/previous/source
 export IMG=leasehold:$E2E_TAG VIEWER_IMG=leasehold-viewer:$E2E_TAG S3_IMG=leasehold-s3:$E2E_TAG \
-  PREVIOUS_IMG=leasehold-previous:$E2E_TAG PREVIOUS_VIEWER_IMG=leasehold-viewer-previous:$E2E_TAG
-hack/e2e-images.sh "$PWD/bin/e2e"
+  PREVIOUS_IMG=leasehold-previous:$E2E_TAG PREVIOUS_VIEWER_IMG=leasehold-viewer-previous:$E2E_TAG \
+  PROVER_IMG=leasehold-prover:$E2E_TAG PROVER_DIR=$PWD/bin/e2e-prover
 E2E_NODE_IMAGE=$(hack/node-image.sh)
 export E2E_NODE_IMAGE E2E_NAME=leasehold-e2e-$$
+hack/e2e-images.sh "$PWD/bin/e2e"
 
 # The tests delete their cluster themselves; the trap is for when they die.
 [[ ${E2E_KEEP:-} == 1 ]] || trap '"$KIND" delete cluster --quiet --name "$E2E_NAME"' EXIT

@@ -56,6 +56,8 @@ type settings struct {
 	Kubectl, Kind, Kustomize    string
 	Helm                        string
 	Image, ViewerImage, S3Image string
+	// The image of the prover, which may be missing, and the folder that it was built of.
+	ProverImage, ProverDir string
 	// The release before: its images, which may be missing, and the folder of its manifests.
 	PreviousImage, PreviousViewerImage, PreviousDir string
 }
@@ -66,6 +68,7 @@ func readSettings(getenv func(string) string) (settings, error) {
 		Keep:    getenv("E2E_KEEP") == "1",
 		Kubectl: getenv("KUBECTL"), Kind: getenv("KIND"), Kustomize: getenv("KUSTOMIZE"), Helm: getenv("HELM"),
 		Image: getenv("IMG"), ViewerImage: getenv("VIEWER_IMG"), S3Image: getenv("S3_IMG"),
+		ProverImage: getenv("PROVER_IMG"), ProverDir: getenv("PROVER_DIR"),
 		PreviousImage: getenv("PREVIOUS_IMG"), PreviousViewerImage: getenv("PREVIOUS_VIEWER_IMG"),
 		PreviousDir: getenv("PREVIOUS_DIR"),
 	}
@@ -73,6 +76,7 @@ func readSettings(getenv func(string) string) (settings, error) {
 		"E2E_NODE_IMAGE": s.NodeImage, "E2E_NAME": s.Name, "KUBECTL": s.Kubectl, "KIND": s.Kind, "KUSTOMIZE": s.Kustomize,
 		"HELM": s.Helm,
 		"IMG":  s.Image, "VIEWER_IMG": s.ViewerImage, "S3_IMG": s.S3Image,
+		"PROVER_IMG": s.ProverImage, "PROVER_DIR": s.ProverDir,
 		"PREVIOUS_IMG": s.PreviousImage, "PREVIOUS_VIEWER_IMG": s.PreviousViewerImage, "PREVIOUS_DIR": s.PreviousDir,
 		"ARTIFACTS": getenv("ARTIFACTS"),
 	} {

@@ -43,6 +43,15 @@ func (c *Cluster) load(ctx context.Context) error {
 	return nil
 }
 
+// Load copies an image from the local engine into one node.
+func (c *Cluster) Load(ctx context.Context, node, image string) error {
+	_, err := run(ctx, c.options.Kind, "load", "docker-image", "--name", c.options.Name, "--nodes", node, image)
+	if err != nil {
+		return fmt.Errorf("loading image %s into %s: %w", image, node, err)
+	}
+	return nil
+}
+
 // Exec runs a command on a node, as root, and returns its standard output.
 func (c *Cluster) Exec(ctx context.Context, node string, argv ...string) (string, error) {
 	out, err := run(ctx, slices.Concat([]string{"docker", "exec", node}, argv)...)

@@ -35,6 +35,9 @@ var (
 	pinnedSum []byte
 )
 
+// Pinned returns the version of Kubernetes that is built without other pins.
+func Pinned() (string, error) { return Version(pinnedMod, kubernetesModule) }
+
 // ReadPins reads the pins of a folder.
 func ReadPins(dir string) (pins Pins, err error) {
 	if pins.Mod, err = os.ReadFile(filepath.Join(dir, "go.mod")); err != nil {

@@ -16,7 +16,7 @@ import (
 
 func main() {
 	out := flag.String("out", "", "folder that receives <version>-<os>-<arch> and the link current (required)")
-	pins := flag.String("pins", "", "folder of the go.mod that pins the default version (required)")
+	pins := flag.String("pins", "", "folder of the go.mod that pins the default version; empty takes the pins of prove")
 	minor := flag.String("minor", "", "minor version of Kubernetes that has a folder in -pins, as in 1.31; empty is the default")
 	goCmd := flag.String("go", "go", "go command to build with")
 	flag.Parse()
@@ -35,10 +35,13 @@ func build(ctx context.Context, out, pins, minor, goCmd string) error {
 			"controlplane: KUBEBUILDER_ASSETS is set, so the control plane in %s is used and nothing is built\n", assets)
 		return nil
 	}
-	modules, err := controlplane.ReadPins(filepath.Join(pins, minor))
-	if err != nil {
-		return err
+	o := controlplane.Options{Out: out, Link: minor, Go: goCmd, Log: os.Stderr}
+	if pins != "" || minor != "" {
+		var err error
+		if o.Pins, err = controlplane.ReadPins(filepath.Join(pins, minor)); err != nil {
+			return err
+		}
 	}
-	_, err = controlplane.Build(ctx, controlplane.Options{Out: out, Pins: modules, Link: minor, Go: goCmd, Log: os.Stderr})
+	_, err := controlplane.Build(ctx, o)
 	return err
 }

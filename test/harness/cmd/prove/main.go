@@ -70,6 +70,8 @@ func newRoot() *cobra.Command {
 judges it by what the API server has recorded. It ends with 1 if a promise was broken or a plan
 could not be judged, and with 2 if it could not do its work.`
 	root.SilenceUsage, root.SilenceErrors = true, true
+	root.Version = version()
+	root.SetVersionTemplate("prove {{.Version}}\n")
 	again := newRun(prove)
 	again.Use = "run"
 	root.AddCommand(again, newMerge(merge), newInit(describe), mutants.Command(ensurePrograms), others.Command(),

@@ -80,7 +80,7 @@ func register(o *options, flags *pflag.FlagSet) {
 	flags.Uint64Var(&o.seed, "seed", 0, "seed of all random choices; 0 takes a new one")
 	flags.StringVar(&o.output, "output", outputText,
 		"text, or json: the summary on standard output, and the text on standard error")
-	flags.Var(&o.shard, "shard", "run the i-th of n parts of the plans, such as 2/8; each plan is in one part, whatever plans there are")
+	flags.Var(&o.shard, "shard", "run the i-th of n parts of the plans, such as 2/8; each plan is in one part, whatever plans there are; 0/n is n/n")
 	flags.BoolVar(&o.make, "make", false, "print the commands that repeat a run as `make prove`")
 }
 

@@ -26,6 +26,14 @@ func plan(t *testing.T, id string) run.Plan {
 	return p
 }
 
+// The action of CI keeps what prove has built by this line.
+func TestVersion(t *testing.T) {
+	g := NewWithT(t)
+	var output bytes.Buffer
+	g.Expect(execute(t.Context(), []string{"--version"}, &output)).To(Succeed())
+	g.Expect(output.String()).To(MatchRegexp(`^prove \S+ \(Kubernetes v1\.\d+\.\d+, go1\.\S+, \w+/\w+\)\n$`))
+}
+
 func TestChosenScenarios(t *testing.T) {
 	g := NewWithT(t)
 	all := []scenario.Scenario{{Name: "one"}, {Name: "two"}}

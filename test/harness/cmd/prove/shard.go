@@ -23,7 +23,7 @@ func (s *shard) String() string {
 // Type implements pflag.Value.
 func (s *shard) Type() string { return "i/n" }
 
-// Set implements pflag.Value.
+// Set implements pflag.Value. The indexes of an Indexed Job begin with 0, so 0/n is n/n.
 func (s *shard) Set(text string) error {
 	var parsed shard
 	if text == "" {
@@ -31,8 +31,11 @@ func (s *shard) Set(text string) error {
 		return nil
 	}
 	_, err := fmt.Sscanf(text, "%d/%d", &parsed.index, &parsed.count)
-	if err != nil || parsed.String() != strings.TrimSpace(text) || parsed.index < 1 || parsed.index > parsed.count {
-		return fmt.Errorf("%q is not i/n with 1 <= i <= n", text)
+	if err != nil || parsed.String() != strings.TrimSpace(text) || parsed.index > parsed.count {
+		return fmt.Errorf("%q is not i/n with 0 <= i <= n", text)
+	}
+	if parsed.index == 0 {
+		parsed.index = parsed.count
 	}
 	*s = parsed
 	return nil

@@ -35,7 +35,10 @@ func TestShard_Set(t *testing.T) {
 	o, err := parse("--shard=2/3", "--seed=7")
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Expect(o.shard).To(Equal(shard{index: 2, count: 3}))
-	for _, wrong := range []string{"0/3", "4/3", "1", "1/0", "-1/3", "1/3x", "a/b"} {
+	o, err = parse("--shard=0/3", "--seed=7")
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(o.shard).To(Equal(shard{index: 3, count: 3}), "the first index of an Indexed Job")
+	for _, wrong := range []string{"0/0", "4/3", "1", "1/0", "-1/3", "1/3x", "a/b"} {
 		_, err := parse("--shard=" + wrong)
 		g.Expect(err).To(MatchError(ContainSubstring("is not i/n")), wrong)
 	}
