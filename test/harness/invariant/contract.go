@@ -17,8 +17,8 @@ type Contract struct {
 	Users []string `json:"users"`
 	// Lease is the one by which its leader is elected.
 	Lease history.Key `json:"lease"`
-	// AnyReplica are resources that a replica may write without leading, such as
-	// events.
+	// AnyReplica are resources that a replica may write without leading. An election of
+	// client-go writes events, of either group.
 	AnyReplica []history.Resource `json:"anyReplica,omitempty"`
 	Kinds      []Kind             `json:"kinds"`
 	// Watched are resources besides those of the kinds and their children. end-state and single-lifecycle judge their
@@ -69,7 +69,8 @@ type Field struct {
 // Limits are figures that differ from operator to operator. Zero is no limit:
 // the part of a promise that needs it is not judged.
 type Limits struct {
-	// Quiet is how long a Mark must last to prove that nothing goes on.
+	// Quiet is how long a checkpoint must last for quiescence to be judged; the scenarios' for is
+	// at least as long.
 	Quiet metav1.Duration `json:"quiet,omitzero"`
 	// Unchanged is how many writes that change nothing one object may see.
 	Unchanged int `json:"unchanged,omitempty"`

@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"unicode/utf8"
 
 	. "github.com/onsi/gomega"
 
@@ -142,7 +143,11 @@ func TestPages_AreShort(t *testing.T) {
 		text, err := os.ReadFile(file)
 		g.Expect(err).NotTo(HaveOccurred())
 		limit := map[string]int{"README.md": 120}[filepath.Base(file)]
-		g.Expect(strings.Count(string(text), "\n")).To(BeNumerically("<=", cmp.Or(limit, 150)), "lines of %s", file)
+		lines := strings.Split(string(text), "\n")
+		g.Expect(len(lines)-1).To(BeNumerically("<=", cmp.Or(limit, 150)), "lines of %s", file)
+		for i, line := range lines {
+			g.Expect(utf8.RuneCountInString(line)).To(BeNumerically("<=", 100), "columns of %s:%d", file, i+1)
+		}
 	}
 }
 

@@ -14,7 +14,7 @@ import (
 
 // ExternalSpec is what an operator uses outside the cluster.
 type ExternalSpec struct {
-	// S3 is a server of buckets; see package external for what scenarios know of it.
+	// S3 is a server of buckets, which scenarios know by placeholders.
 	S3 *S3Spec `json:"s3,omitempty"`
 }
 

@@ -27,7 +27,7 @@ type File struct {
 	// Binary is the program that a replica runs.
 	Binary string `json:"binary"`
 	// Manifests is the whole installation: a kustomize folder, a YAML file, a folder of YAML
-	// files, or a Helm chart: see env.InstallOptions.
+	// files, or a Helm chart.
 	Manifests string `json:"manifests"`
 	// Deployment is the name of the Deployment that is the subject. Left out: the one that is no
 	// companion; of several, the one whose ServiceAccount may write the Lease.
@@ -45,11 +45,11 @@ type File struct {
 	// several replicas makes necessary. In them {probe}, {metrics} and {webhook} are
 	// ports of the replica, and {namespace} is the Deployment's.
 	Args []string `json:"args,omitempty"`
-	// ReleaseLease releases the Lease for processes that a fault has killed: see run.Subject. It is
-	// for operators whose Lease cannot be shortened.
+	// ReleaseLease releases the Lease for processes that a fault has killed, once no write of them
+	// can arrive. It is for operators whose Lease cannot be shortened.
 	ReleaseLease bool `json:"releaseLease,omitempty"`
-	// Previous is the program of an older version, from which is upgraded. Left out,
-	// an upgrade is one to the same program.
+	// Previous is the program of an older version, which the fault upgrade replaces. Left out,
+	// it replaces the program by itself.
 	Previous string `json:"previous,omitempty"`
 	// Changes are what may change in the installation while the operator runs. Left out,
 	// nothing does.
@@ -60,10 +60,10 @@ type File struct {
 	// Env is added to the environment of each replica; {namespace} is as in Args.
 	Env map[string]string `json:"env,omitempty"`
 	// Isolated runs each replica like a Pod, with ports, volumes and an address of the API
-	// server of its own, where the machine allows it: see env.Isolation. Left out: if there is
-	// no external system. No replica reaches a Pod of node by the address in its status.
+	// server of its own, where the machine allows it. Left out: if there is no external system.
+	// No replica reaches a Pod of node by the address in its status.
 	Isolated *bool `json:"isolated,omitempty"`
-	// Replicas is how many run. Zero: as in run.Subject.
+	// Replicas is how many run. Left out: 2.
 	Replicas int `json:"replicas,omitempty"`
 	// CRDs are files and folders of CustomResourceDefinitions that the manifests do
 	// not have, such as those of another operator that this one uses.
@@ -77,8 +77,8 @@ type File struct {
 	// ServiceAccount then; the Lease's resource, and its namespace if that is the
 	// Deployment's.
 	Contract invariant.Contract `json:"contract"`
-	// Watched are resources to record and judge besides those of the contract: see
-	// invariant.Contract.
+	// Watched are resources to record besides those of the contract. end-state and single-lifecycle
+	// judge their objects that the operator wrote or that a user of the scenario created.
 	Watched []history.Resource `json:"watched,omitempty"`
 	// Except are invariants that the operator may break, each with a reason. They are evaluated and
 	// reported.
