@@ -78,22 +78,30 @@ func installedAssets() string {
 	return found
 }
 
-// FindS3Server returns the path of an S3 server program: binary if it is not
-// empty, else $S3SERVER, else what `make s3server` built in the module that
-// contains the working directory or in one around it. It returns ErrNoS3Server,
-// wrapped, when none of them is there.
+// FindS3Server returns the path of an S3 server program: binary if it is not empty, else $S3SERVER,
+// else what `make s3server` built. It returns ErrNoS3Server, wrapped, when none of them is there.
 func FindS3Server(binary string) (string, error) {
+	return findProgram(binary, s3Variable, builtS3, ErrNoS3Server)
+}
+
+// FindHelm returns $HELM, else what `make bin/tools/helm` built. It returns ErrNoHelm, wrapped, when
+// none of them is there.
+func FindHelm() (string, error) { return findProgram("", helmVariable, builtHelm, ErrNoHelm) }
+
+// findProgram returns the given path, else that in a variable, else what was built in the module that
+// contains the working directory or in one around it.
+func findProgram(given, variable, built string, missing error) (string, error) {
 	source := "the given program"
-	if binary == "" {
-		binary, source = os.Getenv(s3Variable), s3Variable
+	if given == "" {
+		given, source = os.Getenv(variable), variable
 	}
-	if binary != "" {
-		if !isFile(binary) {
-			return "", fmt.Errorf("looking for %s (%s): %w", binary, source, ErrNoS3Server)
-		}
-		return filepath.Abs(binary)
+	if given == "" {
+		return upwards(built, isFile, missing)
 	}
-	return upwards(builtS3, isFile, ErrNoS3Server)
+	if !isFile(given) {
+		return "", fmt.Errorf("looking for %s (%s): %w", given, source, missing)
+	}
+	return filepath.Abs(given)
 }
 
 // upwards returns where path is good, below the root of the module that contains

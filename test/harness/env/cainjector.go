@@ -22,9 +22,8 @@ var injectedKinds = []schema.GroupVersionKind{
 // caInjector does the work of cert-manager's CA injector for objects that an operator creates or
 // annotates while it runs. It knows the Secrets that issueCertificates has made.
 type caInjector struct {
-	client client.Client
-	// bundles are CAs as fields of objects have them, by the annotation and its value.
-	bundles map[[2]string]string
+	client  client.Client
+	bundles caBundles
 
 	cancel  context.CancelFunc
 	running sync.WaitGroup
@@ -32,18 +31,16 @@ type caInjector struct {
 
 // startInjector returns nil if no Certificate was issued.
 func (c *ControlPlane) startInjector(ctx context.Context, objects []*unstructured.Unstructured) (*caInjector, error) {
-	i := &caInjector{client: c.client, bundles: map[[2]string]string{}}
+	i := &caInjector{client: c.client, bundles: caBundles{}}
 	for _, o := range objects {
-		name := o.GetAnnotations()[issuedFor]
-		if o.GetKind() != "Secret" || name == "" {
+		if o.GetKind() != "Secret" || o.GetAnnotations()[issuedFor] == "" {
 			continue
 		}
 		bundle, _, err := unstructured.NestedString(o.Object, "data", "ca.crt")
 		if err != nil {
 			return nil, fmt.Errorf("reading Secret %s: %w", client.ObjectKeyFromObject(o), err)
 		}
-		i.bundles[[2]string{injectCertificate, o.GetNamespace() + "/" + name}] = bundle
-		i.bundles[[2]string{injectSecret, client.ObjectKeyFromObject(o).String()}] = bundle
+		i.bundles.add(o, bundle)
 	}
 	if len(i.bundles) == 0 {
 		return nil, nil
@@ -72,16 +69,8 @@ func (i *caInjector) see(ctx context.Context, of any) {
 	if !ok {
 		return
 	}
-	for _, annotation := range []string{injectCertificate, injectSecret} {
-		bundle := i.bundles[[2]string{annotation, o.GetAnnotations()[annotation]}]
-		if bundle == "" {
-			continue
-		}
-		changed := o.DeepCopy()
-		if setBundles(changed, bundle) == nil && !reflect.DeepEqual(changed, o) {
-			_ = i.client.Update(ctx, changed) // a conflict means that another event comes
-		}
-		return
+	if changed, err := i.bundles.inject(o); err == nil && !reflect.DeepEqual(changed, o) {
+		_ = i.client.Update(ctx, changed) // a conflict means that another event comes
 	}
 }
 

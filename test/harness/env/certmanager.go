@@ -8,8 +8,10 @@ import (
 	"crypto/x509"
 	"crypto/x509/pkix"
 	"encoding/base64"
+	"encoding/pem"
 	"errors"
 	"fmt"
+	"maps"
 	"math/big"
 	"net"
 	"slices"
@@ -18,9 +20,10 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/util/cert"
 	"k8s.io/client-go/util/keyutil"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
 const (
@@ -34,12 +37,6 @@ const (
 	// certificateLife is longer than any run.
 	certificateLife = 365 * 24 * time.Hour
 )
-
-// bundleFields are the parents of the caBundles of a kind that has one webhook.
-var bundleFields = map[string][]string{
-	"CustomResourceDefinition": {"spec", "conversion", "webhook", "clientConfig"},
-	"APIService":               {"spec"},
-}
 
 // issueCertificates does cert-manager's work where the manifests do not install it: it fills the
 // Secrets of the Certificates and injects the CA where annotations request it. One CA signs all,
@@ -69,7 +66,7 @@ func issueCertificates(objects []*unstructured.Unstructured,
 	if err != nil {
 		return nil, nil, fmt.Errorf("creating the CA of the Certificates: %w", err)
 	}
-	issued := map[string]map[types.NamespacedName]bool{injectCertificate: {}, injectSecret: {}}
+	bundles := caBundles{}
 	var names []string
 	for _, c := range certificates {
 		names = append(names, c.GetNamespace()+"/"+c.GetName())
@@ -77,12 +74,11 @@ func issueCertificates(objects []*unstructured.Unstructured,
 		if err != nil {
 			return nil, nil, fmt.Errorf("issuing Certificate %s/%s: %w", c.GetNamespace(), c.GetName(), err)
 		}
-		issued[injectCertificate][types.NamespacedName{Namespace: c.GetNamespace(), Name: c.GetName()}] = true
-		issued[injectSecret][types.NamespacedName{Namespace: secret.GetNamespace(), Name: secret.GetName()}] = true
+		bundles.add(secret, authority.bundle)
 		rest = append(slices.DeleteFunc(rest, func(o *unstructured.Unstructured) bool { return isSame(o, secret) }), secret)
 	}
 	for i, o := range rest {
-		if rest[i], err = authority.inject(o, issued); err != nil {
+		if rest[i], err = bundles.inject(o); err != nil {
 			return nil, nil, fmt.Errorf("injecting the CA into %s %s: %w", o.GetKind(), o.GetName(), err)
 		}
 	}
@@ -97,6 +93,47 @@ func installsCertManager(o *unstructured.Unstructured) bool {
 func isSame(a, b *unstructured.Unstructured) bool {
 	return a.GroupVersionKind() == b.GroupVersionKind() && a.GetNamespace() == b.GetNamespace() &&
 		a.GetName() == b.GetName()
+}
+
+// caBundles are CAs as fields of objects have them, by the annotation that requests one, and its value.
+type caBundles map[[2]string]string
+
+// add adds the CA of a Secret that was issued for a Certificate.
+func (b caBundles) add(secret *unstructured.Unstructured, bundle string) {
+	key := client.ObjectKeyFromObject(secret)
+	b[[2]string{injectSecret, key.String()}] = bundle
+	key.Name = secret.GetAnnotations()[issuedFor]
+	b[[2]string{injectCertificate, key.String()}] = bundle
+}
+
+// inject returns a copy of an object with the CA that an annotation requests, or else the object.
+func (b caBundles) inject(o *unstructured.Unstructured) (*unstructured.Unstructured, error) {
+	for _, annotation := range []string{injectCertificate, injectSecret} {
+		source := o.GetAnnotations()[annotation]
+		if source == "" {
+			continue
+		}
+		bundle, known := b[[2]string{annotation, source}]
+		if !known {
+			return nil, fmt.Errorf("the annotation %s names %q, and no Certificate of the manifests gives it",
+				annotation, source)
+		}
+		injected := o.DeepCopy()
+		return injected, setBundles(injected, bundle)
+	}
+	return o, nil
+}
+
+// setBundles gives all webhooks of an object, or the API that it registers, the CA.
+func setBundles(o *unstructured.Unstructured, bundle string) error {
+	if o.GetKind() == "APIService" {
+		return unstructured.SetNestedField(o.Object, bundle, "spec", "caBundle")
+	}
+	configs, err := clientConfigs(o)
+	for _, config := range configs {
+		config["caBundle"] = bundle
+	}
+	return err
 }
 
 // authority is the CA of an installation.
@@ -120,16 +157,37 @@ func newAuthority(now time.Time) (*authority, error) {
 	return &authority{now: now, certificate: certificate, key: key, bundle: base64.StdEncoding.EncodeToString(text)}, err
 }
 
+// certificateSpec is what the harness reads of the spec of a Certificate.
+type certificateSpec struct {
+	SecretName     string    `json:"secretName"`
+	CommonName     string    `json:"commonName"`
+	DNSNames       []string  `json:"dnsNames"`
+	IPAddresses    []string  `json:"ipAddresses"`
+	IsCA           bool      `json:"isCA"`
+	Keystores      *struct{} `json:"keystores"`
+	SecretTemplate struct {
+		Labels      map[string]string `json:"labels"`
+		Annotations map[string]string `json:"annotations"`
+	} `json:"secretTemplate"`
+}
+
 // issue returns the Secret of a Certificate.
 func (a *authority) issue(c *unstructured.Unstructured) (*unstructured.Unstructured, error) {
-	name, _, err := unstructured.NestedString(c.Object, "spec", "secretName")
-	if err != nil || name == "" {
-		return nil, errors.Join(errors.New("spec.secretName is needed"), err)
+	var read struct {
+		Spec certificateSpec `json:"spec"`
 	}
-	if _, found, _ := unstructured.NestedMap(c.Object, "spec", "keystores"); found {
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(c.Object, &read); err != nil {
+		return nil, err
+	}
+	spec := read.Spec
+	switch {
+	case spec.SecretName == "":
+		return nil, errors.New("spec.secretName is needed")
+	case spec.Keystores != nil:
 		return nil, errors.New("spec.keystores is not supported: only tls.crt, tls.key and ca.crt are")
 	}
-	chain, key, err := a.pair(c)
+	spec.CommonName = cmp.Or(spec.CommonName, c.GetName())
+	chain, key, err := a.pair(spec)
 	if err != nil {
 		return nil, err
 	}
@@ -142,21 +200,18 @@ func (a *authority) issue(c *unstructured.Unstructured) (*unstructured.Unstructu
 	secret.SetAPIVersion("v1")
 	secret.SetKind("Secret")
 	secret.SetNamespace(c.GetNamespace())
-	secret.SetName(name)
-	labels, _, _ := unstructured.NestedStringMap(c.Object, "spec", "secretTemplate", "labels")
-	annotations, _, _ := unstructured.NestedStringMap(c.Object, "spec", "secretTemplate", "annotations")
-	if annotations == nil {
-		annotations = map[string]string{}
-	}
+	secret.SetName(spec.SecretName)
+	annotations := map[string]string{}
+	maps.Copy(annotations, spec.SecretTemplate.Annotations)
 	annotations[issuedFor] = c.GetName()
-	secret.SetLabels(labels)
+	secret.SetLabels(spec.SecretTemplate.Labels)
 	secret.SetAnnotations(annotations)
 	return secret, nil
 }
 
 // pair returns a certificate and its key, in PEM.
-func (a *authority) pair(c *unstructured.Unstructured) (chain, key []byte, err error) {
-	template, err := a.template(c)
+func (a *authority) pair(spec certificateSpec) (chain, key []byte, err error) {
+	template, err := a.template(spec)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -168,52 +223,29 @@ func (a *authority) pair(c *unstructured.Unstructured) (chain, key []byte, err e
 	if err != nil {
 		return nil, nil, fmt.Errorf("signing: %w", err)
 	}
-	leaf, err := x509.ParseCertificate(signed)
-	if err != nil {
-		return nil, nil, fmt.Errorf("reading the signed certificate: %w", err)
-	}
-	if chain, err = cert.EncodeCertificates(leaf); err != nil {
-		return nil, nil, fmt.Errorf("encoding the certificate: %w", err)
-	}
 	if key, err = keyutil.MarshalPrivateKeyToPEM(private); err != nil {
 		return nil, nil, fmt.Errorf("encoding the key: %w", err)
 	}
-	return chain, key, nil
+	return pem.EncodeToMemory(&pem.Block{Type: cert.CertificateBlockType, Bytes: signed}), key, nil
 }
 
 // template has the names of a Certificate. Times, usages and keys are the same for all.
-func (a *authority) template(c *unstructured.Unstructured) (*x509.Certificate, error) {
-	names, _, err := unstructured.NestedStringSlice(c.Object, "spec", "dnsNames")
-	if err != nil {
-		return nil, err
-	}
-	addresses, _, err := unstructured.NestedStringSlice(c.Object, "spec", "ipAddresses")
-	if err != nil {
-		return nil, err
-	}
-	common, _, err := unstructured.NestedString(c.Object, "spec", "commonName")
-	if err != nil {
-		return nil, err
-	}
-	isCA, _, err := unstructured.NestedBool(c.Object, "spec", "isCA")
-	if err != nil {
-		return nil, err
-	}
+func (a *authority) template(spec certificateSpec) (*x509.Certificate, error) {
 	serial, err := rand.Int(rand.Reader, new(big.Int).Lsh(big.NewInt(1), 64))
 	if err != nil {
 		return nil, fmt.Errorf("drawing a serial number: %w", err)
 	}
 	t := &x509.Certificate{
-		SerialNumber: serial, Subject: pkix.Name{CommonName: cmp.Or(common, c.GetName())}, DNSNames: names,
+		SerialNumber: serial, Subject: pkix.Name{CommonName: spec.CommonName}, DNSNames: spec.DNSNames,
 		NotBefore: a.certificate.NotBefore, NotAfter: a.now.Add(certificateLife),
 		KeyUsage:    x509.KeyUsageDigitalSignature | x509.KeyUsageKeyEncipherment,
 		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},
 	}
-	if isCA {
+	if spec.IsCA {
 		t.IsCA, t.BasicConstraintsValid, t.ExtKeyUsage = true, true, nil
 		t.KeyUsage |= x509.KeyUsageCertSign
 	}
-	for _, address := range addresses {
+	for _, address := range spec.IPAddresses {
 		ip := net.ParseIP(address)
 		if ip == nil {
 			return nil, fmt.Errorf("spec.ipAddresses: %q is no address", address)
@@ -221,48 +253,4 @@ func (a *authority) template(c *unstructured.Unstructured) (*x509.Certificate, e
 		t.IPAddresses = append(t.IPAddresses, ip)
 	}
 	return t, nil
-}
-
-// inject returns a copy of o with the CA, if an annotation requests it. issued has what was issued,
-// by the annotation that names it.
-func (a *authority) inject(o *unstructured.Unstructured,
-	issued map[string]map[types.NamespacedName]bool) (*unstructured.Unstructured, error) {
-	for annotation, names := range issued {
-		source := o.GetAnnotations()[annotation]
-		if source == "" {
-			continue
-		}
-		namespace, name, _ := strings.Cut(source, "/")
-		if !names[types.NamespacedName{Namespace: namespace, Name: name}] {
-			return nil, fmt.Errorf("the annotation %s names %q, and no Certificate of the manifests gives it",
-				annotation, source)
-		}
-		o = o.DeepCopy()
-		return o, setBundles(o, a.bundle)
-	}
-	return o, nil
-}
-
-// setBundles gives all webhooks of an object the CA.
-func setBundles(o *unstructured.Unstructured, bundle string) error {
-	if parent, ok := bundleFields[o.GetKind()]; ok {
-		if _, found, err := unstructured.NestedMap(o.Object, parent...); !found || err != nil {
-			return err // a definition without conversion
-		}
-		return unstructured.SetNestedField(o.Object, bundle, append(slices.Clone(parent), "caBundle")...)
-	}
-	webhooks, _, err := unstructured.NestedSlice(o.Object, "webhooks")
-	if err != nil {
-		return err
-	}
-	for _, w := range webhooks {
-		fields, ok := w.(map[string]any)
-		if !ok {
-			return errors.New("a webhook is not an object")
-		}
-		if err := unstructured.SetNestedField(fields, bundle, "clientConfig", "caBundle"); err != nil {
-			return err
-		}
-	}
-	return unstructured.SetNestedSlice(o.Object, webhooks, "webhooks")
 }

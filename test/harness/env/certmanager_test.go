@@ -22,7 +22,7 @@ const (
 		dnsNames: [s.ns.svc], ipAddresses: [10.0.0.7], commonName: s,
 			secretTemplate: {labels: {a: b}}, issuerRef: {name: selfsigned}}}`
 	root        = `{apiVersion: cert-manager.io/v1, kind: Certificate, metadata: {name: root, namespace: ns}, spec: {secretName: root, isCA: true}}`
-	injected    = `{apiVersion: admissionregistration.k8s.io/v1, kind: ValidatingWebhookConfiguration, metadata: {name: v, annotations: {cert-manager.io/inject-ca-from: ns/serving}}, webhooks: [{name: a}, {name: b, clientConfig: {service: {name: s}}}]}`
+	injected    = `{apiVersion: admissionregistration.k8s.io/v1, kind: ValidatingWebhookConfiguration, metadata: {name: v, annotations: {cert-manager.io/inject-ca-from: ns/serving}}, webhooks: [{name: a, clientConfig: {}}, {name: b, clientConfig: {service: {name: s}}}]}`
 	conversion  = `{apiVersion: apiextensions.k8s.io/v1, kind: CustomResourceDefinition, metadata: {name: c, annotations: {cert-manager.io/inject-ca-from-secret: ns/pair}}, spec: {conversion: {webhook: {clientConfig: {}}}}}`
 	unconverted = `{apiVersion: apiextensions.k8s.io/v1, kind: CustomResourceDefinition, metadata: {name: d, annotations: {cert-manager.io/inject-ca-from: ns/serving}}, spec: {conversion: {strategy: None}}}`
 	aggregated  = `{apiVersion: apiregistration.k8s.io/v1, kind: APIService, metadata: {name: v1.example.org, annotations: {cert-manager.io/inject-ca-from: ns/serving}}, spec: {group: example.org}}`
@@ -133,8 +133,7 @@ func TestWebhooksAreCalledWithIssuedCertificates(t *testing.T) {
 	pair, err := tls.X509KeyPair(secretData(t, shipped[2], "tls.crt"), secretData(t, shipped[2], "tls.key"))
 	g.Expect(err).NotTo(HaveOccurred())
 	i := routed(t, ns)
-	_, err = i.routeWebhooks(t.Context(), shipped)
-	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(i.routeWebhooks(shipped)).To(Succeed())
 	backend := serveRefusing(t, pair)
 	i.subject.router.add(t.Context(), func(int) Backend { return backend })
 	apply(t, shipped...)

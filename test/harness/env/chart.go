@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
@@ -68,18 +67,6 @@ func renderChart(ctx context.Context, assets, path string, c Chart) ([]*unstruct
 		return nil, fmt.Errorf("decoding what helm made: %w", err)
 	}
 	return objs, nil
-}
-
-// FindHelm returns $HELM, else what `make bin/tools/helm` built in the module that contains the
-// working directory or in one around it. It returns ErrNoHelm, wrapped, when none of them is there.
-func FindHelm() (string, error) {
-	if path := os.Getenv(helmVariable); path != "" {
-		if !isFile(path) {
-			return "", fmt.Errorf("looking for %s (%s): %w", path, helmVariable, ErrNoHelm)
-		}
-		return filepath.Abs(path)
-	}
-	return upwards(builtHelm, isFile, ErrNoHelm)
 }
 
 // serverVersion is the version of the control plane, which charts may depend on. It is that of

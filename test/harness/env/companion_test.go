@@ -176,8 +176,7 @@ func TestWebhooksOfCompanionsAreCalledThroughTheirServices(t *testing.T) {
 	ca, backend := startRefusing(t, key.Name+"."+ns+".svc")
 	i := withCompanion(t, ns)
 	shipped := []*unstructured.Unstructured{object(t, s), object(t, refusing(key, unique("refusing"), ca))}
-	_, err := i.routeWebhooks(t.Context(), shipped)
-	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(i.routeWebhooks(shipped)).To(Succeed())
 	g.Expect(i.HasWebhooks()).To(BeFalse(), "the subject serves none")
 	ports := make(chan int, 10)
 	i.companions[0].router.add(t.Context(), func(port int) Backend { ports <- port; return backend })
@@ -195,8 +194,7 @@ func TestWebhooksOfDeploymentsThatDoNotRunAreErrors(t *testing.T) {
 	key := types.NamespacedName{Namespace: "system", Name: "webhooks"}
 	s := service(key)
 	s.Spec.Selector = map[string]string{"app": "second"}
-	_, err := i.routeWebhooks(t.Context(),
-		[]*unstructured.Unstructured{object(t, s), object(t, refusing(key, "any", nil))})
+	err := i.routeWebhooks([]*unstructured.Unstructured{object(t, s), object(t, refusing(key, "any", nil))})
 	g.Expect(err).To(MatchError("webhooks are called through Service system/webhooks, which selects the Pods of Deployment second, " +
 		"and that does not run: write its program under companions: in the subject"))
 }

@@ -251,6 +251,8 @@ func TestExistingCluster(t *testing.T) {
 	g.Expect(cp.HasControllerManager()).To(BeTrue())
 	g.Expect(cp.AuditLog()).To(BeEmpty())
 	g.Expect(cp.Config().Host).To(Equal(shared.Config().Host))
+	_, err = cp.Install(t.Context(), InstallOptions{Manifests: "testdata/plain"})
+	g.Expect(err).To(MatchError(ContainSubstring("unset USE_EXISTING_CLUSTER")))
 	out, err := cp.Kubectl(t.Context(), "get", "namespace", "default", "-o", "name")
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Expect(strings.TrimSpace(string(out))).To(Equal("namespace/default"))

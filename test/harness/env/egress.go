@@ -16,6 +16,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"leasehold.dev/test/harness/relay"
 )
 
 const (
@@ -73,7 +75,6 @@ func startEgress(ctx context.Context, dir string,
 	return e, nil
 }
 
-// add adds a route until remove is called.
 func (e *egress) add(of *Installation, route serviceRoute) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -132,7 +133,10 @@ func (e *egress) resolve(ctx context.Context, address string) (func(net.Conn), e
 		for _, p := range s.Spec.Ports {
 			if strconv.Itoa(int(p.Port)) == port {
 				forwarder, err := e.forwarderOf(ctx, &s, p)
-				return forwarder.Forward, err
+				if err != nil {
+					return nil, err
+				}
+				return forwarder.Forward, nil
 			}
 		}
 	}
@@ -162,7 +166,7 @@ func dial(ctx context.Context, address string) (func(net.Conn), error) {
 	}
 	return func(client net.Conn) {
 		defer context.AfterFunc(ctx, func() { closeBoth(client, server) })()
-		join(client, server)
+		relay.Join(client, server)
 		closeBoth(client, server)
 	}, nil
 }
@@ -178,7 +182,6 @@ func (e *egress) stop() error {
 	return nil
 }
 
-// startEgress starts the API server's way to Services and returns its configuration.
 func (c *ControlPlane) startEgress(ctx context.Context) (config string, err error) {
 	c.egress, err = startEgress(ctx, c.dir, func(ctx context.Context) ([]corev1.Service, error) {
 		var list corev1.ServiceList

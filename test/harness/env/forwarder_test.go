@@ -60,9 +60,9 @@ func TestForwarderFollowsReadiness(t *testing.T) {
 	defer goleak.VerifyNone(t, goleak.IgnoreCurrent())
 	f, err := StartForwarder(t.Context(), pollEvery, a.Backend, b.Backend)
 	g.Expect(err).NotTo(HaveOccurred())
-	defer func() { g.Expect(f.Stop()).To(Succeed()) }()
+	defer f.Stop()
 
-	t.Log("without a ready backend the connection is closed")
+	t.Log("without a ready backend the connection is reset")
 	_, err = ask(f)
 	g.Expect(err).To(HaveOccurred())
 
@@ -96,11 +96,35 @@ func TestForwarderFollowsReadiness(t *testing.T) {
 	g.Expect(err).To(HaveOccurred())
 }
 
-func TestForwarderPassesTheEndOfEachDirection(t *testing.T) {
+// listening returns a listener and a Forwarder to it.
+func listening(t *testing.T) (net.Listener, *Forwarder) {
+	t.Helper()
 	g := NewWithT(t)
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	g.Expect(err).NotTo(HaveOccurred())
-	defer listener.Close()
+	f, err := StartForwarder(t.Context(), pollEvery, Backend{
+		Address: listener.Addr().String(), Ready: func(context.Context) error { return nil },
+	})
+	g.Expect(err).NotTo(HaveOccurred())
+	t.Cleanup(func() {
+		f.Stop()
+		_ = listener.Close()
+	})
+	return listener, f
+}
+
+// connected returns a connection to an address, which ends with the test.
+func connected(t *testing.T, network, address string) net.Conn {
+	t.Helper()
+	conn, err := net.Dial(network, address)
+	NewWithT(t).Expect(err).NotTo(HaveOccurred())
+	t.Cleanup(func() { _ = conn.Close() })
+	return conn
+}
+
+func TestForwarderPassesTheEndOfEachDirection(t *testing.T) {
+	g := NewWithT(t)
+	listener, f := listening(t)
 	go func() {
 		conn, err := listener.Accept()
 		if err != nil {
@@ -112,54 +136,34 @@ func TestForwarderPassesTheEndOfEachDirection(t *testing.T) {
 			fmt.Fprint(conn, strings.ToUpper(string(question)))
 		}
 	}()
-	f, err := StartForwarder(t.Context(), pollEvery, Backend{
-		Address: listener.Addr().String(), Ready: func(context.Context) error { return nil },
-	})
-	g.Expect(err).NotTo(HaveOccurred())
-	defer func() { g.Expect(f.Stop()).To(Succeed()) }()
-	conn, err := net.Dial("tcp", fmt.Sprintf("127.0.0.1:%d", f.Port()))
-	g.Expect(err).NotTo(HaveOccurred())
-	defer conn.Close()
+	conn := connected(t, "tcp", f.Addr().String())
 	fmt.Fprint(conn, "question")
 	g.Expect(conn.(*net.TCPConn).CloseWrite()).To(Succeed())
 	g.Expect(io.ReadAll(conn)).To(BeEquivalentTo("QUESTION"))
 }
 
 func TestForwarderStopEndsOpenConnections(t *testing.T) {
-	defer goleak.VerifyNone(t, goleak.IgnoreCurrent())
+	before := goleak.IgnoreCurrent()
 	g := NewWithT(t)
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	g.Expect(err).NotTo(HaveOccurred())
-	defer listener.Close()
-	f, err := StartForwarder(t.Context(), pollEvery, Backend{
-		Address: listener.Addr().String(), Ready: func(context.Context) error { return nil },
-	})
-	g.Expect(err).NotTo(HaveOccurred())
-	conn, err := net.Dial("tcp", fmt.Sprintf("127.0.0.1:%d", f.Port()))
-	g.Expect(err).NotTo(HaveOccurred())
-	defer conn.Close()
+	listener, f := listening(t)
+	conn := connected(t, "tcp", f.Addr().String())
 	server, err := listener.Accept()
 	g.Expect(err).NotTo(HaveOccurred())
 	defer server.Close()
-	g.Expect(f.Stop()).To(Succeed())
-	g.Expect(f.Stop()).To(Succeed())
-	_, err = server.Read(make([]byte, 1))
-	g.Expect(err).To(HaveOccurred())
-	_, err = conn.Read(make([]byte, 1))
-	g.Expect(err).To(HaveOccurred())
+	f.Stop()
+	f.Stop()
+	for _, c := range []net.Conn{server, conn} {
+		_, err = c.Read(make([]byte, 1))
+		g.Expect(err).To(HaveOccurred())
+	}
+	goleak.VerifyNone(t, before)
 }
 
 // The API server's connections are Unix sockets. It has to learn that a replica has closed one, or
 // it sends its next requests there.
 func TestForward_EndsWithTheBackend(t *testing.T) {
 	g := NewWithT(t)
-	backend, err := net.Listen("tcp", "127.0.0.1:0")
-	g.Expect(err).NotTo(HaveOccurred())
-	t.Cleanup(func() { _ = backend.Close() })
-	ready := func(context.Context) error { return nil }
-	f, err := StartForwarder(t.Context(), time.Hour, Backend{Address: backend.Addr().String(), Ready: ready})
-	g.Expect(err).NotTo(HaveOccurred())
-	t.Cleanup(func() { g.Expect(f.Stop()).To(Succeed()) })
+	backend, f := listening(t)
 	front, err := net.Listen("unix", filepath.Join(t.TempDir(), "front"))
 	g.Expect(err).NotTo(HaveOccurred())
 	t.Cleanup(func() { _ = front.Close() })
@@ -168,13 +172,11 @@ func TestForward_EndsWithTheBackend(t *testing.T) {
 			f.Forward(conn)
 		}
 	}()
-	client, err := net.Dial("unix", front.Addr().String())
-	g.Expect(err).NotTo(HaveOccurred())
-	t.Cleanup(func() { _ = client.Close() })
+	client := connected(t, "unix", front.Addr().String())
 	server, err := backend.Accept()
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Expect(server.Close()).To(Succeed())
-	g.Expect(client.SetReadDeadline(time.Now().Add(5 * time.Second))).To(Succeed())
+	g.Expect(client.SetReadDeadline(time.Now().Add(eventually))).To(Succeed())
 	_, err = client.Read(make([]byte, 1))
 	g.Expect(err).To(MatchError(io.EOF))
 }

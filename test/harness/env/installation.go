@@ -73,8 +73,13 @@ type Installation struct {
 
 // Install applies all that the subject ships but its Deployments, with the webhooks routed to the
 // replicas that are ready, and begins to start the companions. It starts no replica of the
-// subject. The Installation has to be stopped before the control plane.
+// subject. The Installation has to be stopped before the control plane, which must not be an
+// existing cluster.
 func (c *ControlPlane) Install(ctx context.Context, s InstallOptions) (*Installation, error) {
+	if c.egress == nil {
+		return nil, fmt.Errorf("installing the operator: a cluster that exists cannot call the webhooks of processes: unset %s",
+			existingVariable)
+	}
 	objects, _, err := s.Render(ctx, c.assets)
 	if err != nil {
 		return nil, fmt.Errorf("installing the operator: %w", err)
@@ -89,7 +94,7 @@ func (c *ControlPlane) Install(ctx context.Context, s InstallOptions) (*Installa
 		s.report(note)
 	}
 	if err == nil {
-		objects, err = i.routeWebhooks(ctx, objects)
+		err = i.routeWebhooks(objects)
 	}
 	if err == nil {
 		err = c.Apply(ctx, objects...)
@@ -265,5 +270,6 @@ func (i *Installation) Stop(ctx context.Context) error {
 		all.Go(func() { errs[len(replicas)+n] = c.stop(ctx) })
 	}
 	all.Wait()
-	return errors.Join(errors.Join(errs...), i.stopRouting())
+	i.stopRouting()
+	return errors.Join(errs...)
 }

@@ -264,21 +264,11 @@ func (n *Node) mount(ctx context.Context, pod *corev1.Pod, dir string) (map[stri
 	return folders, nil
 }
 
-// report writes the Pod's status.
 func (n *Node) report(ctx context.Context, pod *corev1.Pod, ready corev1.ConditionStatus) error {
 	now := metav1.Now()
 	pod.Status.PodIP, pod.Status.PodIPs = "127.0.0.1", []corev1.PodIP{{IP: "127.0.0.1"}}
 	pod.Status.StartTime = &now
-	pod.Status.Conditions = nil
-	for _, kind := range []corev1.PodConditionType{corev1.PodScheduled, corev1.PodInitialized, corev1.ContainersReady,
-		corev1.PodReady} {
-		status := ready
-		if kind == corev1.PodScheduled || kind == corev1.PodInitialized {
-			status = corev1.ConditionTrue
-		}
-		pod.Status.Conditions = append(pod.Status.Conditions,
-			corev1.PodCondition{Type: kind, Status: status, LastTransitionTime: now})
-	}
+	pod.Status.Conditions = podConditions(ready, now)
 	before := &corev1.Pod{ObjectMeta: pod.ObjectMeta}
 	if err := n.client.Status().Patch(ctx, pod.DeepCopy(), client.MergeFrom(before)); err != nil {
 		return fmt.Errorf("writing the status of pod %s: %w", pod.Name, err)

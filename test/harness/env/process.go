@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 	"time"
 
@@ -25,6 +26,65 @@ type process struct {
 	ended chan struct{}    // closed when it has been waited for
 	state *os.ProcessState // set before ended is closed
 }
+
+// restartable is a program that is started again, as one process at a time. Its methods may be called
+// from several goroutines.
+type restartable struct {
+	spec     spec
+	watchdog *watchdog
+
+	mu      sync.Mutex
+	process *process
+}
+
+func (r *restartable) current() *process {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.process
+}
+
+// Pid returns the id of the process, also of one that has ended.
+func (r *restartable) Pid() int { return r.current().pid() }
+
+// Running reports whether the process exists; a paused one does.
+func (r *restartable) Running() bool { return r.current().running() }
+
+// Done is closed when the process that runs now has ended. A restart begins another.
+func (r *restartable) Done() <-chan struct{} { return r.current().ended }
+
+// Signal sends s to the process. A process that has ended is no error.
+func (r *restartable) Signal(s os.Signal) error { return r.current().signal(s) }
+
+// stoppedPoll is the period of checks of whether a paused process has stopped.
+const stoppedPoll = 5 * time.Millisecond
+
+// Pause stops the process from running until Resume: it does not notice, and its connections stay
+// open. It returns when the process has stopped, or with an error when ctx ends or the process has
+// ended.
+func (r *restartable) Pause(ctx context.Context) error {
+	p := r.current()
+	if err := p.signal(syscall.SIGSTOP); err != nil {
+		return err
+	}
+	// Sending the signal only begins the stop.
+	err := wait.PollUntilContextCancel(ctx, stoppedPoll, true, func(ctx context.Context) (bool, error) {
+		if !p.running() {
+			return false, errors.New("it has ended")
+		}
+		state, err := exec.CommandContext(ctx, "ps", "-o", "stat=", "-p", strconv.Itoa(p.pid())).Output()
+		if err != nil {
+			return false, fmt.Errorf("asking ps for its state: %w", err)
+		}
+		return bytes.HasPrefix(bytes.TrimSpace(state), []byte("T")), nil
+	})
+	if err != nil {
+		return fmt.Errorf("pausing %s: %w", p.name, err)
+	}
+	return nil
+}
+
+// Resume lets a paused process go on.
+func (r *restartable) Resume() error { return r.Signal(syscall.SIGCONT) }
 
 // spec is the program to start.
 type spec struct {
@@ -84,23 +144,6 @@ func (p *process) signal(s os.Signal) error {
 		return fmt.Errorf("sending %v to %s: %w", s, p.name, err)
 	}
 	return nil
-}
-
-// stoppedPoll is the period of checks of whether a paused process has stopped.
-const stoppedPoll = 5 * time.Millisecond
-
-// awaitStopped waits until SIGSTOP has taken effect: sending it only begins that.
-func (p *process) awaitStopped(ctx context.Context) error {
-	return wait.PollUntilContextCancel(ctx, stoppedPoll, true, func(ctx context.Context) (bool, error) {
-		if !p.running() {
-			return false, errors.New("it has ended")
-		}
-		state, err := exec.CommandContext(ctx, "ps", "-o", "stat=", "-p", strconv.Itoa(p.pid())).Output()
-		if err != nil {
-			return false, fmt.Errorf("asking ps for its state: %w", err)
-		}
-		return bytes.HasPrefix(bytes.TrimSpace(state), []byte("T")), nil
-	})
 }
 
 // kill ends the process and whatever it started in its group, at once, and

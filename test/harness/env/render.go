@@ -115,7 +115,6 @@ func (c *ControlPlane) established(ctx context.Context, crds []*unstructured.Uns
 	return nil
 }
 
-// hasCondition reports whether a condition of this type is True.
 func hasCondition(obj *unstructured.Unstructured, kind string) bool {
 	conditions, _, _ := unstructured.NestedSlice(obj.Object, "status", "conditions") // absent or odd: not true
 	return slices.ContainsFunc(conditions, func(c any) bool {

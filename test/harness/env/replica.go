@@ -8,11 +8,9 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"os"
 	"path/filepath"
 	"slices"
 	"sync"
-	"syscall"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -84,21 +82,18 @@ type Identity struct {
 // Replica is one process of an operator. Its methods may be called from several
 // goroutines.
 type Replica struct {
+	restartable
+
 	options  ReplicaOptions
 	identity Identity
 	config   *rest.Config
 	ports    ReplicaPorts
-	spec     spec
-	watchdog *watchdog
 	probe    *http.Client
 	status   *podStatus // nil: the Pod's status stays empty
 
 	sandbox    *sandbox.Sandbox // nil: it is not isolated
 	endUpdates context.CancelFunc
 	updates    sync.WaitGroup
-
-	mu      sync.Mutex
-	process *process
 }
 
 // StartReplica makes a Pod object that never runs, requests a token for its
@@ -139,8 +134,8 @@ func newReplica(ctx context.Context, cp *ControlPlane, o ReplicaOptions) (*Repli
 			PodUID:   uid,
 			Username: fmt.Sprintf("system:serviceaccount:%s:%s", o.Namespace, o.ServiceAccount),
 		},
-		config:   config,
-		watchdog: cp.watchdog,
+		config:      config,
+		restartable: restartable{watchdog: cp.watchdog},
 		// No keep-alive, so that nothing is left to close. Like a kubelet it verifies no
 		// certificate.
 		probe: &http.Client{Timeout: readyTimeout, Transport: &http.Transport{
@@ -236,12 +231,6 @@ func (r *Replica) RestartWith(args ...string) error {
 	return nil
 }
 
-func (r *Replica) current() *process {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.process
-}
-
 // Name returns the Pod's name.
 func (r *Replica) Name() string { return r.options.Name }
 
@@ -262,15 +251,6 @@ func (r *Replica) LogPath() string { return r.spec.log }
 // LogTail returns the last lines of it.
 func (r *Replica) LogTail(lines int) string { return tail(r.spec.log, lines) }
 
-// Pid returns the process's id.
-func (r *Replica) Pid() int { return r.current().pid() }
-
-// Running reports whether the process exists; a paused one does.
-func (r *Replica) Running() bool { return r.current().running() }
-
-// Done is closed when the process that runs now has ended. Restart begins another.
-func (r *Replica) Done() <-chan struct{} { return r.current().ended }
-
 // Wait waits for the end and returns the exit code, -1 for death by a signal.
 // It returns ctx's error if that comes first.
 func (r *Replica) Wait(ctx context.Context) (int, error) {
@@ -283,10 +263,6 @@ func (r *Replica) Wait(ctx context.Context) (int, error) {
 	}
 }
 
-// Signal sends s to the process, for example SIGSTOP to pause it. A process
-// that has ended is no error.
-func (r *Replica) Signal(s os.Signal) error { return r.current().signal(s) }
-
 // Kill ends the process at once, with SIGKILL, and waits until it is gone.
 func (r *Replica) Kill() { r.current().kill() }
 
@@ -295,22 +271,6 @@ func (r *Replica) Kill() { r.current().kill() }
 func (r *Replica) Stop(ctx context.Context) (int, error) {
 	return r.current().stop(ctx, stopGrace)
 }
-
-// Pause stops the process from running until Resume: it does not notice, and its
-// connections stay open. It returns when the process has stopped, or with an
-// error when ctx ends or the process has ended.
-func (r *Replica) Pause(ctx context.Context) error {
-	if err := r.Signal(syscall.SIGSTOP); err != nil {
-		return err
-	}
-	if err := r.current().awaitStopped(ctx); err != nil {
-		return fmt.Errorf("pausing replica %s: %w", r.options.Name, err)
-	}
-	return nil
-}
-
-// Resume lets a paused process go on.
-func (r *Replica) Resume() error { return r.Signal(syscall.SIGCONT) }
 
 // Ready requests /readyz, or the path of the Isolation, on the probe port. It returns nil for 200,
 // else an error with the replica's answer or the failure of the request. A replica without a probe

@@ -1,9 +1,7 @@
 package env
 
 import (
-	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -29,7 +27,6 @@ type router struct {
 // podBackend returns the way to a port of a Pod.
 type podBackend func(port int) Backend
 
-// add adds a replica.
 func (r *router) add(ctx context.Context, pod podBackend) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -66,71 +63,32 @@ func (r *router) start(ctx context.Context, port int) (*Forwarder, error) {
 	return f, nil
 }
 
-func (r *router) stop() error {
+func (r *router) stop() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	var errs []error
 	for _, f := range r.forwarders {
-		errs = append(errs, f.Stop())
+		f.Stop()
 	}
-	return errors.Join(errs...)
 }
 
-// routeWebhooks connects the Services of the objects' webhooks with the replicas, and returns the
-// objects to apply. These differ from the given ones only in a cluster that was joined, whose
-// API server has its own way to Services.
-func (i *Installation) routeWebhooks(ctx context.Context,
-	objects []*unstructured.Unstructured) ([]*unstructured.Unstructured, error) {
-	if i.cp.egress != nil {
-		i.cp.egress.add(i, i.route)
-	}
-	names, err := webhookServices(objects)
+// routeWebhooks connects the Services of webhooks with the replicas. A Service of the shipped
+// webhooks that leads to no replica is an error.
+func (i *Installation) routeWebhooks(objects []*unstructured.Unstructured) error {
+	i.cp.egress.add(i, i.route)
+	calls, err := webhookCalls(objects)
 	if err != nil {
-		return objects, err
+		return err
 	}
-	for _, name := range names {
-		service, err := findService(objects, name)
-		if err != nil {
-			return nil, err
-		}
-		w := i.workloadOf(service)
-		if w == nil {
-			return nil, i.unroutable(service)
-		}
-		if w == i.subject {
-			if err := i.addWebhooks(objects, name); err != nil {
-				return nil, err
-			}
-		}
-		if i.cp.egress != nil {
-			continue
-		}
-		forwarder, err := w.forwarder(ctx, service, webhookPort(service))
-		if err != nil {
-			return nil, err
-		}
-		if objects, err = RouteWebhooks(objects, name, forwarder.Port()); err != nil {
-			return nil, err
-		}
-	}
-	return objects, nil
-}
-
-// addWebhooks adds the paths of the webhooks that are called through a Service of the subject.
-func (i *Installation) addWebhooks(objects []*unstructured.Unstructured, service types.NamespacedName) error {
-	for _, o := range objects {
-		configs, err := clientConfigs(o)
+	for _, call := range calls {
+		service, err := findService(objects, call.service)
 		if err != nil {
 			return err
 		}
-		for _, config := range configs {
-			name, _, _ := unstructured.NestedString(config, "service", "name")
-			namespace, _, _ := unstructured.NestedString(config, "service", "namespace")
-			path, _, _ := unstructured.NestedString(config, "service", "path")
-			if path = cmp.Or(path, "/"); name == service.Name && namespace == service.Namespace &&
-				!slices.Contains(i.webhooks, path) {
-				i.webhooks = append(i.webhooks, path)
-			}
+		switch w := i.workloadOf(service); {
+		case w == nil:
+			return i.unroutable(service)
+		case w == i.subject && !slices.Contains(i.webhooks, call.path):
+			i.webhooks = append(i.webhooks, call.path)
 		}
 	}
 	return nil
@@ -162,19 +120,6 @@ func servicesOf(objects []*unstructured.Unstructured) ([]corev1.Service, error) 
 		services = append(services, s)
 	}
 	return services, nil
-}
-
-// webhookPort is the port of a Service that webhooks are called through by default, or its first.
-func webhookPort(s *corev1.Service) corev1.ServicePort {
-	for _, p := range s.Spec.Ports {
-		if p.Port == 443 {
-			return p
-		}
-	}
-	if len(s.Spec.Ports) == 0 {
-		return corev1.ServicePort{}
-	}
-	return s.Spec.Ports[0]
 }
 
 // unroutable is the error for a Service of webhooks that leads to no replica: each call of such a
@@ -215,14 +160,9 @@ func (i *Installation) route(ctx context.Context, s *corev1.Service, p corev1.Se
 	return w.forwarder(ctx, s, p)
 }
 
-// stopRouting ends the connections through Services.
-func (i *Installation) stopRouting() error {
-	if i.cp.egress != nil {
-		i.cp.egress.remove(i)
-	}
-	var errs []error
+func (i *Installation) stopRouting() {
+	i.cp.egress.remove(i)
 	for _, w := range i.workloads() {
-		errs = append(errs, w.router.stop())
+		w.router.stop()
 	}
-	return errors.Join(errs...)
 }

@@ -10,7 +10,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"sync"
-	"syscall"
 	"time"
 
 	"github.com/minio/minio-go/v7"
@@ -51,16 +50,13 @@ type S3Options struct {
 // S3Server is a real S3 server on this machine: versitygw with its data in folders and files. It
 // supports versioning and object lock. Its methods may be called from several goroutines.
 type S3Server struct {
-	dir      string
-	port     int
-	account  S3Account
-	spec     spec
-	watchdog *watchdog
-	client   *minio.Client
+	restartable
 
-	mu      sync.Mutex
-	process *process
-	ended   bool // on purpose: by Kill
+	dir     string
+	port    int
+	account S3Account
+	client  *minio.Client
+	ended   bool // on purpose: by Kill; changed under the lock
 
 	stop    sync.Once
 	stopErr error
@@ -95,7 +91,7 @@ func StartS3(ctx context.Context, o S3Options) (_ *S3Server, err error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &S3Server{dir: dir, port: o.Port, account: newS3Account(), watchdog: watchdog}
+	s := &S3Server{dir: dir, port: o.Port, account: newS3Account(), restartable: restartable{watchdog: watchdog}}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, s.Stop())
@@ -224,18 +220,6 @@ func newS3Account() S3Account {
 	return S3Account{AccessKey: rand.Text()[:20], SecretKey: (rand.Text() + rand.Text())[:40]}
 }
 
-// Pid returns the number of the process, also of one that has ended.
-func (s *S3Server) Pid() int { return s.current().pid() }
-
-// Running reports whether the process exists; a paused one does.
-func (s *S3Server) Running() bool { return s.current().running() }
-
-func (s *S3Server) current() *process {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.process
-}
-
 // Kill ends the process at once, with SIGKILL, and waits until it is gone.
 // Connections are refused from then on. The data stay.
 func (s *S3Server) Kill() {
@@ -253,22 +237,6 @@ func (s *S3Server) Restart(ctx context.Context) error {
 	}
 	return nil
 }
-
-// Pause stops the process until Resume: the system accepts connections for it, and they get no
-// answer. It returns when the process has stopped, or with an error when ctx or the process ends.
-func (s *S3Server) Pause(ctx context.Context) error {
-	process := s.current()
-	if err := process.signal(syscall.SIGSTOP); err != nil {
-		return err
-	}
-	if err := process.awaitStopped(ctx); err != nil {
-		return fmt.Errorf("pausing the S3 server: %w", err)
-	}
-	return nil
-}
-
-// Resume lets a paused process go on.
-func (s *S3Server) Resume() error { return s.current().signal(syscall.SIGCONT) }
 
 // Stop ends the server and removes its folder. It is idempotent. It returns an error if the server
 // ended by itself, because tests that relied on it proved nothing.

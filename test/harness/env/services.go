@@ -34,7 +34,6 @@ func hostsFile(pod string, services []IsolatedService) string {
 	return text.String()
 }
 
-// reachServices makes the Services reachable inside.
 func (r *Replica) reachServices() error {
 	for n, s := range r.options.Isolation.Services {
 		for port, dial := range s.Ports {
@@ -91,7 +90,6 @@ func (w *workload) ports(services []corev1.Service) []int {
 	return ports
 }
 
-// dial connects to a Pod behind a port of a Service.
 func (w *workload) dial(ctx context.Context, s *corev1.Service, p corev1.ServicePort) (net.Conn, error) {
 	f, err := w.forwarder(ctx, s, p)
 	if err != nil {

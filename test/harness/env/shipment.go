@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -92,8 +93,8 @@ var clusterScoped = map[string][]string{
 	"storage.k8s.io":               {"CSIDriver", "CSINode", "StorageClass", "VolumeAttachment", "VolumeAttributesClass"},
 }
 
-// fillNamespace sets the namespace of objects that have none and need one, as kubectl and helm do.
-func fillNamespace(objects []*unstructured.Unstructured, namespace string) {
+// definedScopes returns the scopes of the kinds that the objects define.
+func definedScopes(objects []*unstructured.Unstructured) map[schema.GroupKind]string {
 	scopes := map[schema.GroupKind]string{}
 	for _, o := range objects {
 		if o.GetKind() == "CustomResourceDefinition" {
@@ -103,6 +104,12 @@ func fillNamespace(objects []*unstructured.Unstructured, namespace string) {
 			scopes[schema.GroupKind{Group: group, Kind: kind}], _, _ = unstructured.NestedString(o.Object, "spec", "scope")
 		}
 	}
+	return scopes
+}
+
+// fillNamespace sets the namespace of objects that have none and need one, as kubectl and helm do.
+func fillNamespace(objects []*unstructured.Unstructured, namespace string) {
+	scopes := definedScopes(objects)
 	for _, o := range objects {
 		kind := o.GroupVersionKind().GroupKind()
 		scope, defined := scopes[kind]
@@ -133,4 +140,30 @@ func missingNamespaces(objects []*unstructured.Unstructured) []*unstructured.Uns
 		}
 	}
 	return missing
+}
+
+// withoutUndefined leaves out the objects of kinds that neither Kubernetes nor any definition has,
+// such as a ServiceMonitor without Prometheus's operator. The note names them; "" if there are none.
+func withoutUndefined(objects []*unstructured.Unstructured,
+	mapper meta.RESTMapper) (rest []*unstructured.Unstructured, note string, err error) {
+	scopes := definedScopes(objects)
+	var left []string
+	for _, o := range objects {
+		kind := o.GroupVersionKind().GroupKind()
+		_, builtIn := clusterScoped[kind.Group]
+		_, defined := scopes[kind]
+		if !builtIn && !clientgoscheme.Scheme.IsGroupRegistered(kind.Group) && !defined {
+			if _, err := mapper.RESTMapping(kind); meta.IsNoMatchError(err) {
+				left = append(left, fmt.Sprintf("%s %s", o.GetKind(), o.GetName()))
+				continue
+			} else if err != nil {
+				return nil, "", fmt.Errorf("looking for the kind of %s %s: %w", o.GetKind(), o.GetName(), err)
+			}
+		}
+		rest = append(rest, o)
+	}
+	if len(left) > 0 {
+		note = "not installed, as nothing defines their kinds: " + strings.Join(left, ", ")
+	}
+	return rest, note, nil
 }

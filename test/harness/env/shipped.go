@@ -81,67 +81,64 @@ func namesOf(all []appsv1.Deployment) string {
 	return strings.Join(names, ", ")
 }
 
-// webhookServices are the Services that webhooks are called through, each once.
-func webhookServices(objects []*unstructured.Unstructured) ([]types.NamespacedName, error) {
-	var services []types.NamespacedName
+// webhookCall is how webhooks are called: through a Service, at a path.
+type webhookCall struct {
+	service types.NamespacedName
+	path    string
+}
+
+// webhookCalls returns how the webhooks of objects are called through Services, each once.
+func webhookCalls(objects []*unstructured.Unstructured) ([]webhookCall, error) {
+	var calls []webhookCall
 	for _, o := range objects {
-		refs, err := serviceRefs(o)
+		configs, err := clientConfigs(o)
 		if err != nil {
 			return nil, fmt.Errorf("decoding %s %s: %w", o.GetKind(), o.GetName(), err)
 		}
-		for _, name := range refs {
-			if !slices.Contains(services, name) {
-				services = append(services, name)
+		for _, config := range configs {
+			// The API server reports fields of another type.
+			name, _, _ := unstructured.NestedString(config, "service", "name")
+			namespace, _, _ := unstructured.NestedString(config, "service", "namespace")
+			path, _, _ := unstructured.NestedString(config, "service", "path")
+			call := webhookCall{types.NamespacedName{Namespace: namespace, Name: name}, cmp.Or(path, "/")}
+			if name != "" && !slices.Contains(calls, call) {
+				calls = append(calls, call)
 			}
 		}
 	}
-	return services, nil
+	return calls, nil
 }
 
-// serviceRefs are the Services that an object's webhooks are called through.
-func serviceRefs(o *unstructured.Unstructured) ([]types.NamespacedName, error) {
-	configs, err := clientConfigs(o)
-	if err != nil {
-		return nil, err
-	}
-	var refs []types.NamespacedName
-	for _, config := range configs {
-		// The API server reports fields of another type.
-		name, _, _ := unstructured.NestedString(config, "service", "name")
-		namespace, _, _ := unstructured.NestedString(config, "service", "namespace")
-		if name != "" {
-			refs = append(refs, types.NamespacedName{Namespace: namespace, Name: name})
-		}
-	}
-	return refs, nil
-}
-
-// clientConfigs are how an object's webhooks are called.
+// clientConfigs returns the parts of an object that have the addresses and the CAs of its webhooks.
 func clientConfigs(o *unstructured.Unstructured) ([]map[string]any, error) {
-	var configs []map[string]any
+	parents, path := []any{o.Object}, []string{"clientConfig"}
 	switch o.GetKind() {
 	case "ValidatingWebhookConfiguration", "MutatingWebhookConfiguration":
-		webhooks, _, err := unstructured.NestedSlice(o.Object, "webhooks")
+		webhooks, _, err := unstructured.NestedFieldNoCopy(o.Object, "webhooks")
 		if err != nil {
 			return nil, err
 		}
-		for _, w := range webhooks {
-			fields, ok := w.(map[string]any)
-			if !ok {
-				return nil, errors.New("a webhook is not an object")
-			}
-			config, _, err := unstructured.NestedMap(fields, "clientConfig")
-			if err != nil {
-				return nil, err
-			}
-			configs = append(configs, config)
-		}
+		parents, _ = webhooks.([]any)
 	case "CustomResourceDefinition":
-		config, _, err := unstructured.NestedMap(o.Object, "spec", "conversion", "webhook", "clientConfig")
+		path = []string{"spec", "conversion", "webhook", "clientConfig"}
+	default:
+		return nil, nil
+	}
+	var configs []map[string]any
+	for _, parent := range parents {
+		fields, ok := parent.(map[string]any)
+		if !ok {
+			return nil, errors.New("a webhook is not an object")
+		}
+		config, found, err := unstructured.NestedFieldNoCopy(fields, path...)
 		if err != nil {
 			return nil, err
 		}
-		configs = append(configs, config)
+		if object, ok := config.(map[string]any); ok {
+			configs = append(configs, object)
+		} else if found {
+			return nil, errors.New("a clientConfig is not an object")
+		}
 	}
 	return configs, nil
 }

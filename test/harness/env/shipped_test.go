@@ -2,12 +2,16 @@ package env
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/yaml"
 )
@@ -97,27 +101,29 @@ func TestReplicasRunAsShipped(t *testing.T) {
 	}
 }
 
-func TestWebhookServices(t *testing.T) {
-	s, other := types.NamespacedName{Namespace: "ns", Name: "s"}, types.NamespacedName{Namespace: "ns", Name: "other"}
+func TestWebhookCalls(t *testing.T) {
+	call := func(service string) webhookCall {
+		return webhookCall{types.NamespacedName{Namespace: "ns", Name: service}, "/"}
+	}
 	for reason, tc := range map[string]struct {
 		objects []string
-		want    []types.NamespacedName
+		want    []webhookCall
 		err     string
 	}{
 		"no webhooks":          {[]string{deployment}, nil, ""},
 		"by URL":               {[]string{byURL}, nil, ""},
-		"one for all":          {[]string{mutating, validating}, []types.NamespacedName{s}, ""},
-		"one for each of them": {[]string{elsewhere, validating}, []types.NamespacedName{other, s}, ""},
-		"conversion":           {[]string{converting}, []types.NamespacedName{s}, ""},
+		"one for all":          {[]string{mutating, validating}, []webhookCall{call("s")}, ""},
+		"one for each of them": {[]string{elsewhere, validating}, []webhookCall{call("other"), call("s")}, ""},
+		"conversion":           {[]string{converting}, []webhookCall{call("s")}, ""},
 		"not to be read": {[]string{`{kind: MutatingWebhookConfiguration, metadata: {name: m}, webhooks: [7]}`}, nil,
 			"decoding MutatingWebhookConfiguration m"},
 	} {
-		got, err := webhookServices(objects(t, tc.objects...))
+		got, err := webhookCalls(objects(t, tc.objects...))
 		if (err == nil) != (tc.err == "") || (err != nil && !strings.Contains(err.Error(), tc.err)) {
 			t.Errorf("%s: error %v, want %q", reason, err, tc.err)
 		}
-		if diff := cmp.Diff(tc.want, got); diff != "" {
-			t.Errorf("%s: services (-want +got):\n%s", reason, diff)
+		if !slices.Equal(tc.want, got) {
+			t.Errorf("%s: got %v, want %v", reason, got, tc.want)
 		}
 	}
 }
@@ -131,4 +137,27 @@ func TestUnrunContainers(t *testing.T) {
 	if diff := cmp.Diff(want, unrunContainers([]*unstructured.Unstructured{with, without})); diff != "" {
 		t.Errorf("notes (-want +got):\n%s", diff)
 	}
+}
+
+// A monitor of a Prometheus that is not there is no reason not to run an operator. A kind of
+// Kubernetes is left to the API server, whose error names it.
+func TestWithoutUndefined(t *testing.T) {
+	g := NewWithT(t)
+	shipped := objects(t,
+		"{apiVersion: apiextensions.k8s.io/v1, kind: CustomResourceDefinition, metadata: {name: things.example.com}, spec: {group: example.com, names: {kind: Thing}}}",
+		"{apiVersion: v1, kind: Service, metadata: {name: metrics}}",
+		"{apiVersion: apiregistration.k8s.io/v1, kind: APIService, metadata: {name: v1.example.com}}",
+		"{apiVersion: monitoring.coreos.com/v1, kind: ServiceMonitor, metadata: {name: manager}}",
+		"{apiVersion: example.com/v1, kind: Thing, metadata: {name: shipped}}",
+		"{apiVersion: other.example.com/v1, kind: Other, metadata: {name: served}}")
+	mapper := meta.NewDefaultRESTMapper([]schema.GroupVersion{{Group: "other.example.com", Version: "v1"}})
+	mapper.Add(schema.GroupVersionKind{Group: "other.example.com", Version: "v1", Kind: "Other"}, meta.RESTScopeNamespace)
+	rest, note, err := withoutUndefined(shipped, mapper)
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(note).To(Equal("not installed, as nothing defines their kinds: ServiceMonitor manager"))
+	var kinds []string
+	for _, o := range rest {
+		kinds = append(kinds, o.GetKind())
+	}
+	g.Expect(kinds).To(Equal([]string{"CustomResourceDefinition", "Service", "APIService", "Thing", "Other"}))
 }

@@ -139,15 +139,18 @@ func standInStatus(pod *corev1.Pod, phase corev1.PodPhase, now metav1.Time) core
 	for _, c := range pod.Spec.Containers {
 		status.ContainerStatuses = append(status.ContainerStatuses, report(c, state))
 	}
-	for _, c := range []corev1.PodCondition{
-		{Type: corev1.PodScheduled, Status: corev1.ConditionTrue},
-		{Type: corev1.PodInitialized, Status: corev1.ConditionTrue},
-		{Type: corev1.ContainersReady, Status: ready}, {Type: corev1.PodReady, Status: ready},
-	} {
-		c.LastTransitionTime = now
-		status.Conditions = append(status.Conditions, c)
-	}
+	status.Conditions = podConditions(ready, now)
 	return status
+}
+
+// podConditions are those of a Pod that has a node.
+func podConditions(ready corev1.ConditionStatus, now metav1.Time) []corev1.PodCondition {
+	return []corev1.PodCondition{
+		{Type: corev1.PodScheduled, Status: corev1.ConditionTrue, LastTransitionTime: now},
+		{Type: corev1.PodInitialized, Status: corev1.ConditionTrue, LastTransitionTime: now},
+		{Type: corev1.ContainersReady, Status: ready, LastTransitionTime: now},
+		{Type: corev1.PodReady, Status: ready, LastTransitionTime: now},
+	}
 }
 
 // seeClaim binds a claim to a volume that exists in its status only.

@@ -16,6 +16,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
@@ -127,18 +128,22 @@ func (v containerVariables) valueFrom(
 }
 
 func keyOf(content map[string]string, source, key string, optional *bool, err error) (string, bool, error) {
-	isOptional := optional != nil && *optional
-	if apierrors.IsNotFound(err) && isOptional {
-		return "", false, nil
-	}
-	if err != nil {
+	if err := unlessAbsent(optional, err); err != nil {
 		return "", false, err
 	}
 	value, found := content[key]
-	if !found && !isOptional {
+	if !found && !ptr.Deref(optional, false) {
 		return "", false, fmt.Errorf("%s has no key %s", source, key)
 	}
 	return value, found, nil
+}
+
+// unlessAbsent returns the error of reading an object, or nil if the object is optional and absent.
+func unlessAbsent(optional *bool, err error) error {
+	if apierrors.IsNotFound(err) && ptr.Deref(optional, false) {
+		return nil
+	}
+	return err
 }
 
 func (v containerVariables) envFrom(ctx context.Context, c client.Reader,
@@ -154,10 +159,7 @@ func (v containerVariables) envFrom(ctx context.Context, c client.Reader,
 		optional = source.SecretRef.Optional
 		content, err = secretContent(ctx, c, v.namespace, source.SecretRef.Name)
 	}
-	if apierrors.IsNotFound(err) && optional != nil && *optional {
-		return nil, nil
-	}
-	if err != nil {
+	if err = unlessAbsent(optional, err); err != nil {
 		return nil, fmt.Errorf("providing the variables of envFrom: %w", err)
 	}
 	return content, nil

@@ -15,6 +15,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"leasehold.dev/test/harness/sandbox"
@@ -46,8 +47,7 @@ func (v *podVolumes) container() corev1.Container { return v.template.Spec.Conta
 
 // mountsAccount reports whether a Pod gets the files of its ServiceAccount without a volume.
 func (v *podVolumes) mountsAccount() bool {
-	auto := v.template.Spec.AutomountServiceAccountToken
-	return (auto == nil || *auto) &&
+	return ptr.Deref(v.template.Spec.AutomountServiceAccountToken, true) &&
 		!slices.ContainsFunc(v.container().VolumeMounts,
 			func(m corev1.VolumeMount) bool { return m.MountPath == accountFolder })
 }
@@ -181,20 +181,13 @@ func (v *podVolumes) downward(items []corev1.DownwardAPIVolumeFile) (map[string]
 // selected returns the keys of items at their paths, or all keys if there are no items.
 func selected(content map[string]string, items []corev1.KeyToPath, optional *bool,
 	err error) (map[string]string, error) {
-	isOptional := optional != nil && *optional
-	if err != nil {
-		if isOptional && apierrors.IsNotFound(err) {
-			return nil, nil
-		}
-		return nil, err
-	}
-	if len(items) == 0 {
-		return content, nil
+	if err = unlessAbsent(optional, err); err != nil || len(items) == 0 {
+		return content, err
 	}
 	chosen := map[string]string{}
 	for _, item := range items {
 		value, found := content[item.Key]
-		if !found && !isOptional {
+		if !found && !ptr.Deref(optional, false) {
 			return nil, fmt.Errorf("there is no key %s", item.Key)
 		}
 		if found {

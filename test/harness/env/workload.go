@@ -27,7 +27,6 @@ type workload struct {
 	router   router
 }
 
-// podName is the name of the n-th Pod.
 func (w *workload) podName(n int) string { return fmt.Sprintf("%s-%d", w.shipped.Name, n) }
 
 // options describe the n-th Pod of the Deployment.
@@ -63,7 +62,6 @@ func (w *workload) options(n int) ReplicaOptions {
 	}
 }
 
-// variables are those of the Deployment's container.
 func (w *workload) variables() containerVariables {
 	pod := w.shipped.Spec.Template
 	return containerVariables{
@@ -71,7 +69,6 @@ func (w *workload) variables() containerVariables {
 	}
 }
 
-// selects reports whether a Service leads to the Deployment's Pods.
 func (w *workload) selects(s *corev1.Service) bool { return selectsPods(s, &w.shipped) }
 
 func selectsPods(s *corev1.Service, d *appsv1.Deployment) bool {
@@ -98,7 +95,6 @@ func (w *workload) targetPort(s *corev1.Service, p corev1.ServicePort) (int, err
 		client.ObjectKeyFromObject(s), p.TargetPort.StrVal, container.Name)
 }
 
-// forwarder returns the Forwarder behind a port of a Service.
 func (w *workload) forwarder(ctx context.Context, s *corev1.Service, p corev1.ServicePort) (*Forwarder, error) {
 	port, err := w.targetPort(s, p)
 	if err != nil {

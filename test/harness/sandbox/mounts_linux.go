@@ -221,7 +221,6 @@ func changeRoot(place string) error {
 	return unix.Chdir("/")
 }
 
-// removeFormerRoot removes the former root, if there is one.
 func removeFormerRoot() error {
 	if _, err := os.Stat(formerRoot); errors.Is(err, fs.ErrNotExist) {
 		return nil

@@ -7,6 +7,8 @@ import (
 	"os/exec"
 	"strconv"
 	"sync"
+
+	"leasehold.dev/test/harness/relay"
 )
 
 // Mount makes a file or folder of the machine visible at another path.
@@ -32,7 +34,7 @@ type Sandbox struct {
 	namespaces *namespaces
 
 	mu     sync.Mutex
-	relays map[string]*relay // by the side and the address that they connect
+	relays map[string]*relay.Relay // by the side and the address that they connect
 	closed bool
 }
 
@@ -42,7 +44,7 @@ func New(o Options) (*Sandbox, error) {
 	if err != nil {
 		return nil, fmt.Errorf("creating a sandbox: %w", err)
 	}
-	return &Sandbox{namespaces: n, relays: map[string]*relay{}}, nil
+	return &Sandbox{namespaces: n, relays: map[string]*relay.Relay{}}, nil
 }
 
 // Start starts a command in the sandbox. Its path and its folder must be absolute.
@@ -66,7 +68,7 @@ func (s *Sandbox) Publish(port int) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("publishing port %d of a sandbox: %w", port, err)
 	}
-	return r.listener.Addr().String(), nil
+	return r.Addr().String(), nil
 }
 
 // Reach makes an address of the machine's loopback interface, such as 127.0.0.1:6443, reachable
@@ -96,13 +98,13 @@ func (s *Sandbox) Unreach(address string) {
 	delete(s.relays, name)
 	s.mu.Unlock()
 	if r != nil {
-		r.stop()
+		r.Stop()
 	}
 }
 
 // relay returns the relay of that name, and starts it if there is none.
 func (s *Sandbox) relay(name string, listen func() (net.Listener, error),
-	dial func() (net.Conn, error)) (*relay, error) {
+	dial func() (net.Conn, error)) (*relay.Relay, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closed {
@@ -115,7 +117,7 @@ func (s *Sandbox) relay(name string, listen func() (net.Listener, error),
 	if err != nil {
 		return nil, err
 	}
-	s.relays[name] = newRelay(listener, dial)
+	s.relays[name] = relay.New(listener, dial)
 	return s.relays[name], nil
 }
 
@@ -125,7 +127,7 @@ func (s *Sandbox) Owns(local, remote string) bool {
 	s.mu.Lock()
 	r := s.relays["reached "+remote]
 	s.mu.Unlock()
-	return r != nil && r.dialed(local)
+	return r != nil && r.Dialed(local)
 }
 
 // Close ends all connections. The namespaces go with their last process. It may be called more
@@ -133,10 +135,10 @@ func (s *Sandbox) Owns(local, remote string) bool {
 func (s *Sandbox) Close() error {
 	s.mu.Lock()
 	relays := s.relays
-	s.relays, s.closed = map[string]*relay{}, true
+	s.relays, s.closed = map[string]*relay.Relay{}, true
 	s.mu.Unlock()
 	for _, r := range relays {
-		r.stop()
+		r.Stop()
 	}
 	if err := s.namespaces.close(); err != nil {
 		return fmt.Errorf("closing a sandbox: %w", err)
