@@ -38,11 +38,7 @@ func ReadAuditLogFrom(path string, from Bookmark) (events []auditv1.Event, end B
 	if err != nil {
 		return nil, from, fmt.Errorf("opening the audit log: %w", err)
 	}
-	defer func() {
-		if closeErr := file.Close(); closeErr != nil && err == nil {
-			err = fmt.Errorf("closing the audit log: %w", closeErr)
-		}
-	}()
+	defer file.Close() //nolint:errcheck // it is only read
 	size, err := file.Seek(0, io.SeekEnd)
 	if err != nil {
 		return nil, from, fmt.Errorf("measuring the audit log: %w", err)
@@ -76,16 +72,12 @@ func ReadAuditLogFrom(path string, from Bookmark) (events []auditv1.Event, end B
 }
 
 // Slice returns what an audit log has between two bookmarks, as it was written.
-func Slice(path string, from, to Bookmark) (_ []byte, err error) {
+func Slice(path string, from, to Bookmark) ([]byte, error) {
 	file, err := os.Open(path)
 	if err != nil {
 		return nil, fmt.Errorf("opening the audit log: %w", err)
 	}
-	defer func() {
-		if closeErr := file.Close(); closeErr != nil && err == nil {
-			err = fmt.Errorf("closing the audit log: %w", closeErr)
-		}
-	}()
+	defer file.Close() //nolint:errcheck // it is only read
 	lines := make([]byte, to-from)
 	if _, err := file.ReadAt(lines, int64(from)); err != nil {
 		return nil, fmt.Errorf("reading the audit log from byte %d to %d: %w", from, to, err)

@@ -121,7 +121,6 @@ func whole(subresource string) bool {
 	return slices.Contains([]string{"", "status", "finalize", "approval"}, subresource)
 }
 
-// keyOf is what a request is about.
 func keyOf(e auditv1.Event) history.Key {
 	key := history.Key{
 		Resource:  history.Resource{Group: e.ObjectRef.APIGroup, Resource: e.ObjectRef.Resource},
@@ -192,7 +191,6 @@ func requestOf(e auditv1.Event) history.Request {
 	return r
 }
 
-// readPreconditions reads the preconditions in the request's body.
 func readPreconditions(e auditv1.Event, r *history.Request) {
 	r.Body = e.Level == auditv1.LevelRequest || e.Level == auditv1.LevelRequestResponse
 	if e.RequestObject == nil {

@@ -42,32 +42,35 @@ func (s Stray) String() string {
 		s.StageTimestamp.UTC().Format(time.StampMicro), s.Leaders)
 }
 
-// Judge finds which of the writes, each of which has succeeded, did not come from
-// the Pod that held the Lease at the version with which they were stored. The
-// holder's identity is the Pod's name up to the first "_". The events are all of
-// the log, as the answers to all clients show the version at a time; they may be in any
-// order. It needs the answers of writes to the Lease, versions that grow over all
-// resources (one etcd) and one API server's clock. A write that changed nothing is
-// not judged.
+// Judge finds which of the writes, each of which has succeeded, did not come from the Pod that held
+// the Lease at the version with which they were stored. The events are all of the log, the writes
+// among them; see FromAudit. It needs the answers of writes to the Lease. A write that changed
+// nothing is not judged.
 func Judge(events, writes []auditv1.Event, namespace, lease string) (Leadership, error) {
-	clock := newVersions(events)
-	terms, err := terms(clock, Select(events, isWrite, Succeeded,
-		Resource("coordination.k8s.io", "leases"), InNamespace(namespace), Named(lease)))
+	h, err := FromAudit(events)
 	if err != nil {
 		return Leadership{}, err
 	}
-	l := Leadership{Terms: terms}
+	key := history.Key{Resource: history.Leases, Namespace: namespace, Name: lease}
+	requests := map[string]history.Request{}
+	for _, r := range h.Requests {
+		if _, exact := r.Exact(); !exact && r.Key == key && r.Effect == history.Stored {
+			return Leadership{}, fmt.Errorf("the log has no answer to the %s of the Lease at %s", r.Verb, r.Answered)
+		}
+		requests[r.ID] = r
+	}
+	l := Leadership{Terms: h.Terms(key)}
 	for i := len(l.Terms) - 2; i >= 0; i-- {
 		if next := l.Terms[i+1].At; l.Terms[i].At.After(next) {
 			l.Terms[i].At = next
 		}
 	}
 	for _, w := range writes {
-		span, effect := clock.stored(w)
-		if effect == history.Unchanged {
+		r := requests[string(w.AuditID)]
+		if r.Effect == history.Unchanged {
 			continue
 		}
-		stray := Stray{Event: w, Pod: PodOf(w), Leaders: history.HeldDuring(terms, span)}
+		stray := Stray{Event: w, Pod: r.Replica, Leaders: history.HeldDuring(l.Terms, r.RevisionRange)}
 		switch {
 		case stray.Pod == "" || !slices.Contains(stray.Leaders, stray.Pod):
 			l.Strays = append(l.Strays, stray)
@@ -86,33 +89,4 @@ func PodOf(e auditv1.Event) string {
 		return names[0]
 	}
 	return ""
-}
-
-// terms reads the Lease's history from what was written to it.
-func terms(clock *versions, changes []auditv1.Event) ([]history.Term, error) {
-	var lease history.History
-	for _, e := range changes {
-		span, effect := clock.stored(e)
-		if effect == history.Unchanged {
-			continue
-		}
-		version := history.Version{Key: keyOf(e), RevisionRange: span, At: e.StageTimestamp.Time,
-			Gone: effect == history.Deleted}
-		if !version.Gone {
-			object, err := objectOf(e)
-			if err != nil {
-				return nil, err
-			}
-			if object == nil {
-				return nil, fmt.Errorf("the log has no answer to the %s of the Lease at %s", e.Verb, e.StageTimestamp)
-			}
-			version.Object = object
-		}
-		lease.Versions = append(lease.Versions, version)
-	}
-	if len(lease.Versions) == 0 {
-		return nil, nil
-	}
-	lease.Sort()
-	return lease.Terms(lease.Versions[0].Key), nil
 }

@@ -247,7 +247,6 @@ func reasonOf(err error) string {
 	return err.Error()
 }
 
-// figures reads the metrics.
 func (p *Prober) figures(ctx context.Context, process int) {
 	if p.target.Metrics == "" {
 		return

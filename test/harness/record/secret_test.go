@@ -9,12 +9,7 @@ import (
 
 	. "github.com/onsi/gomega"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/watch"
-	dynamicfake "k8s.io/client-go/dynamic/fake"
-	clienttesting "k8s.io/client-go/testing"
-	testingclock "k8s.io/utils/clock/testing"
 
 	"leasehold.dev/test/harness/history"
 	"leasehold.dev/test/harness/record"
@@ -40,21 +35,14 @@ func encoded(text string) string { return base64.StdEncoding.EncodeToString([]by
 // seen returns what a Watcher records of versions of a Secret.
 func seen(t *testing.T, hash record.Hash, versions ...*unstructured.Unstructured) *history.History {
 	t.Helper()
-	client := dynamicfake.NewSimpleDynamicClientWithCustomListKinds(runtime.NewScheme(),
-		map[schema.GroupVersionResource]string{secrets: "SecretList"})
-	list, frames := &unstructured.UnstructuredList{Object: map[string]any{"apiVersion": "v1", "kind": "SecretList"}},
-		watch.NewFake()
-	list.SetResourceVersion("1")
-	client.PrependReactor("list", "secrets",
-		func(clienttesting.Action) (bool, runtime.Object, error) { return true, list, nil })
-	client.PrependWatchReactor("secrets", clienttesting.DefaultWatchReactor(frames, nil))
-	watcher, err := record.Watch(t.Context(), client, testingclock.NewFakePassiveClock(time.Unix(9, 0)), hash, secrets)
+	w := newWorld()
+	w.list <- listed("1")
+	watcher, err := w.watch(t, hash, secrets)
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(watcher.Stop)
 	for _, v := range versions {
-		frames.Modify(v)
+		w.frames.Modify(v)
 	}
 	NewWithT(t).Eventually(func() int { return len(watcher.History().Versions) }, 30*time.Second).
 		Should(Equal(len(versions)))
@@ -100,7 +88,6 @@ func TestSalt(t *testing.T) {
 }
 
 func TestWatch_RefusesSecretsWithoutAHash(t *testing.T) {
-	w := newWorld()
-	_, err := record.Watch(t.Context(), w.client, testingclock.NewFakePassiveClock(time.Unix(9, 0)), nil, secrets)
+	_, err := newWorld().watch(t, nil, secrets)
 	NewWithT(t).Expect(err).To(MatchError(ContainSubstring("watching secrets: their values must not be recorded")))
 }

@@ -34,11 +34,6 @@ func User(name string) Filter {
 	}
 }
 
-// UserAgent matches the requests of clients whose user agent has this name.
-func UserAgent(name string) Filter {
-	return func(e auditv1.Event) bool { return e.UserAgent == name }
-}
-
 // Verb matches requests with one of these verbs.
 func Verb(verbs ...string) Filter {
 	return func(e auditv1.Event) bool { return slices.Contains(verbs, e.Verb) }

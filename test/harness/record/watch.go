@@ -97,7 +97,6 @@ func (f watchFunc) WatchWithContext(ctx context.Context, o metav1.ListOptions) (
 	return f(ctx, o)
 }
 
-// see notes one frame.
 func (w *Watcher) see(r history.Resource, event watch.Event) {
 	now := w.clock.Now()
 	w.mu.Lock()
@@ -147,7 +146,6 @@ func (w *Watcher) Sync(ctx context.Context) error {
 	return nil
 }
 
-// hasSeen compares what is there with what was seen.
 func (w *Watcher) hasSeen(r history.Resource, list *unstructured.UnstructuredList) (bool, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

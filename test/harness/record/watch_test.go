@@ -24,7 +24,7 @@ import (
 
 var things = schema.GroupVersionResource{Group: "example.com", Version: "v1", Resource: "things"}
 
-// world is a resource that the test lists and watches by hand.
+// world has resources that the test lists and watches by hand.
 type world struct {
 	client *dynamicfake.FakeDynamicClient
 	frames *watch.FakeWatcher
@@ -34,11 +34,21 @@ type world struct {
 func newWorld() *world {
 	w := &world{frames: watch.NewFake(), list: make(chan *unstructured.UnstructuredList, 9)}
 	w.client = dynamicfake.NewSimpleDynamicClientWithCustomListKinds(runtime.NewScheme(),
-		map[schema.GroupVersionResource]string{things: "ThingList"})
-	w.client.PrependReactor("list", "things",
+		map[schema.GroupVersionResource]string{things: "ThingList", secrets: "SecretList"})
+	w.client.PrependReactor("list", "*",
 		func(clienttesting.Action) (bool, runtime.Object, error) { return true, <-w.list, nil })
-	w.client.PrependWatchReactor("things", clienttesting.DefaultWatchReactor(w.frames, nil))
+	w.client.PrependWatchReactor("*", clienttesting.DefaultWatchReactor(w.frames, nil))
 	return w
+}
+
+// watch records a resource until the test ends, by a clock that shows 9 s.
+func (w *world) watch(t *testing.T, hash record.Hash, r schema.GroupVersionResource) (*record.Watcher, error) {
+	t.Helper()
+	watcher, err := record.Watch(t.Context(), w.client, testingclock.NewFakePassiveClock(time.Unix(9, 0)), hash, r)
+	if err == nil {
+		t.Cleanup(watcher.Stop)
+	}
+	return watcher, err
 }
 
 func anObject(uid, version string) *unstructured.Unstructured {
@@ -60,11 +70,10 @@ func listed(version string, objects ...*unstructured.Unstructured) *unstructured
 func TestWatch_SeesObjectsFromTheirCreation(t *testing.T) {
 	w := newWorld()
 	w.list <- listed("5", anObject("old", "4"))
-	watcher, err := record.Watch(t.Context(), w.client, testingclock.NewFakePassiveClock(time.Unix(9, 0)), nil, things)
+	watcher, err := w.watch(t, nil, things)
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(watcher.Stop)
 	w.frames.Modify(anObject("old", "6"))
 	w.frames.Add(anObject("a", "7"))
 	w.frames.Action(watch.Bookmark, anObject("", "8"))
@@ -105,11 +114,10 @@ func TestWatch_SeesObjectsFromTheirCreation(t *testing.T) {
 func TestWatch_FailsAfterAGap(t *testing.T) {
 	w := newWorld()
 	w.list <- listed("5")
-	watcher, err := record.Watch(t.Context(), w.client, testingclock.NewFakePassiveClock(time.Unix(9, 0)), nil, things)
+	watcher, err := w.watch(t, nil, things)
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(watcher.Stop)
 	gone := apierrors.NewResourceExpired("compacted").Status()
 	w.frames.Error(&gone)
 	w.list <- listed("9")
@@ -122,8 +130,7 @@ func TestWatch_FailsAfterAGap(t *testing.T) {
 func TestWatch_NeedsAStartVersion(t *testing.T) {
 	w := newWorld()
 	w.list <- listed("")
-	if _, err := record.Watch(t.Context(), w.client, testingclock.NewFakePassiveClock(time.Unix(9, 0)), nil,
-		things); err == nil || !strings.Contains(err.Error(), "watching things") {
+	if _, err := w.watch(t, nil, things); err == nil || !strings.Contains(err.Error(), "watching things") {
 		t.Errorf("Watch() = %v, want an error", err)
 	}
 }

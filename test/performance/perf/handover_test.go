@@ -11,6 +11,7 @@ import (
 	authenticationv1 "k8s.io/api/authentication/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 	auditv1 "k8s.io/apiserver/pkg/apis/audit/v1"
 
 	"leasehold.dev/test/harness/fault"
@@ -26,7 +27,8 @@ func at(ms int) time.Time {
 // answer without one.
 func request(pod string, ms int, verb, group, resource string, code, version int, spec string) auditv1.Event {
 	e := auditv1.Event{
-		Stage: auditv1.StageResponseComplete, Verb: verb, RequestURI: "/" + resource,
+		AuditID: types.UID(fmt.Sprintf("%s-%s-%d", pod, resource, ms)),
+		Stage:   auditv1.StageResponseComplete, Verb: verb, RequestURI: "/" + resource,
 		User: authenticationv1.UserInfo{Username: leasehold.User,
 			Extra: map[string]authenticationv1.ExtraValue{"authentication.kubernetes.io/pod-name": {pod}}},
 		ObjectRef:                &auditv1.ObjectReference{APIGroup: group, Resource: resource, Name: "x"},
@@ -38,7 +40,7 @@ func request(pod string, ms int, verb, group, resource string, code, version int
 	}
 	if version > 0 {
 		e.ResponseObject = &runtime.Unknown{Raw: fmt.Appendf(nil,
-			`{"kind":"X","metadata":{"resourceVersion":"%d"},"spec":%s}`, version, spec)}
+			`{"kind":"X","metadata":{"name":%q,"resourceVersion":"%d"},"spec":%s}`, e.ObjectRef.Name, version, spec)}
 	}
 	return e
 }
