@@ -8,8 +8,6 @@ import (
 	"sync"
 	"time"
 
-	"k8s.io/apimachinery/pkg/util/wait"
-
 	"leasehold.dev/test/harness/fault"
 	"leasehold.dev/test/harness/history"
 	"leasehold.dev/test/harness/scenario"
@@ -168,21 +166,26 @@ func (a *activeFault) effects() (n int, ongoing bool) {
 	return n, ongoing || a.ongoing > 0
 }
 
+// goOngoing does something in the background that no checkpoint may begin before the end of.
+func (a *activeFault) goOngoing(do func()) {
+	ended := a.beginOngoing()
+	a.tasks.Go(func() {
+		defer ended()
+		do()
+	})
+}
+
 // waitForOngoing waits until all registered faults have ended. It returns the number of effects at
 // that moment.
 func (a *activeFault) waitForOngoing(ctx context.Context) (effects int, err error) {
-	err = wait.PollUntilContextCancel(ctx, pollInterval, true, func(context.Context) (bool, error) {
+	err = waitUntil(ctx, fmt.Sprintf("the end of what plan %s has begun", a.plan.ID()), func() bool {
 		var ongoing bool
 		effects, ongoing = a.effects()
-		return !ongoing, nil
+		return !ongoing
 	})
-	if err != nil {
-		return effects, fmt.Errorf("waiting for the end of what plan %s has begun: %w", a.plan.ID(), err)
-	}
-	return effects, nil
+	return effects, err
 }
 
-// healInjections heals everything that was injected.
 func (a *activeFault) healInjections() {
 	a.mu.Lock()
 	injections := slices.Clone(a.injections)
@@ -205,7 +208,6 @@ func (a *activeFault) heal() error {
 	return a.err
 }
 
-// result returns the fault as it happened.
 func (a *activeFault) result() history.FaultRecord {
 	f := history.FaultRecord{Name: a.plan.ID(), Detail: a.voidReason}
 	for _, happened := range a.findOccurrences(&f) {
@@ -262,7 +264,6 @@ func (a *activeFault) withoutEffect(request fault.ProxiedRequest) string {
 	return fmt.Sprintf("%s met %s, which was answered with %d", a.plan.ID(), request, request.Status)
 }
 
-// now returns the time for occurrences.
 func (a *activeFault) now() time.Time { return a.prover.clock.Now() }
 
 // startTimeout is how long a started replica may take to send a request.
@@ -274,15 +275,16 @@ func (a *activeFault) waitForRequest(ctx context.Context, r *replica,
 	since time.Time) (found fault.ProxiedRequest, met bool) {
 	limited, cancel := context.WithTimeout(ctx, startTimeout)
 	defer cancel()
-	err := wait.PollUntilContextCancel(limited, pollInterval, true, func(context.Context) (bool, error) {
-		for _, request := range r.proxy.Journal().Requests {
-			// The killed process may have sent such a request, too.
-			if request.Rule == a.ruleName() && !request.Received.Before(since) {
-				found = request
-				return true, nil
-			}
+	err := waitUntil(limited, "a request", func() bool {
+		requests := r.proxy.Journal().Requests
+		// The killed process may have sent such a request, too.
+		i := slices.IndexFunc(requests, func(request fault.ProxiedRequest) bool {
+			return request.Rule == a.ruleName() && !request.Received.Before(since)
+		})
+		if i >= 0 {
+			found = requests[i]
 		}
-		return false, nil
+		return i >= 0
 	})
 	if err != nil {
 		a.setVoidReason("replica %s did not ask for %s when it started", r.process.Name(), a.plan.Target.Path)
@@ -290,9 +292,5 @@ func (a *activeFault) waitForRequest(ctx context.Context, r *replica,
 	return found, err == nil
 }
 
-func (a *activeFault) sleep(ctx context.Context, d time.Duration) {
-	select {
-	case <-a.prover.clock.After(d):
-	case <-ctx.Done():
-	}
-}
+// sleep waits for a time. A caller that must not go on after the end of ctx looks at ctx.
+func (a *activeFault) sleep(ctx context.Context, d time.Duration) { _ = sleep(ctx, a.prover.clock, d) }

@@ -27,7 +27,6 @@ var attackFault = spec{
 	derive: eachAttack, newInjector: func() injector { return &hostileAttack{} },
 }
 
-// eachAttack plans each attack of the scenario.
 func eachAttack(d *derivation, f scenario.FaultName) []Plan {
 	var plans []Plan
 	for i, step := range d.scenario.Steps {

@@ -45,7 +45,6 @@ func (d *derivation) few(possible []Plan) []Plan {
 	return slices.Compact(append(few, possible[last]))
 }
 
-// at returns a plan for each target.
 func (d *derivation) at(f scenario.FaultName, variant string, targets []Target) []Plan {
 	plans := make([]Plan, len(targets))
 	for i, t := range targets {

@@ -74,7 +74,6 @@ func derivePlans(s scenario.Scenario, runs []observation, seed uint64) []Plan {
 	return plans
 }
 
-// eachWrite plans the fault at each write.
 func eachWrite(d *derivation, f scenario.FaultName) []Plan { return d.at(f, "", d.writes()) }
 
 // fewWrites plans the fault at the first write, at the last, and at one between, because the

@@ -101,7 +101,6 @@ func (a *activeFault) handleChangeError(ctx context.Context, err error) {
 	}
 }
 
-// strip removes all labels and annotations.
 func strip(ctx context.Context, _ *activeFault, o object) (string, error) {
 	before, err := o.get(ctx)
 	if err != nil {
@@ -128,9 +127,7 @@ func rival(ctx context.Context, a *activeFault, o object) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	ended := a.beginOngoing()
-	a.tasks.Go(func() {
-		defer ended()
+	a.goOngoing(func() {
 		began := a.now()
 		won, err := contest(ctx, o, wrong)
 		switch {

@@ -8,7 +8,11 @@ import (
 	"time"
 
 	. "github.com/onsi/gomega"
+	authenticationv1 "k8s.io/api/authentication/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/api/meta/testrestmapper"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	auditv1 "k8s.io/apiserver/pkg/apis/audit/v1"
 	dynamicfake "k8s.io/client-go/dynamic/fake"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/utils/clock"
@@ -106,4 +110,45 @@ func newExecution(t *testing.T, funcs interceptor.Funcs) *execution {
 
 func refTo(name string) scenario.Ref {
 	return scenario.Ref{APIVersion: "v1", Kind: "ConfigMap", Namespace: "ns", Name: name}
+}
+
+func TestSeparateCompanions(t *testing.T) {
+	g := NewWithT(t)
+	by := func(pods ...string) auditv1.Event {
+		return auditv1.Event{User: authenticationv1.UserInfo{
+			Username: "system:serviceaccount:ns:both",
+			Extra:    map[string]authenticationv1.ExtraValue{"authentication.kubernetes.io/pod-name": pods},
+		}}
+	}
+	events := []auditv1.Event{by("manager-0"), by("webhook-0"), by()}
+	separateCompanions(events, func(pod string) bool { return pod == "webhook-0" })
+	g.Expect(events[0].User.Username).To(Equal("system:serviceaccount:ns:both"))
+	g.Expect(events[1].User.Username).To(Equal("system:serviceaccount:ns:both (companion)"))
+	g.Expect(events[2].User.Username).To(Equal("system:serviceaccount:ns:both"))
+}
+
+func TestWatchedResources(t *testing.T) {
+	g := NewWithT(t)
+	mapper := meta.NewDefaultRESTMapper(nil)
+	for _, kind := range []schema.GroupVersionKind{
+		{Group: "example.com", Version: "v1beta1", Kind: "Thing"},
+		{Group: "batch", Version: "v1", Kind: "Job"},
+		{Group: "events.k8s.io", Version: "v1", Kind: "Event"},
+		{Version: "v1", Kind: "Event"},
+	} {
+		mapper.Add(kind, meta.RESTScopeNamespace)
+	}
+	jobs := history.Resource{Group: "batch", Resource: "jobs"}
+	p := &Prover{client: fake.NewClientBuilder().WithRESTMapper(mapper).Build()}
+	p.subject.Contract.Kinds = []invariant.Kind{{Resource: things, Children: []invariant.Child{{Resource: jobs}}}}
+	p.subject.Contract.Watched = []history.Resource{jobs, {Resource: "events"}}
+	g.Expect(p.watchedResources()).To(Equal([]schema.GroupVersionResource{
+		{Group: "example.com", Version: "v1beta1", Resource: "things"},
+		{Group: "batch", Version: "v1", Resource: "jobs"},
+		{Version: "v1", Resource: "events"},
+	}))
+
+	p.subject.Contract.Watched = []history.Resource{{Group: "example.com", Resource: "thingies"}}
+	_, err := p.watchedResources()
+	g.Expect(err).To(MatchError(ContainSubstring("looking for the version of thingies.example.com to watch")))
 }

@@ -52,7 +52,6 @@ func (p *Prover) replicaOfConnection(client, server string) string {
 	return ""
 }
 
-// replicaNamed returns the replica of that name, or nil.
 func (p *Prover) replicaNamed(name string) *replica {
 	for _, r := range p.running() {
 		if r.process.Name() == name {
@@ -107,7 +106,6 @@ func (t *execution) snapshotExternal(ctx context.Context, s scenario.Scenario) e
 	return nil
 }
 
-// placeholders returns the values of the scenario's placeholders.
 func (t *execution) placeholders() map[string]string {
 	all := maps.Clone(t.names)
 	maps.Copy(all, t.open)
@@ -131,7 +129,6 @@ func (t *execution) recordExternal(ctx context.Context, m *history.Checkpoint) e
 	return nil
 }
 
-// changeExternal makes a step's change of the external system.
 func (t *execution) changeExternal(ctx context.Context, step scenario.Step) error {
 	if t.prover.external == nil {
 		return errors.New("the subject has nothing outside the cluster")

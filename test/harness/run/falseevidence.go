@@ -159,7 +159,6 @@ func (*falseEvidence) leaderPod(ctx context.Context, a *activeFault,
 	return identity, pod, nil
 }
 
-// failedPod creates another Pod of that name, which has failed.
 func (e *falseEvidence) failedPod(ctx context.Context, a *activeFault, like *corev1.Pod) (*corev1.Pod, error) {
 	pod := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Namespace: like.Namespace, Name: like.Name, Labels: like.Labels},

@@ -22,7 +22,6 @@ var finalizerOfAnother = spec{
 	derive: eachDeletion, newInjector: stateless(foreignFinalizer{}),
 }
 
-// eachDeletion plans the fault at the deletions by users.
 func eachDeletion(d *derivation, f scenario.FaultName) []Plan {
 	var plans []Plan
 	for i, step := range d.scenario.Steps {
@@ -85,10 +84,7 @@ func (foreignFinalizer) release(ctx context.Context, a *activeFault, o object) (
 	})
 	if err == nil {
 		held = true
-		select {
-		case <-ctx.Done():
-		case <-a.prover.clock.After(heldFor):
-		}
+		a.sleep(ctx, heldFor)
 	}
 	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), defaultTimeout)
 	defer cancel()

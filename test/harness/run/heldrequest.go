@@ -2,10 +2,7 @@ package run
 
 import (
 	"context"
-	"fmt"
 	"sync"
-
-	"k8s.io/apimachinery/pkg/util/wait"
 
 	"leasehold.dev/test/harness/fault"
 )
@@ -58,15 +55,11 @@ func (a *activeFault) holdAt(ctx context.Context, first *sync.Once, proxy *fault
 	})
 }
 
-// waitUntilDone waits until a proxy has finished with a request.
 func waitUntilDone(ctx context.Context, proxy *fault.Proxy, id int) (fault.ProxiedRequest, error) {
 	var request fault.ProxiedRequest
-	err := wait.PollUntilContextCancel(ctx, pollInterval, true, func(context.Context) (bool, error) {
+	err := waitUntil(ctx, "the end of "+proxy.Journal().Request(id).String(), func() bool {
 		request = proxy.Journal().Request(id)
-		return !request.Done.IsZero(), nil
+		return !request.Done.IsZero()
 	})
-	if err != nil {
-		return request, fmt.Errorf("waiting for the end of %s: %w", request, err)
-	}
-	return request, nil
+	return request, err
 }

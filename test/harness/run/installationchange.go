@@ -174,9 +174,7 @@ func (installationChange) changeObject(ctx context.Context, a *activeFault, c In
 		a.setVoidReason("%s had no effect on %s", c.Name, o.key)
 		return nil
 	}
-	ended := a.beginOngoing()
-	a.tasks.Go(func() {
-		defer ended()
+	a.goOngoing(func() {
 		a.sleep(ctx, changedFor)
 		last, cancel := context.WithTimeout(context.WithoutCancel(ctx), defaultTimeout)
 		defer cancel()

@@ -65,7 +65,6 @@ func (p *Prover) watchedLeasePath() string {
 	return ""
 }
 
-// leasePath returns the path of requests about the Lease.
 func (p *Prover) leasePath() string {
 	key := p.subject.Contract.Lease
 	return fmt.Sprintf("/apis/%s/namespaces/%s/leases/%s", coordinationv1.SchemeGroupVersion, key.Namespace, key.Name)
@@ -127,13 +126,9 @@ func (a *activeFault) waitForSuccessorOf(ctx context.Context, old *replica, befo
 // waitForFirstWrite waits until a leader has written, or has had time to.
 func (a *activeFault) waitForFirstWrite(ctx context.Context, l leader) error {
 	limit := a.now().Add(firstWriteTimeout)
-	err := wait.PollUntilContextCancel(ctx, pollInterval, true, func(context.Context) (bool, error) {
-		return a.hasWritten(l) || a.now().After(limit), nil
+	return waitUntil(ctx, "what replica "+l.process.Name()+" writes", func() bool {
+		return a.hasWritten(l) || a.now().After(limit)
 	})
-	if err != nil {
-		return fmt.Errorf("waiting for what replica %s writes: %w", l.process.Name(), err)
-	}
-	return nil
 }
 
 // hasWritten reports whether a replica has written anything but its Lease.
@@ -151,13 +146,9 @@ func (a *activeFault) waitUntilStepsDown(ctx context.Context, r *replica, life i
 		return err
 	}
 	limit := a.now().Add(term)
-	err = wait.PollUntilContextCancel(ctx, pollInterval, true, func(context.Context) (bool, error) {
-		return !r.lifetimes()[life].Ended.IsZero() || a.now().After(limit), nil
+	return waitUntil(ctx, "the end of replica "+r.process.Name(), func() bool {
+		return !r.lifetimes()[life].Ended.IsZero() || a.now().After(limit)
 	})
-	if err != nil {
-		return fmt.Errorf("waiting for the end of replica %s: %w", r.process.Name(), err)
-	}
-	return nil
 }
 
 // leaseTerm returns how long a leader keeps the Lease without renewing it.
@@ -172,7 +163,6 @@ func (a *activeFault) leaseTerm(ctx context.Context) (time.Duration, error) {
 	return time.Duration(*lease.Spec.LeaseDurationSeconds) * time.Second, nil
 }
 
-// leaseMatch matches the requests of the leader election.
 func (a *activeFault) leaseMatch() fault.Match { return fault.Match{Path: a.prover.leasePath()} }
 
 // recordStarvation waits out the Lease while a replica is cut off, and records the fault if it met
@@ -193,12 +183,10 @@ func (a *activeFault) recordStarvation(ctx context.Context, cut *fault.Injection
 
 // waitOutLease waits until a Lease that is not renewed from now on has certainly expired.
 func (a *activeFault) waitOutLease(ctx context.Context, term time.Duration) error {
-	select {
-	case <-ctx.Done():
-		return fmt.Errorf("waiting for the end of a Lease: %w", ctx.Err())
-	case <-a.prover.clock.After(term + firstWriteTimeout):
-		return nil
+	if err := sleep(ctx, a.prover.clock, term+firstWriteTimeout); err != nil {
+		return fmt.Errorf("waiting for the end of a Lease: %w", err)
 	}
+	return nil
 }
 
 // standby returns a replica that does not lead. If there is none it returns nil and records that.

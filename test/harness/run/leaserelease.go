@@ -25,9 +25,7 @@ func (a *activeFault) releaseLease(ctx context.Context) {
 	if !a.prover.subject.ReleaseLease {
 		return
 	}
-	ended := a.beginOngoing() // no checkpoint begins meanwhile
-	a.tasks.Go(func() {
-		defer ended()
+	a.goOngoing(func() {
 		a.sleep(ctx, releaseDelay)
 		if ctx.Err() != nil {
 			return // the run is over

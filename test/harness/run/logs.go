@@ -24,7 +24,6 @@ func (p *Prover) logsFrom(offsets map[*replica]int64) (map[string][]byte, error)
 	return logs, nil
 }
 
-// logSizes returns how long the logs of the replicas are.
 func (p *Prover) logSizes() (map[*replica]int64, error) {
 	sizes := map[*replica]int64{}
 	for _, r := range p.running() {

@@ -10,7 +10,6 @@ var lostResponse = spec{
 	derive: eachWrite, newInjector: stateless(requestFault{cutAnswer, answerWasLost}),
 }
 
-// cutAnswer cuts the connection when the request has been answered.
 func cutAnswer(*activeFault) (fault.Fault, error) { return fault.Cut{At: fault.AfterAnswer}, nil }
 
 // answerWasLost reports whether the API server carried the request out and its answer did not

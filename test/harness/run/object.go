@@ -89,7 +89,6 @@ func (p *Prover) resourceAt(path string) (object, error) {
 	return object{p.dynamic.Resource(gvr).Namespace(key.Namespace), key}, nil
 }
 
-// objectOf returns the object that a scenario names.
 func (p *Prover) objectOf(r scenario.Ref) (object, error) {
 	kind := schema.FromAPIVersionAndKind(r.APIVersion, r.Kind)
 	mapping, err := p.client.RESTMapper().RESTMapping(kind.GroupKind(), kind.Version)

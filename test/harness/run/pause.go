@@ -111,7 +111,6 @@ func whilePaused(ctx context.Context, a *activeFault, r *replica, held *fault.He
 	return a.waitUntilStepsDown(ctx, r, life)
 }
 
-// pauseUntilFailover pauses the leader until another replica leads.
 func pauseUntilFailover(ctx context.Context, a *activeFault, r *replica, held *fault.HeldRequest) error {
 	return whilePaused(ctx, a, r, held, func(began time.Time) (string, error) {
 		next, err := a.waitForSuccessor(ctx, r)

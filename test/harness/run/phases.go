@@ -44,7 +44,6 @@ func (t *execution) enter(phase string) {
 	t.spans = append(t.spans, span{phase: phase, from: now})
 }
 
-// phases returns the times of all phases until now.
 func (t *execution) phases(h *history.History) []invariant.Phase {
 	t.enter("")
 	gaps := leaderlessSpans(h, t.prover.subject.Contract.Lease)

@@ -28,6 +28,27 @@ const (
 	recoveryTimeout = time.Minute
 )
 
+// waitUntil waits for a condition, which an error calls what.
+func waitUntil(ctx context.Context, what string, isMet func() bool) error {
+	err := wait.PollUntilContextCancel(ctx, pollInterval, true, func(context.Context) (bool, error) {
+		return isMet(), nil
+	})
+	if err != nil {
+		return fmt.Errorf("waiting for %s: %w", what, err)
+	}
+	return nil
+}
+
+// sleep waits for a time, or until ctx ends.
+func sleep(ctx context.Context, c clock.Clock, d time.Duration) error {
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-c.After(d):
+		return nil
+	}
+}
+
 // timeouts bound what a fault waits for.
 type timeouts struct {
 	failover time.Duration // of a wait for another leader
@@ -167,7 +188,6 @@ func (p *Prover) startEnvironment(ctx context.Context) (err error) {
 	return err
 }
 
-// startReplicas starts the replicas, each behind a proxy.
 func (p *Prover) startReplicas(ctx context.Context) error {
 	var err error
 	if p.installation, err = p.plane.Install(ctx, p.subject.Operator); err != nil {

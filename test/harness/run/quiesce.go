@@ -69,10 +69,8 @@ func (t *execution) observe(ctx context.Context, name string,
 		lasts = 0
 	}
 	mark.Began = t.prover.clock.Now()
-	select {
-	case <-ctx.Done():
-		return mark, false, fmt.Errorf("looking on at %q: %w", name, ctx.Err())
-	case <-t.prover.clock.After(lasts):
+	if err := sleep(ctx, t.prover.clock, lasts); err != nil {
+		return mark, false, fmt.Errorf("looking on at %q: %w", name, err)
 	}
 	if err := t.recordExternal(ctx, &mark); err != nil {
 		return mark, false, err
@@ -199,7 +197,6 @@ func (t *execution) isHostile(e auditv1.Event) bool {
 	return e.ObjectRef != nil && slices.Contains(t.hostileNamespaces, e.ObjectRef.Namespace)
 }
 
-// isRenewal matches requests about the Lease.
 func (t *execution) isRenewal() record.Filter {
 	lease := t.prover.subject.Contract.Lease
 	wanted := []record.Filter{record.Resource(lease.Group, lease.Resource.Resource), record.InNamespace(lease.Namespace),
@@ -212,7 +209,6 @@ func (t *execution) isRenewal() record.Filter {
 // namespaces is a resource of every API server.
 var namespaces = schema.GroupVersionResource{Version: "v1", Resource: "namespaces"}
 
-// latestVersion returns the latest resourceVersion of the store.
 func (p *Prover) latestVersion(ctx context.Context) (uint64, error) {
 	list, err := p.dynamic.Resource(namespaces).List(ctx, metav1.ListOptions{})
 	if err != nil {

@@ -38,7 +38,6 @@ func refuse(a *activeFault) (fault.Fault, error) {
 	return fault.Refusal(code)
 }
 
-// code returns the code that is the plan's variant.
 func (a *activeFault) code() (int, error) {
 	code, err := strconv.Atoi(a.plan.Variant)
 	if err != nil {

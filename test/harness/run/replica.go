@@ -10,7 +10,6 @@ import (
 	"syscall"
 	"time"
 
-	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/utils/clock"
 
 	"leasehold.dev/test/harness/env"
@@ -76,12 +75,8 @@ func (r *replica) supervise(ctx context.Context, process process) {
 			if last {
 				return
 			}
-			if !onPurpose {
-				select {
-				case <-ctx.Done():
-					return
-				case <-r.clock.After(restartDelay):
-				}
+			if !onPurpose && sleep(ctx, r.clock, restartDelay) != nil {
+				return
 			}
 			started := r.beforeRestart()
 			if err := process.Restart(); err != nil {
@@ -135,7 +130,7 @@ func (r *replica) kill() {
 // terminate sends SIGTERM to the running process, as a kubelet does, and does not wait. It returns
 // the process's index in lifetimes.
 func (r *replica) terminate(ctx context.Context) (life int, err error) {
-	err = wait.PollUntilContextCancel(ctx, pollInterval, true, func(context.Context) (bool, error) {
+	err = waitUntil(ctx, "its start", func() bool {
 		r.mu.Lock()
 		defer r.mu.Unlock()
 		life = len(r.processes) - 1
@@ -143,7 +138,7 @@ func (r *replica) terminate(ctx context.Context) (life int, err error) {
 		if runs {
 			r.processes[life].Asked = r.clock.Now()
 		}
-		return runs, nil
+		return runs
 	})
 	if err == nil {
 		err = r.process.Signal(syscall.SIGTERM)
@@ -158,19 +153,15 @@ func (r *replica) terminate(ctx context.Context) (life int, err error) {
 // killed then: it had time to stop.
 func (r *replica) waitUntilEnded(ctx context.Context, life int, grace time.Duration) error {
 	limit := r.clock.Now().Add(grace)
-	err := wait.PollUntilContextCancel(ctx, pollInterval, true, func(context.Context) (bool, error) {
+	return waitUntil(ctx, "the end of replica "+r.process.Name(), func() bool {
 		if ended := r.lifetimes()[life].Ended; !ended.IsZero() {
-			return true, nil
+			return true
 		}
 		if r.clock.Now().After(limit) {
 			r.process.Kill()
 		}
-		return false, nil
+		return false
 	})
-	if err != nil {
-		return fmt.Errorf("waiting for the end of replica %s: %w", r.process.Name(), err)
-	}
-	return nil
 }
 
 // stop terminates the process and does not start it again.
@@ -195,7 +186,6 @@ func (r *replica) workload() (work history.ProbeResult, read time.Time, known bo
 	return r.prober.Workload()
 }
 
-// lifetimes returns all processes so far.
 func (r *replica) lifetimes() []history.Process {
 	r.mu.Lock()
 	defer r.mu.Unlock()

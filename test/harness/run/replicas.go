@@ -65,7 +65,6 @@ func (p *Prover) reach(url string) error {
 	return nil
 }
 
-// unreach ends what reach began.
 func (p *Prover) unreach(url string) {
 	_, address, _ := strings.Cut(url, "://")
 	p.mu.Lock()
@@ -139,7 +138,6 @@ func (p *Prover) replaceReplica(ctx context.Context, r *replica) error {
 	return errors.Join(err, started)
 }
 
-// gracePeriod is how long a replica may take to stop.
 func (p *Prover) gracePeriod() time.Duration {
 	if grace := p.subject.Contract.Limits.Grace.Duration; grace > 0 {
 		return grace
@@ -147,7 +145,6 @@ func (p *Prover) gracePeriod() time.Duration {
 	return defaultTimeout
 }
 
-// running returns the replicas that run now.
 func (p *Prover) running() []*replica {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -192,7 +189,6 @@ func (p *Prover) reset(before time.Time) {
 	}
 }
 
-// probeTargetOf returns the endpoints of a process for the prober.
 func probeTargetOf(process process, proxy *fault.Proxy, webhooks bool) record.ProbeTarget {
 	at := func(port int) string { return fmt.Sprintf("127.0.0.1:%d", port) }
 	ports := process.Ports()

@@ -8,6 +8,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptrace"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -75,25 +76,18 @@ func (t *execution) slowBodies(step scenario.Step) (func(context.Context), error
 
 // holdAll holds a request at each URL, and sends another one when it is answered, until ctx ends.
 func (b *slowBodies) holdAll(ctx context.Context, urls []string) {
-	done := make(chan struct{}, len(urls))
+	var all sync.WaitGroup
 	for _, url := range urls {
-		go func() {
-			defer func() { done <- struct{}{} }()
+		all.Go(func() {
 			for ctx.Err() == nil {
 				b.last.Store(b.hold(ctx, url))
-				select {
-				case <-ctx.Done():
-				case <-b.clock.After(pollInterval):
-				}
+				_ = sleep(ctx, b.clock, pollInterval) // the loop looks at ctx
 			}
-		}()
+		})
 	}
-	for range urls {
-		<-done
-	}
+	all.Wait()
 }
 
-// hold sends one request and returns how it ended.
 func (b *slowBodies) hold(ctx context.Context, url string) string {
 	// A server sends 100 Continue when it begins to read the body.
 	ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{Got100Continue: func() { b.awaits.Add(1) }})
@@ -120,10 +114,8 @@ type slowBody struct {
 }
 
 func (b *slowBody) Read(p []byte) (int, error) {
-	select {
-	case <-b.ctx.Done():
-		return 0, b.ctx.Err()
-	case <-b.clock.After(time.Second):
+	if err := sleep(b.ctx, b.clock, time.Second); err != nil {
+		return 0, err
 	}
 	n := int(min(int64(len(p)), bodyPart, b.left))
 	if n == 0 {

@@ -63,9 +63,7 @@ func (s staleStart) begin(ctx context.Context, a *activeFault) error {
 			}
 			before = append(before, l)
 		}
-		ended := a.beginOngoing()
-		a.tasks.Go(func() {
-			defer ended()
+		a.goOngoing(func() {
 			a.sleep(ctx, silenceFor)
 			for _, r := range a.prover.replicas {
 				s.restart(ctx, a, r, refusal, before)
@@ -87,11 +85,9 @@ func (staleStart) restart(ctx context.Context, a *activeFault, r *replica, refus
 		injections = append(injections, a.inject(r, lists, l.Answer))
 	}
 	injections = append(injections, a.inject(r, a.collection(), fault.Lag{}))
-	ended := a.beginOngoing()
 	r.kill()
 	killed := a.now()
-	a.tasks.Go(func() {
-		defer ended()
+	a.goOngoing(func() {
 		defer func() {
 			for _, i := range injections {
 				i.Heal()
@@ -149,7 +145,6 @@ func (a *activeFault) selections() []map[string]string {
 	return all
 }
 
-// listed lists that part of the collection.
 func (a *activeFault) listed(ctx context.Context, selected map[string]string) (listing, error) {
 	of, err := a.prover.resourceAt(a.collection().Path)
 	if err != nil {

@@ -54,11 +54,10 @@ func (startRace) begin(ctx context.Context, a *activeFault) error {
 	}
 	return a.beforeAction(func() {
 		for _, r := range a.prover.replicas {
-			ended, injection := a.beginOngoing(), a.inject(r, a.collection(), refusal)
+			injection := a.inject(r, a.collection(), refusal)
 			r.kill()
 			killed := a.now()
-			a.tasks.Go(func() {
-				defer ended()
+			a.goOngoing(func() {
 				defer injection.Heal()
 				asked, met := a.waitForRequest(ctx, r, killed)
 				if !met {

@@ -52,7 +52,7 @@ func (t *execution) runSteps(ctx context.Context, s scenario.Scenario) ([]histor
 		case step.Wait != nil:
 			_, err = t.waitFor(ctx, within(step.Wait.Within), *step.Wait)
 		case step.Sleep.Duration > 0:
-			err = t.sleep(ctx, step.Sleep.Duration)
+			err = sleep(ctx, t.prover.clock, step.Sleep.Duration)
 		case step.May != nil:
 			err = t.checkAccess(ctx, step)
 		case step.Attack != nil:
@@ -72,16 +72,6 @@ func within(d metav1.Duration) time.Duration {
 		return defaultTimeout
 	}
 	return d.Duration
-}
-
-// sleep waits by the harness's clock.
-func (t *execution) sleep(ctx context.Context, d time.Duration) error {
-	select {
-	case <-ctx.Done():
-		return fmt.Errorf("sleeping: %w", ctx.Err())
-	case <-t.prover.clock.After(d):
-		return nil
-	}
 }
 
 // perform performs a step. The objects that it creates are deleted after the run.
@@ -176,7 +166,7 @@ func (t *execution) waitFor(ctx context.Context, timeout time.Duration, all ...s
 	defer cancel()
 	err := wait.PollUntilContextCancel(limited, pollInterval, true, func(ctx context.Context) (bool, error) {
 		for _, w := range all {
-			if reached, err := t.isMet(ctx, w); err != nil || !reached {
+			if met, _, err := t.check(ctx, w); err != nil || !met {
 				return false, err
 			}
 		}
@@ -191,7 +181,6 @@ func (t *execution) waitFor(ctx context.Context, timeout time.Duration, all ...s
 	return false, err
 }
 
-// unmet returns the conditions that are not met.
 func (t *execution) unmet(ctx context.Context, all []scenario.Wait) ([]string, error) {
 	var texts []string
 	for _, w := range all {
@@ -206,12 +195,8 @@ func (t *execution) unmet(ctx context.Context, all []scenario.Wait) ([]string, e
 	return texts, nil
 }
 
-func (t *execution) isMet(ctx context.Context, w scenario.Wait) (bool, error) {
-	met, _, err := t.check(ctx, w)
-	return met, err
-}
-
-// check returns also the object, which is nil if it does not exist.
+// check reports whether a condition is met. It returns also the object, which is nil if it does not
+// exist.
 func (t *execution) check(ctx context.Context, w scenario.Wait) (bool, *unstructured.Unstructured, error) {
 	o := objectOf(w.Object)
 	err := t.prover.client.Get(ctx, client.ObjectKeyFromObject(o), o)

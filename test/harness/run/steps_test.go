@@ -120,7 +120,7 @@ func TestCleanUp_RecordsRejections(t *testing.T) {
 	}
 	g.Expect(run.cleanUp(t.Context())).To(Succeed())
 	g.Expect(run.rejections).To(HaveExactElements(And(HaveField("Step", ""), HaveField("Object", "ConfigMap ns/b"))))
-	gone, err := run.isMet(t.Context(), scenario.Wait{Object: refTo("a"), Gone: true})
+	gone, _, err := run.check(t.Context(), scenario.Wait{Object: refTo("a"), Gone: true})
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Expect(gone).To(BeTrue())
 }

@@ -94,10 +94,8 @@ func stopSlowly(ctx context.Context, a *activeFault, r *replica, held *fault.Hel
 	if err != nil {
 		return err
 	}
-	select {
-	case <-ctx.Done():
-		return fmt.Errorf("delaying the answer: %w", ctx.Err())
-	case <-a.prover.clock.After(slowness):
+	if err := sleep(ctx, a.prover.clock, slowness); err != nil {
+		return fmt.Errorf("delaying the answer: %w", err)
 	}
 	took := a.now().Sub(began)
 	held.Release()

@@ -41,7 +41,6 @@ func (a *activeFault) rollOut(ctx context.Context, u replicaOverrides) (replaced
 	return replaced, nil
 }
 
-// waitUntilReady waits until a replica is ready.
 func (a *activeFault) waitUntilReady(ctx context.Context, r *replica) error {
 	ctx, cancel := context.WithTimeout(ctx, recoveryTimeout)
 	defer cancel()

@@ -32,7 +32,6 @@ type userClients struct {
 	clients map[string]client.Client
 }
 
-// impersonateUser returns a client that acts as a user.
 func (p *Prover) impersonateUser(u scenario.User) (client.Client, error) {
 	config := p.plane.Config()
 	config.WarningHandler = rest.NoWarnings{}
@@ -162,7 +161,6 @@ func isAnswer(err error) bool {
 	return errors.As(err, &answer)
 }
 
-// reject records a request that the API server did not accept.
 func (t *execution) reject(step, object string, err error) {
 	t.rejections = append(t.rejections,
 		history.Rejection{Step: step, Object: object, Message: err.Error(), At: t.prover.clock.Now()})
@@ -171,47 +169,30 @@ func (t *execution) reject(step, object string, err error) {
 // recordOutcome records whether a step that must be refused was, and a rejection that the scenario
 // does not expect. An error is the harness's own.
 func (t *execution) recordOutcome(name string, step scenario.Step, err error) error {
-	if err != nil && (step.Refused == "" || !isRefusal(err)) {
+	verb, object := actionOf(step)
+	switch {
+	case err != nil && (step.Refused == "" || !isRefusal(err)):
 		if !isAnswer(err) {
 			return err
 		}
-		t.reject(name, objectNameOf(step), err)
-		return nil
-	}
-	if step.Refused == "" {
-		return nil
-	}
-	if step.Refused == scenario.MustRefuse {
+		t.reject(name, object, err)
+	case step.Refused == scenario.MustRefuse:
+		action := fmt.Sprintf("%s may %s %s", cmp.Or(step.As, "an administrator"), verb, object)
 		t.decisions = append(t.decisions, history.Decision{
-			Step: step.Name, Action: actionOf(step), Allowed: err == nil, At: t.prover.clock.Now(),
+			Step: step.Name, Action: action, Allowed: err == nil, At: t.prover.clock.Now(),
 		})
 	}
 	return nil
 }
 
-// objectNameOf returns the object of a step.
-func objectNameOf(step scenario.Step) string {
+func actionOf(step scenario.Step) (verb, object string) {
 	switch {
 	case step.Patch != nil:
-		return step.Patch.Object.String()
+		return "patch", step.Patch.Object.String()
 	case step.Scale != nil:
-		return step.Scale.Object.String()
+		return "scale", step.Scale.Object.String()
 	case step.Delete != nil:
-		return step.Delete.String()
+		return "delete", step.Delete.String()
 	}
-	return refOf(&unstructured.Unstructured{Object: step.Apply}).String()
-}
-
-// actionOf describes a step and its user.
-func actionOf(step scenario.Step) string {
-	who, verb := cmp.Or(step.As, "an administrator"), "apply"
-	switch {
-	case step.Patch != nil:
-		verb = "patch"
-	case step.Scale != nil:
-		verb = "scale"
-	case step.Delete != nil:
-		verb = "delete"
-	}
-	return fmt.Sprintf("%s may %s %s", who, verb, objectNameOf(step))
+	return "apply", refOf(&unstructured.Unstructured{Object: step.Apply}).String()
 }

@@ -123,10 +123,9 @@ func (w watchFault) begin(ctx context.Context, a *activeFault) error {
 	}
 	return a.beforeAction(func() {
 		for _, r := range a.prover.replicas {
-			ended, began := a.beginOngoing(), a.now()
+			began := a.now()
 			injection := a.inject(r, a.collection(), w.newFault(lasts))
-			a.tasks.Go(func() {
-				defer ended()
+			a.goOngoing(func() {
 				a.waitForHealed(ctx, injection, lasts)
 				step := fmt.Sprintf("%s after step %d", w.effect, a.plan.Target.Nth)
 				if !injection.Happened() {
