@@ -2,7 +2,6 @@ package explore
 
 import (
 	"fmt"
-	"maps"
 	"net/url"
 	"slices"
 	"strconv"
@@ -105,7 +104,7 @@ func MergePatch(spec map[string]any, earlier ...map[string]any) map[string]any {
 		patch[name] = MergePatch(inner, before...)
 	}
 	for _, e := range earlier {
-		for _, name := range slices.Collect(maps.Keys(e)) {
+		for name := range e {
 			if _, there := spec[name]; !there {
 				patch[name] = nil
 			}

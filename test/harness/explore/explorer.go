@@ -147,7 +147,6 @@ func (e *Explorer) learn(ctx context.Context, on System) error {
 	return nil
 }
 
-// run runs a sequence once and judges it.
 func (e *Explorer) run(ctx context.Context, on System, s Sequence) ([]Counterexample, error) {
 	specs := []map[string]any{e.Sample}
 	for _, c := range s.Changes {
@@ -217,7 +216,6 @@ func (e *Explorer) judgeChange(created, changed Rest) []string {
 	return differences(created.State, changed.State, e.volatile)
 }
 
-// judgeReturn judges the return to the first spec.
 func (e *Explorer) judgeReturn(rests []Rest) (Oracle, []string) {
 	first, last := rests[0], rests[len(rests)-1]
 	erroneous := slices.ContainsFunc(rests[:len(rests)-1], func(r Rest) bool { return !r.Ready })
@@ -278,7 +276,6 @@ func (e *Explorer) shrink(ctx context.Context, on System, f Counterexample) (Cou
 	return shortest, nil
 }
 
-// note records what a change led to.
 func (e *Explorer) note(c Change, r Rest) {
 	e.mu.Lock()
 	defer e.mu.Unlock()

@@ -202,7 +202,7 @@ func numbers(s *apiextensionsv1.JSONSchemaProps, value any) []candidate {
 			all = append(all, candidate{kind, as(v), false})
 		}
 	}
-	slices.SortStableFunc(all, func(a, b candidate) int { return compareStrings(a.kind, b.kind) })
+	slices.SortStableFunc(all, func(a, b candidate) int { return strings.Compare(a.kind, b.kind) })
 	return append(all, candidate{"type", "many", true})
 }
 

@@ -1,17 +1,16 @@
 package explore
 
 import (
-	"cmp"
 	"encoding/json"
 	"regexp"
 	"regexp/syntax"
-	"slices"
 	"strconv"
 	"strings"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	utiljson "k8s.io/apimachinery/pkg/util/json"
+	"k8s.io/utils/ptr"
 )
 
 // longest is the length of the longest string that a change makes. The limit of an object in etcd
@@ -26,8 +25,6 @@ var formats = map[string]string{
 	"uuid": "6ba7b810-9dad-11d1-80b4-00c04fd430c8",
 	"byte": "YQ==", "hostname": "example.com", "mac": "00:00:5e:00:53:01",
 }
-
-func compareStrings(a, b string) int { return cmp.Compare(a, b) }
 
 // decode returns a JSON value with integers as int64.
 func decode(raw apiextensionsv1.JSON) any {
@@ -199,8 +196,8 @@ func minimal(s *apiextensionsv1.JSONSchemaProps) any {
 
 func leastNumber(s *apiextensionsv1.JSONSchemaProps) any {
 	n := 1.0
-	for _, v := range []float64{1, 0, valueOr(s.Minimum), valueOr(s.Minimum) + 1, valueOr(s.Maximum),
-		valueOr(s.Maximum) - 1} {
+	least, most := ptr.Deref(s.Minimum, 0), ptr.Deref(s.Maximum, 0)
+	for _, v := range []float64{1, 0, least, least + 1, most, most - 1} {
 		if withinBounds(s, v) {
 			n = v
 			break
@@ -210,13 +207,6 @@ func leastNumber(s *apiextensionsv1.JSONSchemaProps) any {
 		return int64(n)
 	}
 	return n
-}
-
-func valueOr(bound *float64) float64 {
-	if bound == nil {
-		return 0
-	}
-	return *bound
 }
 
 func leastObject(s *apiextensionsv1.JSONSchemaProps) map[string]any {
@@ -253,7 +243,7 @@ func varied(s *apiextensionsv1.JSONSchemaProps, keys []string, element any, n in
 	case map[string]any:
 		other := runtime.DeepCopyJSON(element)
 		names := keys
-		if len(names) == 0 && slices.Contains(keysOf(s), "name") {
+		if _, named := s.Properties["name"]; named && len(names) == 0 {
 			names = []string{"name"}
 		}
 		for _, name := range names {
@@ -263,14 +253,6 @@ func varied(s *apiextensionsv1.JSONSchemaProps, keys []string, element any, n in
 		return other
 	}
 	return element
-}
-
-func keysOf(s *apiextensionsv1.JSONSchemaProps) []string {
-	var names []string
-	for name := range s.Properties {
-		names = append(names, name)
-	}
-	return names
 }
 
 // text returns a value for a message, shortened.

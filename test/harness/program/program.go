@@ -1,6 +1,5 @@
-// Package program has the flags, the signals and the exit codes of the programs that prove
-// something. The exit code is 0 if all held, 1 if there are findings, and 2 if the program
-// could not do its work.
+// Package program has the signals and the exit codes of the programs that prove something. The exit
+// code is 0 if all held, 1 if there are findings, and 2 if the program could not do its work.
 package program
 
 import (
@@ -50,20 +49,6 @@ func Undone(err error) error {
 		return nil
 	}
 	return fmt.Errorf("%w: %w", errUndone, err)
-}
-
-// Parse parses the arguments, which are all flags, and returns the seed of all random
-// choices: that of the flag -seed, which it adds, or a new one. The error is flag.ErrHelp
-// for -help.
-func Parse(flags *flag.FlagSet, args []string) (seed uint64, err error) {
-	flags.Uint64Var(&seed, "seed", 0, "Seed of all random choices; 0 takes a new one.")
-	if err := flags.Parse(args); err != nil {
-		return 0, err
-	}
-	if flags.NArg() > 0 {
-		return 0, fmt.Errorf("reading the arguments: unexpected %q", flags.Arg(0))
-	}
-	return Seed(seed), nil
 }
 
 // Seed returns the seed, or a new one for 0.

@@ -3,10 +3,7 @@ package program
 import (
 	"errors"
 	"flag"
-	"io"
 	"testing"
-
-	. "github.com/onsi/gomega"
 )
 
 func TestExitCode(t *testing.T) {
@@ -32,26 +29,4 @@ func TestExitCode(t *testing.T) {
 			}
 		})
 	}
-}
-
-func TestParse(t *testing.T) {
-	g := NewWithT(t)
-	parse := func(args ...string) (smoke bool, seed uint64, err error) {
-		flags := flag.NewFlagSet("try", flag.ContinueOnError)
-		flags.SetOutput(io.Discard)
-		flags.BoolVar(&smoke, "smoke", false, "")
-		seed, err = Parse(flags, args)
-		return smoke, seed, err
-	}
-	smoke, seed, err := parse("-seed=7", "-smoke")
-	g.Expect(err).NotTo(HaveOccurred())
-	g.Expect(seed).To(BeEquivalentTo(7))
-	g.Expect(smoke).To(BeTrue())
-	_, seed, err = parse()
-	g.Expect(err).NotTo(HaveOccurred())
-	g.Expect(seed).NotTo(BeZero(), "a new one")
-	_, _, err = parse("more")
-	g.Expect(err).To(MatchError(ContainSubstring(`"more"`)))
-	_, _, err = parse("-help")
-	g.Expect(err).To(MatchError(flag.ErrHelp))
 }

@@ -66,10 +66,15 @@ func perf(ctx context.Context, args []string, output io.Writer) (err error) {
 	onlyReport := flags.Bool("report", false,
 		"End with 0 though a figure misses its goal. It ends with 1 otherwise, unless it was quick.")
 	only := flags.String("only", "scale,failover,pauses", "Measure only these.")
-	c := campaign{output: output, report: figures.Report{Started: time.Now(), Machine: figures.ThisMachine()}}
-	if c.report.Seed, err = program.Parse(flags, args); err != nil {
+	seed := flags.Uint64("seed", 0, "Seed of all random choices; 0 takes a new one.")
+	if err := flags.Parse(args); err != nil {
 		return err
 	}
+	if flags.NArg() > 0 {
+		return fmt.Errorf("reading the arguments: unexpected %q", flags.Arg(0))
+	}
+	c := campaign{output: output, report: figures.Report{Started: time.Now(), Machine: figures.ThisMachine(),
+		Seed: program.Seed(*seed)}}
 	var chosen []measurement
 	for name := range strings.SplitSeq(*only, ",") {
 		i := slices.IndexFunc(measurements, func(m measurement) bool { return m.id == name })

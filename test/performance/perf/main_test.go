@@ -83,4 +83,5 @@ func TestAMeasurementThatBreaksOffKeepsItsFiguresAndTheOthers(t *testing.T) {
 func TestOnlyNamesMeasurements(t *testing.T) {
 	err := perf(t.Context(), []string{"-only", "pauses,d"}, t.Output())
 	NewWithT(t).Expect(err).To(MatchError(And(ContainSubstring(`"d"`), ContainSubstring("scale,failover,pauses"))))
+	NewWithT(t).Expect(perf(t.Context(), []string{"more"}, t.Output())).To(MatchError(ContainSubstring(`"more"`)))
 }
