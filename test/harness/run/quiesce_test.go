@@ -83,7 +83,7 @@ func TestWaitForIdle_EndsAtTheDeadline(t *testing.T) {
 	g.Expect(run.waitForIdle(t.Context(), time.Now(), time.Now().Add(-time.Hour))).To(Succeed())
 }
 
-// recoversIn is a run with a fault of which the replicas recover in a time, and its wait for rest.
+// recoversIn is a run with a fault that has happened, of which the replicas recover in a time, and its wait for rest.
 func recoversIn(t *testing.T, d time.Duration) (run *execution, c *clocktesting.FakeClock, done <-chan error) {
 	t.Helper()
 	s := newElection(t)
@@ -92,6 +92,7 @@ func recoversIn(t *testing.T, d time.Duration) (run *execution, c *clocktesting.
 	var recovered sync.Once
 	s.beforeRead(func(client.Client) { recovered.Do(func() { s.stopped.Step(d) }) })
 	run = &execution{prover: s.Prover, activeFault: s.inject("crash-after-write")}
+	run.activeFault.beginOngoing()() // another replica may lead since
 	ended := make(chan error, 1)
 	go func() {
 		_, _, err := run.waitForRest(t.Context(), scenario.Quiesce{})
