@@ -17,33 +17,18 @@
 //	injection.Heal()
 //	proxy.Journal().Mutating() // and this is what it had sent
 //
-// # Faults are data
+// docs/go.md has the faults, and an example for external systems and one for API servers.
 //
-// A Rule selects requests (method, path, query, the nth to the mth) and one
-// Fault: Delay, Cut, Answer, Garbage, Endless, Drip, BlackHole or a Gate, which
-// holds requests until the test releases them. A Wire breaks whole
-// connections: certificates of every bad kind, the wrong protocol, silence.
-// A fault is counted when it has happened, not when it is injected: a
-// test whose fault has a count of 0 has proved nothing.
+// A fault is counted when it has happened, not when it is injected: a test whose fault has a count
+// of 0 has proved nothing.
 //
 // # In front of an API server
 //
 // NewAPIProxy stands between one replica of an operator and kube-apiserver, and
-// passes the replica's own token through. Refusals are the ways in which an API server
-// rejects a request. Both sides use HTTP/1.1, where cutting a connection affects
-// one request.
-//
-// Watches are read event by event, in JSON and in protobuf, and each event is passed
-// on at once, bookmarks too. Their events can lag, skip or stall:
-//
-//	namespaces := fault.Match{Path: "/api/v1/namespaces"}
-//	late := proxy.Inject(fault.Rule{Match: namespaces, Fault: fault.Lag{For: 3 * time.Second}})
-//	... informers, whose watch may be hours old, receive no event ...
-//	<-late.Done()
-//	late.Count() // 1 or more: something was late
-//
-// Skip cuts a watch, refuses to continue it, and then answers that its version has
-// expired (410), like an API server that has compacted its store.
+// passes the replica's own token through. Both sides use HTTP/1.1, where cutting a connection
+// affects one request. Watches are read event by event, in JSON and in protobuf, and each event is
+// passed on at once, bookmarks too. Their events can lag or skip, also those of watches that
+// informers opened hours ago.
 //
 // # The journal
 //

@@ -103,22 +103,8 @@ func violationOf(v invariant.FoundViolation) string { return v.Invariant + ": " 
 
 // matches reports whether text is the pattern, with any text for each wildcard.
 func matches(pattern, text string) bool {
-	parts := strings.Split(pattern, wildcard)
-	last := len(parts) - 1
-	if last == 0 {
-		return text == pattern
-	}
-	text, found := strings.CutPrefix(text, parts[0])
-	if !found || !strings.HasSuffix(text, parts[last]) {
-		return false
-	}
-	text = strings.TrimSuffix(text, parts[last])
-	for _, part := range parts[1:last] {
-		if _, text, found = strings.Cut(text, part); !found {
-			return false
-		}
-	}
-	return true
+	literal := strings.ReplaceAll(regexp.QuoteMeta(pattern), regexp.QuoteMeta(wildcard), ".*")
+	return regexp.MustCompile("(?s)^" + literal + "$").MatchString(text)
 }
 
 // comparison is what a run found beside the known findings, and which of them it did not find.

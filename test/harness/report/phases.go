@@ -4,8 +4,6 @@ import (
 	"fmt"
 	"io"
 	"slices"
-	"strings"
-	"text/tabwriter"
 	"time"
 
 	"leasehold.dev/test/harness/invariant"
@@ -13,33 +11,26 @@ import (
 
 // writePhases writes the medians of the phases, of clean runs and of plans.
 func (s *Sweep) writePhases(w io.Writer) error {
-	aligned := tabwriter.NewWriter(w, 0, 0, 1, ' ', 0)
-	var names []string
-	for _, row := range []struct {
+	header := []string{"median seconds"}
+	var rows [][]string
+	for _, of := range []struct {
 		name string
 		runs []invariant.Outcome
 	}{{"clean runs", s.Clean}, {"plans", s.Outcomes}} {
-		medians := medians(row.runs)
+		medians := medians(of.runs)
 		if len(medians) == 0 {
 			continue
 		}
-		if names == nil {
-			for _, p := range medians {
-				names = append(names, p.Name)
-			}
-			fmt.Fprintf(aligned, "\n| median seconds\t| %s\t|\n|---\t%s|\n", strings.Join(names, "\t| "),
-				strings.Repeat("|---\t", len(names)))
-		}
-		fmt.Fprintf(aligned, "| %s\t", row.name)
+		row := []string{of.name}
 		for _, p := range medians {
-			fmt.Fprintf(aligned, "| %.1f\t", p.Took.Seconds())
+			row = append(row, fmt.Sprintf("%.1f", p.Took.Seconds()))
+			if len(rows) == 0 {
+				header = append(header, p.Name)
+			}
 		}
-		fmt.Fprintln(aligned, "|")
+		rows = append(rows, row)
 	}
-	if err := aligned.Flush(); err != nil {
-		return fmt.Errorf("printing the phases: %w", err)
-	}
-	return nil
+	return table(w, header, rows)
 }
 
 // medians returns the median of each phase, and of the whole. It leaves out runs without phases.

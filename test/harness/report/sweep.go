@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -105,7 +106,7 @@ func (s *Sweep) WriteTable(w io.Writer) error {
 			note(promises, v.Invariant, v.Result)
 		}
 	}
-	if err := table(w, "plans", slices.Sorted(maps.Keys(plans)), plans, results); err != nil {
+	if err := countTable(w, "plans", slices.Sorted(maps.Keys(plans)), plans, results); err != nil {
 		return err
 	}
 	var names []string
@@ -114,7 +115,7 @@ func (s *Sweep) WriteTable(w io.Writer) error {
 			names = append(names, i.Name)
 		}
 	}
-	if err := table(w, "invariants", names, promises, results[:3]); err != nil {
+	if err := countTable(w, "invariants", names, promises, results[:3]); err != nil {
 		return err
 	}
 	if err := s.writePhases(w); err != nil {
@@ -153,26 +154,36 @@ func (s *Sweep) listUnproven(w io.Writer) {
 	}
 }
 
-func table(w io.Writer, title string, rows []string, counts map[string]map[invariant.Result]int,
+// countTable writes how often each name has each result.
+func countTable(w io.Writer, title string, names []string, counts map[string]map[invariant.Result]int,
 	columns []invariant.Result) error {
+	header := []string{title}
+	for _, r := range columns {
+		header = append(header, string(r))
+	}
+	var rows [][]string
+	for _, name := range names {
+		row := []string{name}
+		for _, r := range columns {
+			row = append(row, strconv.Itoa(counts[name][r]))
+		}
+		rows = append(rows, row)
+	}
+	return table(w, header, rows)
+}
+
+// table writes a table of Markdown whose columns are aligned, or nothing if it has no rows.
+func table(w io.Writer, header []string, rows [][]string) error {
 	if len(rows) == 0 {
 		return nil
 	}
 	aligned := tabwriter.NewWriter(w, 0, 0, 1, ' ', 0)
-	fmt.Fprintf(aligned, "\n| %s\t", title)
-	for _, r := range columns {
-		fmt.Fprintf(aligned, "| %s\t", r)
-	}
-	fmt.Fprintf(aligned, "|\n|---\t%s|\n", strings.Repeat("|---\t", len(columns)))
+	fmt.Fprintf(aligned, "\n| %s\t|\n%s|\n", strings.Join(header, "\t| "), strings.Repeat("|---\t", len(header)))
 	for _, row := range rows {
-		fmt.Fprintf(aligned, "| %s\t", row)
-		for _, r := range columns {
-			fmt.Fprintf(aligned, "| %d\t", counts[row][r])
-		}
-		fmt.Fprintln(aligned, "|")
+		fmt.Fprintf(aligned, "| %s\t|\n", strings.Join(row, "\t| "))
 	}
 	if err := aligned.Flush(); err != nil {
-		return fmt.Errorf("printing the table: %w", err)
+		return fmt.Errorf("printing a table: %w", err)
 	}
 	return nil
 }

@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"io"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -85,8 +86,8 @@ func (l *ledger) add(r ran) error {
 
 // setProgress shows a line below the output, and reports whether the output is a terminal.
 func (l *ledger) setProgress(line string) bool {
-	shared, isShared := l.output.(*sharedWriter)
-	return isShared && shared.setProgress(line)
+	t, isTerminal := l.output.(*terminal)
+	return isTerminal && t.setProgress(line)
 }
 
 // notHeld counts the runs so far that did not hold.
@@ -162,14 +163,11 @@ func (l *ledger) replay(of string, plan *run.Plan) string {
 // longest is how long the name of a folder may be; file systems take 255 bytes.
 const longest = 200
 
+var unsafeInNames = regexp.MustCompile(`[^a-zA-Z0-9.-]`)
+
 // folder makes a name of a plan's ID that every file system takes.
 func folder(name string) string {
-	clean := strings.Trim(strings.Map(func(r rune) rune {
-		if strings.ContainsRune("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-.", r) {
-			return r
-		}
-		return '_'
-	}, name), "_")
+	clean := strings.Trim(unsafeInNames.ReplaceAllString(name, "_"), "_")
 	return clean[:min(longest, len(clean))]
 }
 

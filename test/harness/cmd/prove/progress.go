@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"sync"
 	"time"
 
 	"golang.org/x/term"
@@ -12,9 +13,11 @@ import (
 // eraseLine returns to the beginning of the line and removes its text.
 const eraseLine = "\r\x1b[K"
 
-// terminal keeps a line with the progress below the text that is written. It is for one
-// goroutine. Without a terminal the line is not shown, since each run prints how far it is.
+// terminal keeps a line with the progress below the text that is written. Companions that end write
+// to it beside the ledger. Without a terminal the line is not shown, since each run prints how far
+// it is.
 type terminal struct {
+	mu    sync.Mutex
 	to    io.Writer
 	shows bool
 	line  string
@@ -27,6 +30,8 @@ func newTerminal(to io.Writer) *terminal {
 
 // Write implements io.Writer. The text consists of whole lines.
 func (t *terminal) Write(text []byte) (int, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
 	if t.line == "" {
 		return t.to.Write(text)
 	}
@@ -42,6 +47,8 @@ func (t *terminal) Write(text []byte) (int, error) {
 
 // setProgress replaces the line; "" removes it. It reports whether the line is shown.
 func (t *terminal) setProgress(line string) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
 	if !t.shows {
 		return false
 	}
