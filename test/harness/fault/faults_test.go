@@ -98,30 +98,6 @@ func TestCut(t *testing.T) {
 	}
 }
 
-// TestLostAnswerOfARealServer checks the purpose of Cut: the bucket exists, and the client got no
-// answer that says so.
-func TestLostAnswerOfARealServer(t *testing.T) {
-	g := NewWithT(t)
-	s := startS3(t)
-	p := startProxy(t, Options{Upstream: s.Endpoint()})
-	client := s3Through(t, p, s)
-	beLost := MatchError(ContainSubstring("Connection closed by foreign host")) // minio-go's words for EOF
-	create := Match{Methods: []string{http.MethodPut}, NoQuery: true}
-	lost := p.Inject(Rule{Name: "request lost", Match: Match{Methods: create.Methods, NoQuery: true, To: 1}, Fault: Cut{}})
-	g.Expect(client.MakeBucket(t.Context(), "bucket", minio.MakeBucketOptions{})).To(beLost)
-	g.Expect(s.Buckets()).To(BeEmpty())
-	answer := p.Inject(Rule{Name: "answer lost", Match: Match{Methods: create.Methods, NoQuery: true, To: 1},
-		Fault: Cut{At: AfterAnswer}})
-	g.Expect(client.MakeBucket(t.Context(), "bucket", minio.MakeBucketOptions{})).To(beLost)
-	g.Expect(s.Buckets()).To(Equal([]string{"bucket"}))
-	g.Expect([]int{lost.Count(), answer.Count()}).To(Equal([]int{1, 1}))
-	again := client.MakeBucket(t.Context(), "bucket", minio.MakeBucketOptions{})
-	g.Expect(minio.ToErrorResponse(again).Code).To(Equal(minio.BucketAlreadyOwnedByYou))
-	g.Expect(p.Journal().Matching(create)).To(HaveExactElements(
-		HaveField("Rule", "request lost"), HaveField("Rule", "answer lost"), HaveField("Rule", ""),
-	))
-}
-
 func TestAnswerInPlaceOfTheUpstream(t *testing.T) {
 	g := NewWithT(t)
 	s := startService(t)

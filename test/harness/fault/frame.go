@@ -110,26 +110,15 @@ func (e encoding) bytes(event []byte) []byte {
 }
 
 func describeJSON(event []byte, into *Frame) error {
-	var read struct {
-		Type   watch.EventType `json:"type"`
-		Object struct {
-			Kind     string `json:"kind"`
-			Metadata struct {
-				Namespace       string            `json:"namespace"`
-				Name            string            `json:"name"`
-				UID             types.UID         `json:"uid"`
-				ResourceVersion string            `json:"resourceVersion"`
-				Annotations     map[string]string `json:"annotations"`
-			} `json:"metadata"`
-		} `json:"object"`
-	}
+	var read metav1.WatchEvent
 	if err := json.Unmarshal(event, &read); err != nil {
 		return err
 	}
-	m := read.Object.Metadata
-	into.Type, into.Kind = read.Type, read.Object.Kind
-	into.Namespace, into.Name, into.UID, into.ResourceVersion = m.Namespace, m.Name, m.UID, m.ResourceVersion
-	into.Synced = m.Annotations[metav1.InitialEventsAnnotationKey] == "true"
+	var object metav1.PartialObjectMetadata
+	if err := json.Unmarshal(read.Object.Raw, &object); err != nil {
+		return err
+	}
+	into.describe(read.Type, object.Kind, object.ObjectMeta)
 	return nil
 }
 
@@ -141,22 +130,24 @@ func describeProtobuf(event []byte, into *Frame) error {
 	if err := read.Unmarshal(event); err != nil {
 		return err
 	}
-	into.Type = watch.EventType(read.Type)
 	var object runtime.Unknown
 	if err := object.Unmarshal(bytes.TrimPrefix(read.Object.Raw, protobufPrefix)); err != nil {
 		return err
 	}
-	into.Kind = object.Kind
-	if into.Type == watch.Error {
-		return nil // a Status, which has no metadata of this form
-	}
-	// All kinds have their metadata in the same place; the rest is skipped.
+	// All kinds have their metadata in the same place; the rest is skipped. A Status, which an error
+	// has, has none of this form.
 	var partial metav1.PartialObjectMetadata
-	if err := partial.Unmarshal(object.Raw); err != nil {
-		return err
+	if read.Type != string(watch.Error) {
+		if err := partial.Unmarshal(object.Raw); err != nil {
+			return err
+		}
 	}
-	into.Namespace, into.Name, into.UID, into.ResourceVersion = partial.Namespace, partial.Name, partial.UID,
-		partial.ResourceVersion
-	into.Synced = partial.Annotations[metav1.InitialEventsAnnotationKey] == "true"
+	into.describe(read.Type, object.Kind, partial.ObjectMeta)
 	return nil
+}
+
+func (f *Frame) describe(event, kind string, object metav1.ObjectMeta) {
+	f.Type, f.Kind = watch.EventType(event), kind
+	f.Namespace, f.Name, f.UID, f.ResourceVersion = object.Namespace, object.Name, object.UID, object.ResourceVersion
+	f.Synced = object.Annotations[metav1.InitialEventsAnnotationKey] == "true"
 }

@@ -130,24 +130,3 @@ func TestRequestArrivesLate(t *testing.T) {
 	held.Release()
 	g.Eventually(s.Buckets, eventually).Should(Equal([]string{"late"}))
 }
-
-// TestClientDiesAfterTheAnswer is how a process is killed between an external
-// call and what follows it.
-func TestClientDiesAfterTheAnswer(t *testing.T) {
-	g := NewWithT(t)
-	s := startS3(t)
-	p := startProxy(t, Options{Upstream: s.Endpoint()})
-	gate := NewGate(AfterAnswer)
-	p.Inject(Rule{Match: Match{Methods: []string{http.MethodPut}, NoQuery: true}, Fault: gate})
-	ctx, die := context.WithCancel(t.Context())
-	ended := make(chan error, 1)
-	client := s3Through(t, p, s)
-	go func() { ended <- client.MakeBucket(ctx, "made", minio.MakeBucketOptions{}) }()
-	held := wait(t, gate)
-	g.Expect(held.Request.Status).To(Equal(200))
-	g.Expect(s.Buckets()).To(Equal([]string{"made"}))
-	die()
-	g.Eventually(ended, eventually).Should(Receive(MatchError(context.Canceled)))
-	held.Release()
-	g.Expect(p.Journal().Mutating()).To(HaveLen(1))
-}

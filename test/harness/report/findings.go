@@ -34,7 +34,8 @@ func (s *Sweep) Findings() []SweepFinding {
 	var all []SweepFinding
 	for i, o := range slices.Concat(s.Clean, s.Outcomes) {
 		for _, f := range o.Findings {
-			all = mergeFinding(all, SweepFinding{Finding: f, Clean: i < len(s.Clean), Runs: []FindingRun{{o.Name, o.Plan, o.Replay}}})
+			all = mergeFinding(all, SweepFinding{Finding: f, Clean: i < len(s.Clean),
+				Runs: []FindingRun{{o.Name, o.Plan, o.Replay}}})
 		}
 	}
 	for i := range all {
