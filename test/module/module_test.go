@@ -42,6 +42,10 @@ func TestModule_ProvesInAnotherRepository(t *testing.T) {
 		g.Expect(exit).To(Equal(code), "%s %q", name, args)
 		return printed
 	}
+	before, err := os.ReadFile(filepath.Join(user.project, "go.mod"))
+	g.Expect(err).NotTo(HaveOccurred())
+	run(0, "go", "run", harness+"/cmd/prove@latest", "faults")
+	g.Expect(os.ReadFile(filepath.Join(user.project, "go.mod"))).To(Equal(before))
 	run(0, "go", "get", "-tool", harness+"/cmd/prove")
 	run(0, "go", "build", "-o", "bin/manager", ".")
 
