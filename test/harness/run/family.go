@@ -10,48 +10,56 @@ type Family struct {
 	Name string
 	// Bug is the address of a bug that such a fault would have shown, in another project.
 	Bug string
-	// Mutant is the name of a mutant of Leasehold that only such a fault, or it first, reveals; ""
-	// if there is none.
-	Mutant string
+	// Mutants are mutants of Leasehold, by the form of the fault that alone, or first, reveals them.
+	Mutants mutants
 	// Finding is the folder of an operator in which such a fault has found a bug; "" if there is none.
 	Finding string
 }
 
+// mutants are names of mutants, by the form of a fault.
+type mutants map[string]string
+
 // families has all families, in the order of tables.
 var families = []Family{
 	{Name: "crash-after-write", Bug: "https://github.com/rabbitmq/cluster-operator/issues/782",
-		Mutant: "01-binding-comes-with-the-namespace", Finding: "leaderworkerset"},
+		Mutants: mutants{"crash-after-write": "01-binding-comes-with-the-namespace"}, Finding: "leaderworkerset"},
 	{Name: "lost-response", Finding: "clusterapi"},
 	{Name: "failed-write", Bug: "https://github.com/konpyutaika/nifikop/issues/49",
-		Mutant: "02-error-that-is-only-logged", Finding: "externalsecrets"},
-	{Name: "late-write", Bug: "https://github.com/cilium/cilium/pull/42920", Mutant: "23-end-that-takes-its-time"},
+		Mutants: mutants{"failed-write": "02-error-that-is-only-logged"}, Finding: "externalsecrets"},
+	{Name: "late-write", Bug: "https://github.com/cilium/cilium/pull/42920",
+		Mutants: mutants{"late-write": "23-end-that-takes-its-time"}},
 	{Name: "leader-pause", Bug: "https://github.com/cockroachdb/cockroach/issues/2728",
-		Mutant: "42-time-from-before-the-wait"},
+		Mutants: mutants{"leader-pause": "42-time-from-before-the-wait",
+			"leader-pause-reconnect": "40-reconnect-counts-as-renewal"}},
 	{Name: "partition", Bug: "https://github.com/telekom/k8s-breakglass/issues/464",
-		Mutant: "22-no-answer-no-election"},
+		Mutants: mutants{"full-partition": "48-liveness-asks-the-api-server",
+			"partitioned-start": "22-no-answer-no-election"}},
 	{Name: "stop", Bug: "https://github.com/kubernetes/kubernetes/pull/139991",
-		Mutant: "24-lease-given-back-first"},
+		Mutants: mutants{"stop-leader": "24-lease-given-back-first"}},
 	{Name: "false-evidence", Bug: "https://github.com/operator-framework/operator-sdk/issues/1874",
-		Mutant: "39-gone-pod-counts-as-ended"},
+		Mutants: mutants{"false-evidence-deleted": "39-gone-pod-counts-as-ended",
+			"false-evidence-replaced": "43-pod-of-the-same-name"}},
 	{Name: "upgrade", Bug: "https://github.com/jaegertracing/jaeger-operator/issues/2370",
-		Mutant: "54-selector-with-another-label"},
+		Mutants: mutants{"upgrade": "54-selector-with-another-label"}},
 	{Name: "watch-delay", Bug: "https://github.com/kubernetes-sigs/cluster-api/issues/13649",
-		Mutant: "04-another-name"},
+		Mutants: mutants{"watch-delay": "04-another-name"}},
 	{Name: "watch-gap", Bug: "https://github.com/instaclustr/cassandra-operator/issues/398",
-		Mutant: "49-deletion-in-a-list-is-ignored"},
+		Mutants: mutants{"watch-gap": "49-deletion-in-a-list-is-ignored"}},
 	{Name: "stale-start", Bug: "https://github.com/openshift/oadp-operator/issues/187",
-		Mutant: "18-own-writes-forgotten", Finding: "clusterapi"},
+		Mutants: mutants{"stale-start": "18-own-writes-forgotten"}, Finding: "clusterapi"},
 	{Name: "failed-list", Bug: "https://github.com/elastic/cloud-on-k8s/pull/9636",
-		Mutant: "30-ready-from-the-start"},
+		Mutants: mutants{"failed-list-timeout": "30-ready-from-the-start"}},
 	{Name: "environment", Bug: "https://github.com/redhat-cop/namespace-configuration-operator/issues/89",
-		Mutant: "09-finalizer-while-deleting"},
+		Mutants: mutants{"foreign-finalizer": "09-finalizer-while-deleting",
+			"metadata-contested": "19-event-for-each-pass"}},
 	{Name: "installation", Bug: "https://github.com/open-cluster-management-io/addon-framework/issues/397",
-		Mutant: "33-forbidden-for-ever"},
-	{Name: "attack", Bug: "https://github.com/rook/rook/issues/11330", Mutant: "32-namespace-with-all-workers"},
+		Mutants: mutants{"rule-change": "33-forbidden-for-ever"}},
+	{Name: "attack", Bug: "https://github.com/rook/rook/issues/11330",
+		Mutants: mutants{"attack": "32-namespace-with-all-workers"}},
 	{Name: "external", Bug: "https://github.com/aws-controllers-k8s/community/issues/2062",
-		Mutant: "27-failure-counts-as-gone"},
+		Mutants: mutants{"external-crash": "28-mark-comes-later", "external-error": "27-failure-counts-as-gone"}},
 	{Name: "other-namespace", Bug: "https://github.com/kubernetes-sigs/lws/issues/262",
-		Mutant: "55-operator-in-a-fixed-namespace"},
+		Mutants: mutants{"other-namespace": "55-operator-in-a-fixed-namespace"}},
 }
 
 // Families returns all families, in the order of tables.
@@ -63,24 +71,32 @@ func (p Plan) Family() Family {
 	return families[slices.IndexFunc(families, func(f Family) bool { return f.Name == s.family })]
 }
 
-// Forms returns the names of the family's faults in plans, each with a sentence about what goes
-// wrong. A fault with one sentence for all variants is one form.
-func (f Family) Forms() (names, sentences []string) {
+// Form is a fault, or a variant with a sentence of its own.
+type Form struct {
+	// Name is as in plans, without a variant that has no sentence of its own.
+	Name string
+	// Sentence describes what goes wrong.
+	Sentence string
+}
+
+// Forms returns the faults of the family.
+func (f Family) Forms() []Form {
+	var all []Form
 	for _, fault := range Faults() {
 		s := specOf(fault)
 		if s.family != f.Name {
 			continue
 		}
 		if s.text != "" {
-			names, sentences = append(names, string(fault)), append(sentences, general(s.text))
+			all = append(all, Form{string(fault), general(s.text)})
 		}
 		for _, variant := range s.variants {
 			if text, own := s.texts[variant]; own {
-				names, sentences = append(names, string(fault)+"-"+variant), append(sentences, general(text))
+				all = append(all, Form{string(fault) + "-" + variant, general(text)})
 			}
 		}
 	}
-	return names, sentences
+	return all
 }
 
 // general fills a sentence without a plan.

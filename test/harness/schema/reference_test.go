@@ -103,13 +103,14 @@ func TestPages_HaveTheInvariants(t *testing.T) {
 func TestPages_HaveTheFaults(t *testing.T) {
 	var out strings.Builder
 	for _, f := range run.Families() {
-		names, sentences := f.Forms()
-		for i, name := range names {
-			text := fmt.Sprintf("- **%s**: %s", name, sentences[i])
-			if i == len(names)-1 {
-				text += shown(f.Bug, f.Mutant, f.Finding)
+		forms := f.Forms()
+		for i, form := range forms {
+			bug, finding := "", ""
+			if i == len(forms)-1 {
+				bug, finding = f.Bug, f.Finding
 			}
-			out.WriteString(wrap(text + "."))
+			out.WriteString(wrap(fmt.Sprintf("- **%s**: %s%s.", form.Name, form.Sentence,
+				shown(bug, f.Mutants[form.Name], finding))))
 		}
 	}
 	hold(t, "faults.md", "<!-- faults -->\n", "<!-- end of faults -->\n", "\n"+out.String())

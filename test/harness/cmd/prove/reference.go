@@ -12,14 +12,13 @@ import (
 
 // newFaults returns the command that lists the faults.
 func newFaults() *cobra.Command {
-	return list("faults", "List the faults, with what each kind would have shown", func() []string {
+	return list("faults", "List the faults, with the mutant that each reveals, and bugs", func() []string {
 		var all []string
 		for _, f := range run.Families() {
-			names, sentences := f.Forms()
-			for i, name := range names {
-				all = append(all, name, sentences[i])
+			for _, form := range f.Forms() {
+				all = append(all, form.Name, form.Sentence+shown("", f.Mutants[form.Name], ""))
 			}
-			all[len(all)-1] += shown(f.Bug, f.Mutant, f.Finding) + "\n"
+			all[len(all)-1] += shown(f.Bug, "", f.Finding) + "\n"
 		}
 		return all
 	})
@@ -54,7 +53,7 @@ func list(use, short string, entries func() []string) *cobra.Command {
 // shown returns lines about what a fault or an invariant reveals.
 func shown(bug, mutant, finding string) string {
 	var out strings.Builder
-	for _, line := range [][2]string{{"bug", bug}, {"mutant", mutant}, {"finding", finding}} {
+	for _, line := range [][2]string{{"mutant", mutant}, {"bug", bug}, {"finding", finding}} {
 		if line[1] != "" {
 			fmt.Fprintf(&out, "\n  %s: %s", line[0], line[1])
 		}
