@@ -28,9 +28,7 @@ var NoFutileRetry = Invariant{
 			key                  history.Key
 		}
 		refused, terms := map[line]int{}, b.History.Terms(b.Contract.Lease)
-		requests := slices.Clone(b.History.Requests)
-		slices.SortStableFunc(requests, func(x, y history.Request) int { return x.Received.Compare(y.Received) })
-		for _, r := range requests {
+		for _, r := range byArrival(b.History.Requests) {
 			// A right that is missing comes back without the operator's doing. A replica that
 			// does not lead is refused by a fence for as long as another one leads.
 			if !b.ours(r) || !r.Write() || b.electing(r) || r.Code == http.StatusForbidden &&
@@ -51,6 +49,13 @@ var NoFutileRetry = Invariant{
 			}
 		}
 	},
+}
+
+// byArrival are the requests in the order in which the API server received them.
+func byArrival(requests []history.Request) []history.Request {
+	return slices.SortedStableFunc(slices.Values(requests), func(x, y history.Request) int {
+		return x.Received.Compare(y.Received)
+	})
 }
 
 // isFenced reports whether a request came from a replica that certainly did not hold the Lease.

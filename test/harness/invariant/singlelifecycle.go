@@ -15,7 +15,7 @@ var SingleLifecycle = Invariant{
 	Name:    "single-lifecycle",
 	Bug:     "https://github.com/kubernetes-sigs/cluster-api/issues/13649",
 	Mutant:  "04-another-name",
-	Promise: "each object is created and deleted as often as in clean runs",
+	Promise: "each object is created and deleted as often as in clean runs, which create none again without a change by a user",
 	judge:   judgeLifecycle,
 }
 
@@ -30,6 +30,7 @@ func judgeLifecycle(b *judgement) {
 	if !b.hasSource(history.Watch) {
 		return
 	}
+	b.judgeRemade()
 	clean := slices.DeleteFunc(slices.Clone(b.References), func(h *history.History) bool { return !h.Has(history.Watch) })
 	if len(clean) == 0 {
 		b.addDoubt("there is no clean run to compare with")
@@ -65,6 +66,36 @@ func judgeLifecycle(b *judgement) {
 		}
 		compare("created", got.made, func(c comings) int { return c.made })
 		compare("deleted", got.ended, func(c comings) int { return c.ended })
+	}
+}
+
+// judgeRemade looks for objects that the operator has created, deleted and created again, although no
+// user has changed anything meanwhile. It looks at clean runs, with which all others are compared. A
+// hasty user may have changed something just before the first creation.
+func (b *judgement) judgeRemade() {
+	if len(b.History.Faults) > 0 ||
+		slices.ContainsFunc(b.History.Checkpoints, func(m history.Checkpoint) bool { return m.Hasty }) {
+		return
+	}
+	created, deleted := map[history.Key]bool{}, map[history.Key]history.Request{}
+	for _, r := range byArrival(b.History.Requests) {
+		deletion, known := deleted[r.Key]
+		switch {
+		case !r.Done() || b.electing(r) || r.Name == "":
+		case !b.ours(r):
+			if isPerson(r.User) {
+				clear(created)
+				clear(deleted)
+			}
+		case r.Made && known:
+			b.checked++
+			b.addViolation("%s: it created the object before, and then %s, though no user had changed anything", r, deletion).
+				request(r).object(r.Key.String())
+		case r.Made:
+			created[r.Key] = true
+		case r.Verb == "delete" && created[r.Key]:
+			deleted[r.Key] = r
+		}
 	}
 }
 

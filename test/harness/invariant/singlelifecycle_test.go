@@ -27,6 +27,14 @@ func TestLifecycle(t *testing.T) {
 	base := []step{writes("alice", thing()), writes("a", part("p", "p1")), rests("end")}
 	with := func(more ...step) *history.History { return tell(append(append([]step{}, base...), more...)...) }
 	clean := []*history.History{with(), with()}
+	ended, again := ends("a", part("p", "p1")), writes("a", part("p", "p2"))
+	// The first clean run reports what all of them have.
+	first := func(more ...step) *history.History {
+		return with(append(more, changes(func(s *story) { s.Began = s.now }))...)
+	}
+	anew, forUser := first(ended, again), first(ended, writes("alice", thing(ready)), again)
+	inHaste, withFault := first(ended, again, rests("later"), hasty()), first(ended, again, touching(thing(named("o", "u9"))))
+	fromAnother := first(ends("a", part("q", "q1")), writes("a", part("q", "q2")))
 	check(t, invariant.SingleLifecycle, table{
 		"Rejected": wantInconclusive(tell(rejected("step 1 make")), "step 1 make of Thing t was rejected").
 			against(tell(writes("a", thing()))),
@@ -40,6 +48,12 @@ func TestLifecycle(t *testing.T) {
 			"configmaps ns/p was created 0 times, in clean runs 1 times (never here)").against(clean...),
 		"MadeAnew": wantBroken(with(ends("a", part("p", "p1")), writes("a", part("p", "p2"))), "created 2 times",
 			"deleted 1 times, in clean runs 0 times").against(clean...),
+		"MadeAnewInAllRuns": wantBroken(anew, "though no user had changed anything",
+			"it created the object before, and then delete of configmaps ns/p by replica a").against(anew, anew),
+		"MadeAnewForAUser":     wantHeld(forUser).against(forUser, forUser),
+		"MadeAnewInHaste":      wantHeld(inHaste).against(inHaste, inHaste),
+		"MadeAnewWithAFault":   wantHeld(withFault).against(withFault, withFault),
+		"MadeAnewFromAnothers": wantHeld(fromAnother).against(fromAnother, fromAnother),
 		"MadeUpTwice": wantBroken(tell(writes("a", part("p-x", "p1", generated)),
 			writes("a", part("p-y", "p2", generated))),
 			"configmaps ns/p-* was created 2 times").against(tell(writes("a", part("p-z", "p1", generated)))),

@@ -35,7 +35,9 @@ type Draft struct {
 	Leases []history.Key
 	// Grace is the Pod's terminationGracePeriodSeconds.
 	Grace int64
-	Kinds []DraftKind
+	// Unchanged is how many writes of a clean run, at most, changed nothing of one object.
+	Unchanged int
+	Kinds     []DraftKind
 }
 
 // DraftKind is a kind that the operator may reconcile, with its scenario.

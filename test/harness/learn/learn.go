@@ -43,6 +43,7 @@ func (d *Draft) Learn(k *DraftKind, users []string, histories ...*history.Histor
 		}
 		runs = append(runs, r)
 	}
+	d.learnUnchanged(runs, users)
 	k.learnFinalizer(runs)
 	k.learnRest(runs)
 	k.learnChildren(runs, users, d.Lease.Resource)
@@ -66,6 +67,20 @@ func (d *Draft) Require(promises invariant.Contract, histories [][]*history.Hist
 		}
 		d.Kinds[i].Invariants = slices.DeleteFunc(slices.Clone(judged),
 			func(id string) bool { return could[id] < len(histories[i]) })
+	}
+}
+
+// learnUnchanged counts the writes to one object that changed nothing.
+func (d *Draft) learnUnchanged(runs []run, users []string) {
+	for _, r := range runs {
+		counts := map[history.Key]int{}
+		for _, q := range r.history.Requests {
+			if q.Effect == history.Unchanged && slices.Contains(users, q.User) && q.Key != d.Lease &&
+				!slices.Contains(events, q.Resource) {
+				counts[q.Key]++
+				d.Unchanged = max(d.Unchanged, counts[q.Key])
+			}
+		}
 	}
 }
 

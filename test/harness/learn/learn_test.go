@@ -187,6 +187,43 @@ func TestDraft_OfTheArchiver(t *testing.T) {
 	}
 }
 
+// A loop of writes that change nothing is a finding of clean runs. A few such writes are none, and a
+// fault may repeat them.
+func TestSubject_LimitsUnchangedWrites(t *testing.T) {
+	writes := func(n int, user string) *history.History {
+		r, backup := record("backup-1-x"), object(t, `{metadata: {namespace: default, name: backup-1-x, uid: u}}`)
+		r.store("alice", "backups.archive.example.com", backup)
+		for range n {
+			r.Requests = append(r.Requests, history.Request{User: user, Verb: "patch", Effect: history.Unchanged,
+				Key: history.Key{Resource: history.Resource{Resource: "configmaps"}, Name: "index"}})
+		}
+		return &r.History
+	}
+	for name, tc := range map[string]struct {
+		runs []*history.History
+		want string
+	}{
+		"None":    {[]*history.History{writes(0, operator)}, ", unchanged: 5}"},
+		"Few":     {[]*history.History{writes(1, operator), writes(4, operator)}, ", unchanged: 12}"},
+		"Loop":    {[]*history.History{writes(40, operator)}, "# guess: 40 such writes of a clean run are too many. If they are meant, allow them.\n  limits: {quiet: 5s, grace: 30s, unchanged: 5}"},
+		"Others'": {[]*history.History{writes(40, "alice")}, ", unchanged: 5}"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			kinds, err := learn.Kinds([]*apiextensionsv1.CustomResourceDefinition{backups(t)}, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			d := &learn.Draft{Name: "archiver", Kinds: kinds}
+			if err := d.Learn(&d.Kinds[0], []string{operator}, tc.runs...); err != nil {
+				t.Fatal(err)
+			}
+			if text := string(d.Subject()); !strings.Contains(text, tc.want) {
+				t.Errorf("want %q in:\n%s", tc.want, text)
+			}
+		})
+	}
+}
+
 // The file names the Deployment and the programs beside it, as a subject reads them.
 func TestSubject_OfSeveralDeployments(t *testing.T) {
 	d := &learn.Draft{Name: "shop", Deployment: "shop-controller",

@@ -22,6 +22,17 @@ func (d *Draft) quiet() string {
 	return "5s"
 }
 
+// thrift is how many writes of a clean run may change nothing of one object.
+const thrift = 5
+
+// unchanged is that limit for all runs. With a fault, replicas start again and repeat what they did.
+func (d *Draft) unchanged() int {
+	if d.Unchanged > thrift {
+		return thrift
+	}
+	return max(thrift, 3*d.Unchanged)
+}
+
 // defaultGrace is a Pod's terminationGracePeriodSeconds if it has none.
 const defaultGrace = 30
 
@@ -78,7 +89,11 @@ func (d *Draft) Subject() []byte {
 	if grace == 0 {
 		grace = defaultGrace
 	}
-	w.line("  limits: {quiet: %s, grace: %ds} # grace is the Pod's", d.quiet(), grace)
+	w.line("  # grace is the Pod's. unchanged is how many writes of a run may change nothing of one object.")
+	if d.Unchanged > thrift {
+		w.line("  # guess: %d such writes of a clean run are too many. If they are meant, allow them.", d.Unchanged)
+	}
+	w.line("  limits: {quiet: %s, grace: %ds, unchanged: %d}", d.quiet(), grace, d.unchanged())
 	if watched := d.watched(); len(watched) > 0 {
 		w.line("# guess: the operator creates these, and they name no owner. What names it can become children above.")
 		w.line("watched:")
