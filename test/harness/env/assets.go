@@ -78,30 +78,25 @@ func installedAssets() string {
 	return found
 }
 
-// FindS3Server returns the path of an S3 server program: binary if it is not empty, else $S3SERVER,
-// else what `make s3server` built. It returns ErrNoS3Server, wrapped, when none of them is there.
-func FindS3Server(binary string) (string, error) {
-	return findProgram(binary, s3Variable, builtS3, ErrNoS3Server)
-}
+// FindS3Server returns $S3SERVER, else what `make s3server` built. It returns ErrNoS3Server, wrapped,
+// when none of them is there.
+func FindS3Server() (string, error) { return findProgram(s3Variable, builtS3, ErrNoS3Server) }
 
 // FindHelm returns $HELM, else what `make bin/tools/helm` built. It returns ErrNoHelm, wrapped, when
 // none of them is there.
-func FindHelm() (string, error) { return findProgram("", helmVariable, builtHelm, ErrNoHelm) }
+func FindHelm() (string, error) { return findProgram(helmVariable, builtHelm, ErrNoHelm) }
 
-// findProgram returns the given path, else that in a variable, else what was built in the module that
-// contains the working directory or in one around it.
-func findProgram(given, variable, built string, missing error) (string, error) {
-	source := "the given program"
-	if given == "" {
-		given, source = os.Getenv(variable), variable
-	}
-	if given == "" {
+// findProgram returns the path in a variable, else what was built in the module that contains the
+// working directory or in one around it.
+func findProgram(variable, built string, missing error) (string, error) {
+	path := os.Getenv(variable)
+	if path == "" {
 		return upwards(built, isFile, missing)
 	}
-	if !isFile(given) {
-		return "", fmt.Errorf("looking for %s (%s): %w", given, source, missing)
+	if !isFile(path) {
+		return "", fmt.Errorf("looking for %s (%s): %w", path, variable, missing)
 	}
-	return filepath.Abs(given)
+	return filepath.Abs(path)
 }
 
 // upwards returns where path is good, below the root of the module that contains

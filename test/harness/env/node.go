@@ -124,23 +124,33 @@ func (n *Node) see(ctx context.Context, o any) {
 	if !ok || len(pod.Spec.Containers) == 0 {
 		return
 	}
-	if n.standsIn(pod) {
-		n.seeStandIn(ctx, pod)
-		return
-	}
+	program, known := n.options.Images[pod.Spec.Containers[0].Image]
+	// A Pod with a gate is a replica's.
+	standsIn := n.options.StandIn && !known && len(pod.Spec.SchedulingGates) == 0
 	if pod.DeletionTimestamp != nil {
 		n.gone(pod)
+		if standsIn {
+			n.deleteStandIn(ctx, pod)
+		}
 		return
 	}
-	program, ours := n.options.Images[pod.Spec.Containers[0].Image]
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if _, known := n.pods[pod.UID]; known || !ours || pod.Status.Phase == corev1.PodFailed {
+	ended := pod.Status.Phase == corev1.PodFailed || pod.Status.Phase == corev1.PodSucceeded
+	if _, begun := n.pods[pod.UID]; begun || ended || !known && !standsIn {
 		return
 	}
 	life, end := context.WithCancel(ctx)
 	n.pods[pod.UID] = end
-	n.running.Go(func() { n.run(life, pod.DeepCopy(), program) })
+	n.running.Go(func() {
+		run := n.standIn
+		if known {
+			run = func(ctx context.Context, pod *corev1.Pod) error { return n.run(ctx, pod, program) }
+		}
+		if err := run(life, pod.DeepCopy()); err != nil && life.Err() == nil && n.options.Failed != nil {
+			n.options.Failed(client.ObjectKeyFromObject(pod), err)
+		}
+	})
 }
 
 func (n *Node) gone(o any) {
@@ -157,17 +167,14 @@ func (n *Node) gone(o any) {
 	}
 }
 
-// run is the life of one Pod.
-func (n *Node) run(ctx context.Context, pod *corev1.Pod, program Program) {
+// run is the life of one Pod with a program.
+func (n *Node) run(ctx context.Context, pod *corev1.Pod, program Program) error {
 	err := n.serve(ctx, pod, program)
 	if ctx.Err() != nil {
-		return // it was to end
+		return err // it was to end
 	}
 	pod.Status.Phase, pod.Status.Message = corev1.PodFailed, err.Error()
-	err = errors.Join(err, n.report(ctx, pod, corev1.ConditionFalse))
-	if n.options.Failed != nil {
-		n.options.Failed(client.ObjectKeyFromObject(pod), err)
-	}
+	return errors.Join(err, n.report(ctx, pod, corev1.ConditionFalse))
 }
 
 // serve runs the program until it or ctx ends, and reports its readiness.

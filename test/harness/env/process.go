@@ -92,7 +92,6 @@ type spec struct {
 	program string
 	args    []string
 	env     []string         // on top of this process's own, except in a sandbox
-	dir     string           // working directory; empty for this process's own
 	log     string           // appended to
 	sandbox *sandbox.Sandbox // nil: in the namespaces of this process
 }
@@ -104,7 +103,6 @@ func (w *watchdog) start(s spec) (*process, error) {
 	}
 	defer func() { _ = log.Close() }() // the child has its own handle
 	cmd := w.command(s.program, s.args...)
-	cmd.Dir = s.dir
 	cmd.Stdout, cmd.Stderr = log, log
 	start := cmd.Start
 	if s.sandbox == nil {

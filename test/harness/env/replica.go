@@ -56,11 +56,6 @@ type ReplicaOptions struct {
 	Env []string
 	// PodEnv returns variables that depend on the Pod. They stand before Env. It may be nil.
 	PodEnv func(ctx context.Context, uid types.UID) ([]string, error)
-	// Dir is the working directory. Empty: this process's own.
-	Dir string
-	// LogFile receives both outputs and is appended to. Empty: <Name>.log in
-	// the control plane's folder.
-	LogFile string
 
 	// Connect changes how the replica reaches the API server, for example
 	// through a proxy that injects faults, before its kubeconfig is written.
@@ -117,7 +112,6 @@ func StartReplica(ctx context.Context, cp *ControlPlane, o ReplicaOptions) (*Rep
 
 func newReplica(ctx context.Context, cp *ControlPlane, o ReplicaOptions) (*Replica, error) {
 	o.Container = cmp.Or(o.Container, "process")
-	o.LogFile = cmp.Or(o.LogFile, cp.log(o.Name))
 	uid, token, err := cp.bindToken(ctx, o)
 	if err != nil {
 		return nil, err
@@ -135,7 +129,7 @@ func newReplica(ctx context.Context, cp *ControlPlane, o ReplicaOptions) (*Repli
 			Username: fmt.Sprintf("system:serviceaccount:%s:%s", o.Namespace, o.ServiceAccount),
 		},
 		config:      config,
-		restartable: restartable{watchdog: cp.watchdog},
+		restartable: restartable{watchdog: cp.watchdog, spec: spec{log: cp.log(o.Name)}},
 		// No keep-alive, so that nothing is left to close. Like a kubelet it verifies no
 		// certificate.
 		probe: &http.Client{Timeout: readyTimeout, Transport: &http.Transport{
@@ -203,7 +197,7 @@ func (r *Replica) program(ctx context.Context, env []string, ports ReplicaPorts)
 			args = append(args, expandReferences(arg, values))
 		}
 	}
-	return spec{name: o.Name, program: o.Binary, args: args, dir: o.Dir, log: o.LogFile, env: env, sandbox: r.sandbox}, nil
+	return spec{name: o.Name, program: o.Binary, args: args, log: r.spec.log, env: env, sandbox: r.sandbox}, nil
 }
 
 // Restart starts the program again after it has ended, as a kubelet restarts a

@@ -36,8 +36,6 @@ var ErrNoS3Server = errors.New("no S3 server has been built: run `make s3server`
 
 // S3Options configure an S3 server. The zero value is valid.
 type S3Options struct {
-	// Binary is a versitygw. Empty: see FindS3Server.
-	Binary string
 	// WorkDir is where the server's own folder is made, with its data and its
 	// log. Empty: the system's folder for such things.
 	WorkDir string
@@ -76,7 +74,7 @@ func StartS3(ctx context.Context, o S3Options) (_ *S3Server, err error) {
 			err = fmt.Errorf("starting an S3 server: %w", err)
 		}
 	}()
-	binary, err := FindS3Server(o.Binary)
+	binary, err := FindS3Server()
 	if err != nil {
 		return nil, err
 	}

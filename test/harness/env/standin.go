@@ -48,35 +48,12 @@ func (n *Node) register(ctx context.Context) error {
 	return nil
 }
 
-// standsIn reports whether a Pod has no program, and no gate: those with one are replicas.
-func (n *Node) standsIn(pod *corev1.Pod) bool {
-	_, known := n.options.Images[pod.Spec.Containers[0].Image]
-	return n.options.StandIn && !known && len(pod.Spec.SchedulingGates) == 0
-}
-
-// seeStandIn begins the life of a Pod without a program, or ends it as a kubelet does.
-func (n *Node) seeStandIn(ctx context.Context, pod *corev1.Pod) {
-	if pod.DeletionTimestamp != nil {
-		n.gone(pod)
-		uid := pod.UID
-		_ = n.client.Delete(ctx, pod.DeepCopy(), &client.DeleteOptions{
-			GracePeriodSeconds: new(int64(0)), Preconditions: &metav1.Preconditions{UID: &uid},
-		}) // it may be gone, and its finalizers may hold it
-		return
-	}
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	ended := pod.Status.Phase == corev1.PodFailed || pod.Status.Phase == corev1.PodSucceeded
-	if _, known := n.pods[pod.UID]; known || ended {
-		return
-	}
-	life, end := context.WithCancel(ctx)
-	n.pods[pod.UID] = end
-	n.running.Go(func() {
-		if err := n.standIn(life, pod.DeepCopy()); life.Err() == nil && err != nil && n.options.Failed != nil {
-			n.options.Failed(client.ObjectKeyFromObject(pod), err)
-		}
-	})
+// deleteStandIn deletes a terminating Pod without a program for good, as a kubelet does.
+func (n *Node) deleteStandIn(ctx context.Context, pod *corev1.Pod) {
+	uid := pod.UID
+	_ = n.client.Delete(ctx, pod.DeepCopy(), &client.DeleteOptions{
+		GracePeriodSeconds: new(int64(0)), Preconditions: &metav1.Preconditions{UID: &uid},
+	}) // it may be gone, and its finalizers may hold it
 }
 
 // standIn makes a Pod Ready after a moment, and completes one of a Job after another.

@@ -67,8 +67,7 @@ const (
 // administratorChange lets an administrator change the object that the operator's request wrote. The
 // answer to the request is held meanwhile, so the operator can do nothing before the change. change
 // returns what it changed, or nothing if it changed nothing.
-func administratorChange(change func(ctx context.Context, a *activeFault, o object) (string, error)) func(
-	context.Context, *activeFault, *replica, *fault.HeldRequest) error {
+func administratorChange(change func(ctx context.Context, a *activeFault, o object) (string, error)) whileHeld {
 	return func(ctx context.Context, a *activeFault, r *replica, held *fault.HeldRequest) error {
 		if !held.Request.Committed() {
 			return nil

@@ -74,7 +74,8 @@ func (e *falseEvidence) end(ctx context.Context, a *activeFault) error {
 
 // reportTerminated writes to the Pod's status that the leader's container terminated. The next
 // start of the process corrects the status.
-func (e *falseEvidence) reportTerminated(ctx context.Context, a *activeFault, r *replica, held *fault.HeldRequest) error {
+func (e *falseEvidence) reportTerminated(ctx context.Context, a *activeFault, r *replica,
+	held *fault.HeldRequest) error {
 	name, life, began := r.process.Name(), len(r.lifetimes())-1, a.now()
 	held.Release()
 	identity, pod, err := e.leaderPod(ctx, a, r)
@@ -102,7 +103,8 @@ func (e *falseEvidence) reportTerminated(ctx context.Context, a *activeFault, r 
 // another Pod of the same name, for the end of the process. The API server accepts the process's
 // token for some seconds more, so the process leads until then. Afterwards another replica takes
 // its place.
-func (e *falseEvidence) deletePod(ctx context.Context, a *activeFault, r *replica, held *fault.HeldRequest) (err error) {
+func (e *falseEvidence) deletePod(ctx context.Context, a *activeFault, r *replica,
+	held *fault.HeldRequest) (err error) {
 	life, began := len(r.lifetimes())-1, a.now()
 	held.Release()
 	identity, pod, err := e.leaderPod(ctx, a, r)

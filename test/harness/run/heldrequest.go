@@ -11,11 +11,14 @@ import (
 // from any replica, is held at a point on its way.
 type heldAction struct {
 	point fault.Point
-	do    func(ctx context.Context, a *activeFault, r *replica, held *fault.HeldRequest) error
+	do    whileHeld
 }
 
+// whileHeld does something while a request of a replica is held.
+type whileHeld func(ctx context.Context, a *activeFault, r *replica, held *fault.HeldRequest) error
+
 // held returns the constructor of a heldAction.
-func held(point fault.Point, do func(context.Context, *activeFault, *replica, *fault.HeldRequest) error) func() injector {
+func held(point fault.Point, do whileHeld) func() injector {
 	return stateless(heldAction{point, do})
 }
 

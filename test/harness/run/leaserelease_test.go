@@ -86,8 +86,8 @@ func TestLeftNothing(t *testing.T) {
 	}{
 		"Nothing": {fault.Journal{}, true},
 		"Answered": {fault.Journal{Connections: closed,
-			Requests: []fault.ProxiedRequest{{Method: "PUT", Received: before, Forwarded: before, Answered: before, Done: after}}},
-			true},
+			Requests: []fault.ProxiedRequest{{Method: "PUT", Received: before, Forwarded: before, Answered: before,
+				Done: after}}}, true},
 		"NotForwarded": {fault.Journal{Requests: []fault.ProxiedRequest{{Method: "PUT", Received: before, Done: after}}}, true},
 		"ARead": {fault.Journal{Requests: []fault.ProxiedRequest{{Method: "GET", Received: before, Forwarded: before,
 			Done: after}}}, true},

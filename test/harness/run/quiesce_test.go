@@ -130,6 +130,18 @@ func TestWaitForRest_BeginsAgainAfterAnotherFault(t *testing.T) {
 	g.Eventually(whileTimePasses(c, done), testTimeout).Should(Receive(BeNil()))
 }
 
+// addProbed adds a replica with these metrics.
+func addProbed(t *testing.T, run *execution, metrics http.HandlerFunc) *replica {
+	t.Helper()
+	server := httptest.NewServer(metrics)
+	t.Cleanup(server.Close)
+	r := &replica{prober: record.Probe(t.Context(), clock.RealClock{},
+		record.ProbeTarget{Name: "one", Metrics: strings.TrimPrefix(server.URL, "http://"), Timeout: testTimeout})}
+	t.Cleanup(r.prober.Stop)
+	run.prover.replicas = append(run.prover.replicas, r)
+	return r
+}
+
 // Work that waits or is done keeps a checkpoint from beginning, without any write.
 func TestWaitForIdle_WaitsForWork(t *testing.T) {
 	for name, tc := range map[string]struct {
@@ -151,16 +163,11 @@ func TestWaitForIdle_WaitsForWork(t *testing.T) {
 			g.Expect(os.WriteFile(run.prover.auditLog, nil, 0o600)).To(Succeed())
 			var metrics atomic.Value
 			metrics.Store(tc.metrics)
-			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			r := addProbed(t, run, func(w http.ResponseWriter, _ *http.Request) {
 				if text := metrics.Load(); text != "" {
 					_, _ = fmt.Fprintf(w, "controller_runtime_reconcile_total 3\n%s\n", text)
 				}
-			}))
-			t.Cleanup(server.Close)
-			r := &replica{prober: record.Probe(t.Context(), clock.RealClock{},
-				record.ProbeTarget{Name: "one", Metrics: strings.TrimPrefix(server.URL, "http://"), Timeout: testTimeout})}
-			t.Cleanup(r.prober.Stop)
-			run.prover.replicas = []*replica{r}
+			})
 			if tc.metrics != "" {
 				g.Eventually(func() []history.Probe { return r.prober.Since(time.Time{}) }, testTimeout).ShouldNot(BeEmpty())
 			}
@@ -179,13 +186,9 @@ func TestWaitForIdle_WaitsForWork(t *testing.T) {
 func TestHasWork_NeedsAFreshReading(t *testing.T) {
 	g := NewWithT(t)
 	run := newExecution(t, interceptor.Funcs{})
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+	r := addProbed(t, run, func(w http.ResponseWriter, _ *http.Request) {
 		_, _ = io.WriteString(w, "controller_runtime_reconcile_total 3\n")
-	}))
-	t.Cleanup(server.Close)
-	r := &replica{prober: record.Probe(t.Context(), clock.RealClock{},
-		record.ProbeTarget{Name: "one", Metrics: strings.TrimPrefix(server.URL, "http://"), Timeout: testTimeout})}
-	run.prover.replicas = []*replica{r}
+	})
 	g.Expect(run.hasWork(time.Now().Add(-time.Hour))).To(BeFalse())
 	g.Eventually(func() bool { _, _, known := r.workload(); return known }, testTimeout).Should(BeTrue())
 	r.prober.Stop()

@@ -63,7 +63,7 @@ func ensureHelm(ctx context.Context, output io.Writer) error {
 }
 
 func ensureS3Server(ctx context.Context, output io.Writer) error {
-	_, err := env.FindS3Server("")
+	_, err := env.FindS3Server()
 	return ensureTool(ctx, controlplane.S3Server, s3Variable, err, env.ErrNoS3Server, output)
 }
 
