@@ -78,6 +78,7 @@ func (b *judgement) judgeRemade() {
 		return
 	}
 	created, deleted := map[history.Key]bool{}, map[history.Key]history.Request{}
+	normal := b.History.Normalizer()
 	for _, r := range byArrival(b.History.Requests) {
 		deletion, known := deleted[r.Key]
 		switch {
@@ -90,7 +91,7 @@ func (b *judgement) judgeRemade() {
 		case r.Made && known:
 			b.checked++
 			b.addViolation("%s: it created the object before, and then %s, though no user had changed anything", r, deletion).
-				request(r).object(r.Key.String())
+				request(r).object(normal.Replace(r.Key.String()))
 		case r.Made:
 			created[r.Key] = true
 		case r.Verb == "delete" && created[r.Key]:

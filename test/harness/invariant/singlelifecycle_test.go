@@ -1,6 +1,7 @@
 package invariant_test
 
 import (
+	"slices"
 	"testing"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -84,4 +85,15 @@ func TestLifecycle(t *testing.T) {
 			touching(room("ns", "n1")))).against(clean...),
 		"NothingThere": wantInconclusive(tell()).against(tell()),
 	})
+}
+
+// A finding names the object as the scenario does, so it is the same one in each run.
+func TestLifecycle_NamesTheObject(t *testing.T) {
+	h := tell(writes("alice", thing()), writes("a", part("p-77", "p1")), ends("a", part("p-77", "p1")),
+		writes("a", part("p-77", "p2")), calledAs(map[string]string{"p-77": "{part}"}))
+	v := invariant.SingleLifecycle.Judge(invariant.Case{History: h, Contract: operator()})
+	want := invariant.HistoryRef{Object: "configmaps ns/{part}"}
+	if len(v.Violations) != 1 || !slices.Contains(v.Violations[0].References, want) {
+		t.Errorf("want a violation that refers to %v, got %v", want, v.Violations)
+	}
 }
