@@ -24,6 +24,7 @@ func TestAround_RequiresNames(t *testing.T) {
 	err := f.Validate()
 	g.Expect(err).To(MatchError(ContainSubstring("external: say which system; there is s3")))
 	g.Expect(err).To(MatchError(ContainSubstring("node.images[page:1].binary")))
-	f = &File{External: &ExternalSpec{S3: &S3Spec{}}, Node: &NodeSpec{Images: map[string]ProgramSpec{"page:1": {Binary: "x"}}}}
+	f = &File{External: &ExternalSpec{S3: &S3Spec{}},
+		Node: &NodeSpec{Images: map[string]ProgramSpec{"page:1": {Binary: "x"}}}}
 	g.Expect(f.Validate()).NotTo(MatchError(Or(ContainSubstring("external"), ContainSubstring("node"))))
 }
