@@ -2,8 +2,6 @@ package env
 
 import (
 	"fmt"
-	"io"
-	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
@@ -111,17 +109,11 @@ func TestIsolatedReplicasHaveVolumes(t *testing.T) {
 	})
 	g.Expect(err).NotTo(HaveOccurred())
 	file := func(path string) string {
-		request, err := http.NewRequestWithContext(ctx, http.MethodGet,
-			fmt.Sprintf("http://127.0.0.1:%d%s", r.Ports().Metrics, path), nil)
-		g.Expect(err).NotTo(HaveOccurred())
-		response, err := http.DefaultClient.Do(request)
+		text, err := fetch(ctx, fmt.Sprintf("http://127.0.0.1:%d%s", r.Ports().Metrics, path))
 		if err != nil {
 			return err.Error()
 		}
-		defer response.Body.Close()
-		text, err := io.ReadAll(response.Body)
-		g.Expect(err).NotTo(HaveOccurred())
-		return string(text)
+		return text
 	}
 	g.Eventually(func() string { return file("/config/level") }, eventually).Should(Equal("7"))
 	g.Expect(file("/settings.yaml")).To(Equal("7"))

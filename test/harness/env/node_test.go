@@ -34,41 +34,6 @@ func page(namespace, name, image string) *corev1.Pod {
 	}
 }
 
-// told records the calls of NodeOptions.Serving and NodeOptions.Failed.
-type told struct {
-	mu     sync.Mutex
-	urls   map[string]string
-	failed map[string]error
-}
-
-func (s *told) serving(pod types.NamespacedName, url string) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.urls[pod.Name] = url
-}
-
-func (s *told) fail(pod types.NamespacedName, err error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.failed[pod.Name] = err
-}
-
-func (s *told) url(pod string) func() string {
-	return func() string {
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		return s.urls[pod]
-	}
-}
-
-func (s *told) failure(pod string) func() error {
-	return func() error {
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		return s.failed[pod]
-	}
-}
-
 func fetch(ctx context.Context, url string) (string, error) {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, http.NoBody)
 	if err != nil {
@@ -87,7 +52,20 @@ func TestNodeRunsPodsAsProcesses(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
 	ctx, ns := t.Context(), namespace(t)
-	said := &told{urls: map[string]string{}, failed: map[string]error{}}
+	var urls, failures sync.Map // by the names of Pods
+	url := func(pod string) func() any {
+		return func() any {
+			found, _ := urls.Load(pod)
+			return found
+		}
+	}
+	failure := func(pod string) func() error {
+		return func() error {
+			found, _ := failures.Load(pod)
+			err, _ := found.(error)
+			return err
+		}
+	}
 	image := unique("page")
 	// One script for each role of the test binary: a Program has no environment.
 	script := func(command string) string {
@@ -106,7 +84,8 @@ func TestNodeRunsPodsAsProcesses(t *testing.T) {
 				Args: arguments},
 			image + "-bad": {Binary: script("echo no such luck; exit 7"), Args: arguments},
 		},
-		Serving: said.serving, Failed: said.fail,
+		Serving: func(pod types.NamespacedName, url string) { urls.Store(pod.Name, url) },
+		Failed:  func(pod types.NamespacedName, err error) { failures.Store(pod.Name, err) },
 	})
 	g.Expect(err).NotTo(HaveOccurred())
 	t.Cleanup(node.Stop)
@@ -120,18 +99,18 @@ func TestNodeRunsPodsAsProcesses(t *testing.T) {
 		g.Eventually(func() error { return shared.client.Create(ctx, pod) }, eventually).Should(Succeed())
 	}
 
-	g.Eventually(said.url("good"), eventually).ShouldNot(BeEmpty())
-	url := said.url("good")()
-	g.Expect(fetch(ctx, url+"/text")).To(Equal("hello"))
+	g.Eventually(url("good"), eventually).ShouldNot(BeNil())
+	text := fmt.Sprint(url("good")(), "/text")
+	g.Expect(fetch(ctx, text)).To(Equal("hello"))
 	g.Expect(shared.client.Get(ctx, client.ObjectKeyFromObject(good), good)).To(Succeed())
 	g.Expect(good.Status.Phase).To(Equal(corev1.PodRunning))
 	g.Expect(good.Status.Conditions).
 		To(ContainElement(And(HaveField("Type", corev1.PodReady), HaveField("Status", corev1.ConditionTrue))))
 
-	g.Eventually(said.failure("bad"), eventually).Should(MatchError(ContainSubstring("no such luck")))
+	g.Eventually(failure("bad"), eventually).Should(MatchError(ContainSubstring("no such luck")))
 	g.Expect(shared.client.Get(ctx, client.ObjectKeyFromObject(bad), bad)).To(Succeed())
 	g.Expect(bad.Status.Phase).To(Equal(corev1.PodFailed))
-	g.Expect(said.url("bad")()).To(BeEmpty())
+	g.Expect(url("bad")()).To(BeNil())
 
 	t.Log("a Pod of an image that nothing stands in for is left alone")
 	g.Expect(shared.client.Get(ctx, client.ObjectKeyFromObject(other), other)).To(Succeed())
@@ -139,10 +118,10 @@ func TestNodeRunsPodsAsProcesses(t *testing.T) {
 
 	t.Log("the program goes with its Pod, and the others with the Node")
 	g.Expect(shared.client.Delete(ctx, good)).To(Succeed())
-	g.Eventually(func() error { _, err := fetch(ctx, url+"/text"); return err }, eventually).Should(HaveOccurred())
+	g.Eventually(func() error { _, err := fetch(ctx, text); return err }, eventually).Should(HaveOccurred())
 	second := page(ns, "second", image)
 	g.Expect(shared.client.Create(ctx, second)).To(Succeed())
-	g.Eventually(said.url("second"), eventually).ShouldNot(BeEmpty())
+	g.Eventually(url("second"), eventually).ShouldNot(BeNil())
 	node.Stop()
-	g.Expect(fetch(ctx, said.url("second")()+"/text")).Error().To(HaveOccurred())
+	g.Expect(fetch(ctx, fmt.Sprint(url("second")(), "/text"))).Error().To(HaveOccurred())
 }

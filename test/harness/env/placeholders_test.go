@@ -5,7 +5,6 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"sigs.k8s.io/yaml"
 )
 
 func TestFillPlaceholders(t *testing.T) {
@@ -35,10 +34,10 @@ spec:
       - command: [/bin/sh, -c]
         args: ["exec run ${LEVEL:=1}"]
 `
-	deployment, wanted := parse(t, text), parse(t, want)
-	script := parse(t, `{kind: ConfigMap, metadata: {name: script}, data: {run: "${LEVEL:=1}"}}`)
+	deployment, wanted := objects(t, text)[0], objects(t, want)[0]
+	script := objects(t, `{kind: ConfigMap, metadata: {name: script}, data: {run: "${LEVEL:=1}"}}`)[0]
 	untouched := script.DeepCopy()
-	odd := parse(t, `{kind: Deployment, metadata: {name: odd}, spec: {template: {spec: {containers: [1, {args: text}]}}}}`)
+	odd := objects(t, `{kind: Deployment, metadata: {name: odd}, spec: {template: {spec: {containers: [1, {args: text}]}}}}`)[0]
 
 	notes := fillPlaceholders([]*unstructured.Unstructured{deployment, script, odd})
 	if diff := cmp.Diff(wanted, deployment); diff != "" {
@@ -51,13 +50,4 @@ spec:
 	if diff := cmp.Diff(wantNotes, notes); diff != "" {
 		t.Errorf("notes (-want +got):\n%s", diff)
 	}
-}
-
-func parse(t *testing.T, text string) *unstructured.Unstructured {
-	t.Helper()
-	obj := &unstructured.Unstructured{}
-	if err := yaml.Unmarshal([]byte(text), &obj.Object); err != nil {
-		t.Fatal(err)
-	}
-	return obj
 }

@@ -129,9 +129,9 @@ func TestWebhookCalls(t *testing.T) {
 }
 
 func TestUnrunContainers(t *testing.T) {
-	with := parse(t, `{kind: Deployment, metadata: {name: trust}, spec: {template: {spec: {containers: [{name: manager}],
-		initContainers: [{name: packages}, {name: migrate}]}}}}`)
-	without := parse(t, `{kind: Deployment, metadata: {name: plain}, spec: {template: {spec: {containers: [{name: manager}]}}}}`)
+	with := objects(t, `{kind: Deployment, metadata: {name: trust}, spec: {template: {spec: {containers: [{name: manager}],
+		initContainers: [{name: packages}, {name: migrate}]}}}}`)[0]
+	without := objects(t, `{kind: Deployment, metadata: {name: plain}, spec: {template: {spec: {containers: [{name: manager}]}}}}`)[0]
 	want := []string{"the init containers of Deployment trust do not run: packages, migrate; turn off what needs their files, " +
 		"by args, env or the values of a chart"}
 	if diff := cmp.Diff(want, unrunContainers([]*unstructured.Unstructured{with, without})); diff != "" {
