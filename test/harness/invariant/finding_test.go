@@ -149,3 +149,12 @@ func TestSignature(t *testing.T) {
 	g.Expect(two).To(ContainSubstring("ns/p-*"))
 	g.Expect(signature(drawn("p-xkzlw"))).To(Equal(two))
 }
+
+func TestVerdict_ListsTheFirstViolations(t *testing.T) {
+	g := NewWithT(t)
+	v := invariant.Verdict{Violations: make([]invariant.Violation, 20)}
+	g.Expect(v.String()).NotTo(ContainSubstring("more"))
+	v.Violations = append(v.Violations, invariant.Violation{Message: "the last"}, invariant.Violation{})
+	g.Expect(v.String()).To(HaveSuffix("    broken: 2 more, which summary.json has"))
+	g.Expect(v.String()).NotTo(ContainSubstring("the last"))
+}

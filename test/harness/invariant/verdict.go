@@ -39,19 +39,26 @@ type Verdict struct {
 	Doubts []string `json:"doubts,omitempty"`
 }
 
-// String describes the verdict, its violations and its doubts.
+// maxListed is how many violations of a kind String lists. The summary of a sweep has all of them.
+const maxListed = 20
+
+// String describes the verdict, its first violations and its doubts.
 func (v Verdict) String() string {
 	result := string(v.Result)
 	if v.Excepted != "" {
 		result += fmt.Sprintf(", excepted (%s)", v.Excepted)
 	}
 	lines := []string{fmt.Sprintf("%s %s (%d checked): %q", v.Invariant, result, v.Checked, v.Promise)}
-	for _, violation := range v.Violations {
-		lines = append(lines, "    broken: "+violation.Message)
+	list := func(kind string, violations []Violation) {
+		for _, violation := range violations[:min(len(violations), maxListed)] {
+			lines = append(lines, "    "+kind+": "+violation.Message)
+		}
+		if more := len(violations) - maxListed; more > 0 {
+			lines = append(lines, fmt.Sprintf("    %s: %d more, which summary.json has", kind, more))
+		}
 	}
-	for _, violation := range v.Known {
-		lines = append(lines, "    in clean runs, too: "+violation.Message)
-	}
+	list("broken", v.Violations)
+	list("in clean runs, too", v.Known)
 	for _, doubt := range v.Doubts {
 		lines = append(lines, "    inconclusive: "+doubt)
 	}

@@ -31,3 +31,9 @@ func TestLogTo(t *testing.T) {
 	_, err = LogTo(filepath.Join(dir, "file"))
 	g.Expect(err).To(MatchError(ContainSubstring("making the folder of the log")))
 }
+
+func TestSeed(t *testing.T) {
+	g := NewWithT(t)
+	g.Expect(Seed(7)).To(BeEquivalentTo(7))
+	g.Expect(Seed(0)).NotTo(Equal(Seed(0)), "each run draws one")
+}
