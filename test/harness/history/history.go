@@ -122,9 +122,6 @@ type Checkpoint struct {
 	Name string `json:"name"`
 	// Converged means that the scenario's conditions were met.
 	Converged bool `json:"converged"`
-	// Untouched means that the run's fault had no effect so far. Clean runs show such a checkpoint, so
-	// it has no length.
-	Untouched bool `json:"untouched,omitempty"`
 	// Unmet are the conditions that were not met.
 	Unmet []string `json:"unmet,omitempty"`
 	// Like is the name of an earlier checkpoint whose state this one has to have; "" if there is none.

@@ -24,7 +24,7 @@ func judgeQuiet(b *judgement) {
 	}
 	rested := false
 	for _, m := range b.History.Checkpoints {
-		if !m.Converged || m.Untouched {
+		if !m.Converged {
 			continue
 		}
 		rested = true

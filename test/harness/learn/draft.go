@@ -169,7 +169,8 @@ func storageVersion(
 }
 
 // complete fills in what the schema requires and where the object is.
-func (k *DraftKind) complete(o *unstructured.Unstructured, definitions []*apiextensionsv1.CustomResourceDefinition) error {
+func (k *DraftKind) complete(o *unstructured.Unstructured,
+	definitions []*apiextensionsv1.CustomResourceDefinition) error {
 	o.SetManagedFields(nil)
 	unstructured.RemoveNestedField(o.Object, "status")
 	if o.GetName() == "" {

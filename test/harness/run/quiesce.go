@@ -64,12 +64,8 @@ func (t *execution) observe(ctx context.Context, name string,
 		return mark, false, err
 	}
 	leader := t.prover.holder(ctx)
-	lasts := q.For.Duration
-	if mark.Untouched = t.activeFault != nil && t.effects == 0; mark.Untouched {
-		lasts = 0
-	}
 	mark.Began = t.prover.clock.Now()
-	if err := sleep(ctx, t.prover.clock, lasts); err != nil {
+	if err := sleep(ctx, t.prover.clock, q.For.Duration); err != nil {
 		return mark, false, fmt.Errorf("looking on at %q: %w", name, err)
 	}
 	if err := t.recordExternal(ctx, &mark); err != nil {

@@ -84,14 +84,16 @@ func TestWaitForIdle_EndsAtTheDeadline(t *testing.T) {
 }
 
 // recoversIn is a run with a fault that has happened, of which the replicas recover in a time, and its wait for rest.
-func recoversIn(t *testing.T, d time.Duration) (run *execution, c *clocktesting.FakeClock, done <-chan error) {
+// A checkpoint has seen so many effects of the fault.
+func recoversIn(t *testing.T, d time.Duration,
+	seen int) (run *execution, c *clocktesting.FakeClock, done <-chan error) {
 	t.Helper()
 	s := newElection(t)
 	s.stopClock()
 	s.renewInBackground()
 	var recovered sync.Once
 	s.beforeRead(func(client.Client) { recovered.Do(func() { s.stopped.Step(d) }) })
-	run = &execution{prover: s.Prover, activeFault: s.inject("crash-after-write")}
+	run = &execution{prover: s.Prover, activeFault: s.inject("crash-after-write"), effects: seen}
 	run.activeFault.beginOngoing()() // another replica may lead since
 	ended := make(chan error, 1)
 	go func() {
@@ -107,7 +109,7 @@ func recoversIn(t *testing.T, d time.Duration) (run *execution, c *clocktesting.
 // The pause of a new leader begins when it leads, however long that took.
 func TestWaitForRest_PausesAfterTheRecovery(t *testing.T) {
 	g := NewWithT(t)
-	_, c, done := recoversIn(t, 10*time.Second)
+	_, c, done := recoversIn(t, 10*time.Second, 0)
 	g.Consistently(done, 10*pollInterval).ShouldNot(Receive())
 	g.Eventually(whileTimePasses(c, done), testTimeout).Should(Receive(BeNil()))
 }
@@ -121,9 +123,16 @@ func whileTimePasses(c *clocktesting.FakeClock, done <-chan error) func() <-chan
 	}
 }
 
+// As in clean runs: the checkpoint before has waited for the leader that the fault brought.
+func TestWaitForRest_DoesNotPauseWhereNothingHappened(t *testing.T) {
+	g := NewWithT(t)
+	_, _, done := recoversIn(t, 0, 1)
+	g.Eventually(done, testTimeout).Should(Receive(BeNil()), "no time passes")
+}
+
 func TestWaitForRest_BeginsAgainAfterAnotherFault(t *testing.T) {
 	g := NewWithT(t)
-	run, c, done := recoversIn(t, 0)
+	run, c, done := recoversIn(t, 0, 0)
 	run.activeFault.beginOngoing()()
 	c.Step(2 * quietPeriod)
 	g.Consistently(done, 10*pollInterval).ShouldNot(Receive(), "it began and ended while the operator settled")
@@ -224,34 +233,6 @@ func TestQuiesce_BeginsAgainAfterAnElection(t *testing.T) {
 			g.Expect(err).NotTo(HaveOccurred())
 			g.Expect(mark.From).To(BeEquivalentTo(2*tc.observations-1), "the last observation counts")
 			g.Expect(reads.Load()).To(BeEquivalentTo(2 * tc.observations))
-		})
-	}
-}
-
-// Clean runs show what precedes the fault. A checkpoint after an effect is observed, however late.
-func TestQuiesce_ObservesNothingBeforeTheFault(t *testing.T) {
-	for name, tc := range map[string]struct {
-		begun           int
-		observes, lasts time.Duration
-	}{"Before": {0, testTimeout, 0}, "After": {1, time.Millisecond, time.Millisecond}} {
-		t.Run(name, func(t *testing.T) {
-			g := NewWithT(t)
-			s := newElection(t)
-			s.beforeRead(func(store client.Client) { s.renewLease(store, 0) })
-			fake := dynamicfake.NewSimpleDynamicClient(clientgoscheme.Scheme)
-			fake.PrependReactor("list", "namespaces", func(kubetesting.Action) (bool, runtime.Object, error) {
-				list := &unstructured.UnstructuredList{}
-				list.SetResourceVersion("1")
-				return true, list, nil
-			})
-			s.dynamic = fake
-			run := &execution{prover: s.Prover, activeFault: &activeFault{begun: tc.begun}}
-			began := time.Now()
-			mark, err := run.quiesce(t.Context(), "made", scenario.Quiesce{For: metav1.Duration{Duration: tc.observes}})
-			g.Expect(err).NotTo(HaveOccurred())
-			g.Expect(mark.Untouched).To(Equal(tc.begun == 0))
-			g.Expect(time.Since(began)).To(BeNumerically("<", testTimeout))
-			g.Expect(mark.Ended.Sub(mark.Began)).To(BeNumerically(">=", tc.lasts))
 		})
 	}
 }

@@ -1,0 +1,104 @@
+package learn_test
+
+import (
+	"strings"
+	"testing"
+
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/yaml"
+
+	"leasehold.dev/test/harness/learn"
+)
+
+func TestKinds_Samples(t *testing.T) {
+	scaffold := "{apiVersion: webapp.example.com/v1, kind: Guestbook, metadata: {name: guestbook-sample}, spec: null}"
+	for name, tc := range map[string]struct {
+		samples []string // of one file
+		want    []string
+		guesses int
+	}{
+		"Scaffold": {[]string{scaffold}, []string{
+			"{apiVersion: webapp.example.com/v1, kind: Guestbook, metadata: {name: '{guestbook}', namespace: default}, spec: {}}",
+		}, 0},
+		"None": {nil, []string{
+			"{apiVersion: webapp.example.com/v1, kind: Guestbook, metadata: {name: '{guestbook}', namespace: default}, spec: {}}",
+		}, 1},
+		"References": {[]string{
+			"{apiVersion: v1, kind: Secret, metadata: {name: key, namespace: guests}, stringData: {a: b}}",
+			"{apiVersion: v1, kind: Namespace, metadata: {name: guests}}",
+			"{apiVersion: webapp.example.com/v1, kind: Guestbook, metadata: {name: mine, namespace: guests}, spec: {secret: key}, status: {old: yes}}",
+		}, []string{
+			"{apiVersion: v1, kind: Secret, metadata: {name: '{secret}', namespace: '{namespace}'}, stringData: {a: b}}",
+			"{apiVersion: v1, kind: Namespace, metadata: {name: '{namespace}'}}",
+			"{apiVersion: webapp.example.com/v1, kind: Guestbook, metadata: {name: '{guestbook}', namespace: '{namespace}'}, spec: {secret: '{secret}'}}",
+		}, 0},
+		"TwoExamples": {[]string{
+			"{apiVersion: v1, kind: ConfigMap, metadata: {name: a}, data: {text: \"a\\n\\nb\\n\"}}",
+			"{apiVersion: webapp.example.com/v1, kind: Guestbook, metadata: {name: one}, spec: {}}",
+			"{apiVersion: webapp.example.com/v1, kind: Guestbook, metadata: {name: two}, spec: {}}",
+		}, []string{
+			"{apiVersion: v1, kind: ConfigMap, metadata: {name: '{configmap}', namespace: default}, data: {text: \"a\\n\\nb\\n\"}}",
+			"{apiVersion: webapp.example.com/v1, kind: Guestbook, metadata: {name: '{guestbook}', namespace: default}, spec: {}}",
+		}, 0},
+		"NamespaceElsewhere": {[]string{"{apiVersion: webapp.example.com/v1, kind: Guestbook, metadata: {name: mine, namespace: prod}, spec: {}}"}, []string{
+			"{apiVersion: webapp.example.com/v1, kind: Guestbook, metadata: {name: '{guestbook}', namespace: default}, spec: {}}",
+		}, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var sample learn.Sample
+			for _, text := range tc.samples {
+				sample.Objects = append(sample.Objects, object(t, text))
+			}
+			kinds, err := learn.Kinds([]*apiextensionsv1.CustomResourceDefinition{definition(t, guestbooks)},
+				[]learn.Sample{sample})
+			if err != nil {
+				t.Fatal(err)
+			}
+			var got, want []string
+			for _, o := range kinds[0].Objects {
+				got = append(got, yamlOf(t, o))
+			}
+			for _, text := range tc.want {
+				want = append(want, yamlOf(t, object(t, text)))
+			}
+			if strings.Join(got, "---\n") != strings.Join(want, "---\n") {
+				t.Errorf("objects are\n%s\nwant\n%s", strings.Join(got, "---\n"), strings.Join(want, "---\n"))
+			}
+			if len(kinds[0].Guesses) != tc.guesses {
+				t.Errorf("guesses are %q, want %d", kinds[0].Guesses, tc.guesses)
+			}
+		})
+	}
+}
+
+func yamlOf(t *testing.T, o *unstructured.Unstructured) string {
+	t.Helper()
+	text, err := yaml.Marshal(o.Object)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+func TestKinds_Refuses(t *testing.T) {
+	old := []learn.Sample{{Objects: []*unstructured.Unstructured{object(t,
+		"{apiVersion: webapp.example.com/v1alpha1, kind: Guestbook, metadata: {name: old}}")}}}
+	for name, tc := range map[string]struct {
+		definitions []*apiextensionsv1.CustomResourceDefinition
+		samples     []learn.Sample
+		says        string
+	}{
+		"NoKinds": {nil, nil, "the manifests define no kinds; name a folder with the CustomResourceDefinitions"},
+		"OldVersion": {[]*apiextensionsv1.CustomResourceDefinition{definition(t, guestbooks)}, old,
+			"Guestbook old has the version webapp.example.com/v1alpha1, which the definition guestbooks.webapp.example.com does not serve"},
+		"NotServed": {[]*apiextensionsv1.CustomResourceDefinition{definition(t,
+			strings.Replace(guestbooks, "served: true", "served: false", 1))}, nil, "serves no version"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if _, err := learn.Kinds(tc.definitions, tc.samples); err == nil || !strings.Contains(err.Error(), tc.says) {
+				t.Errorf("Kinds() = %v, want an error with %q", err, tc.says)
+			}
+		})
+	}
+}
