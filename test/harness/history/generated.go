@@ -15,6 +15,10 @@ const suffix = `-[bcdfghjklmnpqrstvwxz2456789]{5}`
 // k8s.io/apimachinery/pkg/util/rand encodes hashes.
 const hash = `(?:[0-9a-f]{6,64}|[bcdfghjklmnpqrstvwxz2456789]{5,10})`
 
+// controllerManager is the user of the controllers that make parts of built-in workloads, such as the
+// revisions of a StatefulSet.
+const controllerManager = "system:kube-controller-manager"
+
 var (
 	generated = regexp.MustCompile(suffix + "$")
 	hashed    = regexp.MustCompile("^" + hash + "$")
@@ -66,9 +70,10 @@ type HashedNames struct {
 	steady   map[Key]bool // names that all clean runs have, without their namespaces
 }
 
-// LearnHashedNames compares the names that the users created in clean runs. Two names of two runs
-// that differ in hashes alone have a pattern. A name that all runs have is no such name.
+// LearnHashedNames compares the names that the users, and the cluster's own controllers for them,
+// created in clean runs. Two names of two runs that differ in hashes alone have a pattern. A name that all runs have is no such name.
 func LearnHashedNames(users []string, runs []*History) HashedNames {
+	users = append(slices.Clone(users), controllerManager)
 	learned := HashedNames{users: users, patterns: map[Resource][]string{}, steady: map[Key]bool{}}
 	having := map[Key][]int{} // the runs with a name
 	for i, h := range runs {

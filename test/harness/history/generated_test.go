@@ -59,16 +59,22 @@ func TestHashedNames(t *testing.T) {
 	create(one, parts, "operator", "part-8dd444f98", "")
 	create(one, parts, "operator", "same-2bf382bf-1", "")
 	create(two, parts, "admin", "part-5d8666478b", "")
+	revisions := history.Resource{Resource: "revisions"}
+	create(one, revisions, "system:kube-controller-manager", "set-6f6f66f844", "")
+	create(two, revisions, "system:kube-controller-manager", "set-b9df46df9", "")
 	names := history.LearnHashedNames([]string{"operator"}, []*history.History{one, two})
 
 	judged := run("pool-3-abc", "66cd9bc9b9-1", "66cd9bc9b9-2", "2bf382bf-1", "554768c48b", "agent")
 	create(judged, parts, "operator", "pool-3-abc-79c9557c8b-1", "")
 	create(judged, things, "admin", "pool-3-abc-79c9557c8b-1", "")
+	create(judged, revisions, "system:kube-controller-manager", "set-595747bdf6", "")
 	before := names.Alias(judged)
-	if diff := cmp.Diff(map[string]string{"{pool}-66cd9bc9b9-1": "{pool}-*-1", "{pool}-66cd9bc9b9-2": "{pool}-*-2", "{pool}-554768c48b": "{pool}-*"}, before); diff != "" {
+	if diff := cmp.Diff(map[string]string{"{pool}-66cd9bc9b9-1": "{pool}-*-1", "{pool}-66cd9bc9b9-2": "{pool}-*-2", "{pool}-554768c48b": "{pool}-*",
+		"set-595747bdf6": "set-*"}, before); diff != "" {
 		t.Errorf("names before (-want +got):\n%s", diff)
 	}
-	want := map[string]string{"pool-3-abc": "{pool}", "pool-3-abc-66cd9bc9b9-1": "{pool}-*-1", "pool-3-abc-66cd9bc9b9-2": "{pool}-*-2", "pool-3-abc-554768c48b": "{pool}-*"}
+	want := map[string]string{"pool-3-abc": "{pool}", "pool-3-abc-66cd9bc9b9-1": "{pool}-*-1", "pool-3-abc-66cd9bc9b9-2": "{pool}-*-2", "pool-3-abc-554768c48b": "{pool}-*",
+		"set-595747bdf6": "set-*"}
 	if diff := cmp.Diff(want, judged.Aliases); diff != "" {
 		t.Errorf("aliases (-want +got):\n%s", diff)
 	}
