@@ -71,7 +71,8 @@ type HashedNames struct {
 }
 
 // LearnHashedNames compares the names that the users, and the cluster's own controllers for them,
-// created in clean runs. Two names of two runs that differ in hashes alone have a pattern. A name that all runs have is no such name.
+// created in clean runs. Two names of two runs that differ in hashes alone have a pattern. A name
+// that all runs have is no such name.
 func LearnHashedNames(users []string, runs []*History) HashedNames {
 	users = append(slices.Clone(users), controllerManager)
 	learned := HashedNames{users: users, patterns: map[Resource][]string{}, steady: map[Key]bool{}}
