@@ -105,11 +105,7 @@ func TestMutants_AreWhatTheListsName(t *testing.T) {
 
 // unproven are forms of faults that no mutant and no finding has needed yet. Others of their
 // families were needed.
-var unproven = []string{
-	"leader-partition", "slow-stop", "stop-at-start", "stop-standby", "false-evidence-terminated", "failed-list",
-	"metadata-stripped", "object-deleted", "crd-change", "flag-change", "webhook-change", "external-lost-response",
-	"external-slow",
-}
+var unproven = []string{"leader-partition", "false-evidence-terminated", "crd-change", "webhook-change"}
 
 // foundBy returns the families of faults that have found a true bug in an operator of other people.
 func foundBy(g Gomega, operator string) (families []string) {
