@@ -253,7 +253,8 @@ func TestDecisionsAreInTheIndex(t *testing.T) {
 // The checks are checks: each finds what a table must not have.
 func TestSpecsAreFound(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "some_test.go")
-	source := "package some\nfunc TestA() {}\nfunc (x) TestB() {}\nfunc helper() { It(\"does this\"); By(\"no spec\"); DescribeTable(\"all of:\", Entry(`raw`)) }\n"
+	source := "package some\nfunc TestA() {}\nfunc (x) TestB() {}\n" +
+		"func helper() { It(\"does this\"); By(\"no spec\"); DescribeTable(\"all of:\", Entry(`raw`)) }\n"
 	if err := os.WriteFile(file, []byte(source), 0o600); err != nil {
 		t.Fatal(err)
 	}

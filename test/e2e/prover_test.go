@@ -51,14 +51,15 @@ func TestProver(t *testing.T) {
 	}
 	s := &sweeps{namespace: unique("prover"), dir: t.TempDir()}
 	testenv.Test(t, features.New("shards of prove").
-		Assess("run as an Indexed Job that fits the Pod Security Standard `restricted`", step(func(ctx context.Context, g *WithT) {
-			s.node = shared.workers(ctx, g)[0]
-			g.Expect(shared.cluster.Load(ctx, s.node, shared.settings.ProverImage)).To(Succeed())
-			strictNamespace(ctx, g, s.namespace)
-			s.provideVolume(ctx, g)
-			s.apply(ctx, g)
-			g.Expect(s.exitCodes(ctx, g)).To(ConsistOf(BeEquivalentTo(0), BeEquivalentTo(1), BeEquivalentTo(1)))
-		})).
+		Assess("run as an Indexed Job that fits the Pod Security Standard `restricted`",
+			step(func(ctx context.Context, g *WithT) {
+				s.node = shared.workers(ctx, g)[0]
+				g.Expect(shared.cluster.Load(ctx, s.node, shared.settings.ProverImage)).To(Succeed())
+				strictNamespace(ctx, g, s.namespace)
+				s.provideVolume(ctx, g)
+				s.apply(ctx, g)
+				g.Expect(s.exitCodes(ctx, g)).To(ConsistOf(BeEquivalentTo(0), BeEquivalentTo(1), BeEquivalentTo(1)))
+			})).
 		Assess("and their merged report is that of one run with the same seed", step(func(ctx context.Context, g *WithT) {
 			_, err := shared.kubectl(ctx, "cp", "--namespace="+s.namespace, "prove-reports:/reports", s.dir)
 			g.Expect(err).NotTo(HaveOccurred())

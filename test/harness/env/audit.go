@@ -7,6 +7,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	auditv1 "k8s.io/apiserver/pkg/apis/audit/v1"
+	"k8s.io/apiserver/pkg/authentication/user"
 )
 
 // writes are the verbs that change something.
@@ -32,8 +33,8 @@ func AuditPolicy(groups []string) *auditv1.Policy {
 		OmitManagedFields: true,
 		// The first rule that matches a request decides.
 		Rules: []auditv1.PolicyRule{
-			{Level: auditv1.LevelNone, Users: []string{"system:apiserver"}},
-			{Level: auditv1.LevelNone, Users: []string{controllerManagerUser}, Verbs: []string{"get", "list", "watch"}},
+			{Level: auditv1.LevelNone, Users: []string{user.APIServerUser}},
+			{Level: auditv1.LevelNone, Users: []string{user.KubeControllerManager}, Verbs: []string{"get", "list", "watch"}},
 			{Level: auditv1.LevelNone, NonResourceURLs: []string{"*"}},
 			{Level: auditv1.LevelMetadata, Resources: []auditv1.GroupResources{
 				{Group: "", Resources: []string{"secrets", "serviceaccounts/token"}},

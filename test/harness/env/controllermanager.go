@@ -8,14 +8,11 @@ import (
 	"path/filepath"
 	"strings"
 
+	"k8s.io/apiserver/pkg/authentication/user"
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
 )
 
-const (
-	controllerManager = "kube-controller-manager"
-	// controllerManagerUser is the name under which it acts; the audit policy leaves its reads out.
-	controllerManagerUser = "system:kube-controller-manager"
-)
+const controllerManager = "kube-controller-manager"
 
 // startControllerManager returns as soon as the process is there. It lists what
 // exists when it comes up, so what happens in between is not lost.
@@ -25,12 +22,12 @@ func (c *ControlPlane) startControllerManager(controllers []string) error {
 	}
 	// Its usual ClusterRole suffices only with one more ServiceAccount for each
 	// controller, so it acts as an administrator under its own name.
-	user, err := c.test.AddUser(envtest.User{Name: controllerManagerUser, Groups: []string{"system:masters"}}, nil)
+	added, err := c.test.AddUser(envtest.User{Name: user.KubeControllerManager, Groups: []string{"system:masters"}}, nil)
 	if err != nil {
 		return fmt.Errorf("adding the user of %s: %w", controllerManager, err)
 	}
 	kubeconfig := filepath.Join(c.dir, controllerManager+".kubeconfig")
-	if err := writeKubeconfig(kubeconfig, user.Config()); err != nil {
+	if err := writeKubeconfig(kubeconfig, added.Config()); err != nil {
 		return err
 	}
 	server := c.test.ControlPlane.GetAPIServer()

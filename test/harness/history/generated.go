@@ -5,6 +5,8 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+
+	"k8s.io/apiserver/pkg/authentication/user"
 )
 
 // suffix matches what generators of names append: a dash and five characters without vowels, as in
@@ -14,10 +16,6 @@ const suffix = `-[bcdfghjklmnpqrstvwxz2456789]{5}`
 // hash matches what operators put into names to tell contents apart, in hexadecimal digits or as
 // k8s.io/apimachinery/pkg/util/rand encodes hashes.
 const hash = `(?:[0-9a-f]{6,64}|[bcdfghjklmnpqrstvwxz2456789]{5,10})`
-
-// controllerManager is the user of the controllers that make parts of built-in workloads, such as the
-// revisions of a StatefulSet.
-const controllerManager = "system:kube-controller-manager"
 
 var (
 	generated = regexp.MustCompile(suffix + "$")
@@ -74,7 +72,7 @@ type HashedNames struct {
 // created in clean runs. Two names of two runs that differ in hashes alone have a pattern. A name
 // that all runs have is no such name.
 func LearnHashedNames(users []string, runs []*History) HashedNames {
-	users = append(slices.Clone(users), controllerManager)
+	users = append(slices.Clone(users), user.KubeControllerManager)
 	learned := HashedNames{users: users, patterns: map[Resource][]string{}, steady: map[Key]bool{}}
 	having := map[Key][]int{} // the runs with a name
 	for i, h := range runs {

@@ -6,15 +6,16 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apiserver/pkg/authentication/user"
 
 	"leasehold.dev/test/harness/history"
 )
 
 // create adds the creation of an object to a history.
-func create(h *history.History, resource history.Resource, user, name, generateName string) {
+func create(h *history.History, resource history.Resource, creator, name, generateName string) {
 	key := history.Key{Resource: resource, Namespace: "ns", Name: name}
 	h.Requests = append(h.Requests,
-		history.Request{User: user, Verb: "create", Key: key, UID: types.UID(name), Made: true, Code: 201})
+		history.Request{User: creator, Verb: "create", Key: key, UID: types.UID(name), Made: true, Code: 201})
 	h.Versions = append(h.Versions, thing(name, uint64(len(h.Versions)+1), func(o *unstructured.Unstructured) {
 		o.SetName(name)
 		o.SetGenerateName(generateName)
@@ -60,14 +61,14 @@ func TestHashedNames(t *testing.T) {
 	create(one, parts, "operator", "same-2bf382bf-1", "")
 	create(two, parts, "admin", "part-5d8666478b", "")
 	revisions := history.Resource{Resource: "revisions"}
-	create(one, revisions, "system:kube-controller-manager", "set-6f6f66f844", "")
-	create(two, revisions, "system:kube-controller-manager", "set-b9df46df9", "")
+	create(one, revisions, user.KubeControllerManager, "set-6f6f66f844", "")
+	create(two, revisions, user.KubeControllerManager, "set-b9df46df9", "")
 	names := history.LearnHashedNames([]string{"operator"}, []*history.History{one, two})
 
 	judged := run("pool-3-abc", "66cd9bc9b9-1", "66cd9bc9b9-2", "2bf382bf-1", "554768c48b", "agent")
 	create(judged, parts, "operator", "pool-3-abc-79c9557c8b-1", "")
 	create(judged, things, "admin", "pool-3-abc-79c9557c8b-1", "")
-	create(judged, revisions, "system:kube-controller-manager", "set-595747bdf6", "")
+	create(judged, revisions, user.KubeControllerManager, "set-595747bdf6", "")
 	before := names.Alias(judged)
 	if diff := cmp.Diff(map[string]string{"{pool}-66cd9bc9b9-1": "{pool}-*-1", "{pool}-66cd9bc9b9-2": "{pool}-*-2", "{pool}-554768c48b": "{pool}-*",
 		"set-595747bdf6": "set-*"}, before); diff != "" {

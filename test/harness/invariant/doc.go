@@ -7,6 +7,6 @@
 // the evidence is missing or ambiguous, or its case never came up. A history whose faults
 // did not happen holds nothing either.
 //
-// The properties of an operator are data, an Contract; no code here is specific to
+// The properties of an operator are data, a Contract; no code here is specific to
 // one.
 package invariant

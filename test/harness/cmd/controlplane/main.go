@@ -17,7 +17,8 @@ import (
 func main() {
 	out := flag.String("out", "", "folder that receives <version>-<os>-<arch> and the link current (required)")
 	pins := flag.String("pins", "", "folder of the go.mod that pins the default version; empty takes the pins of prove")
-	minor := flag.String("minor", "", "minor version of Kubernetes that has a folder in -pins, as in 1.31; empty is the default")
+	minor := flag.String("minor", "",
+		"minor version of Kubernetes that has a folder in -pins, as in 1.31; empty is the default")
 	goCmd := flag.String("go", "go", "go command to build with")
 	flag.Parse()
 	// The process ends with the command, so the handler of signals is never stopped.

@@ -29,8 +29,8 @@ func (l *learner) grow(ctx context.Context, prover *run.Prover, k *learn.DraftKi
 		if err != nil {
 			return err
 		}
-		fmt.Fprintf(l.output, "%s: init added %s to the sample, as the schema allows; a clean run shows whether the operator accepts that\n",
-			k.ChangeName(), strings.Join(k.Added, ", "))
+		fmt.Fprintf(l.output, "%s: init added %s to the sample, as the schema allows; "+
+			"a clean run shows whether the operator accepts that\n", k.ChangeName(), strings.Join(k.Added, ", "))
 		reference, err := prover.Reference(ctx, trial, 1)
 		if err != nil {
 			return err
