@@ -77,9 +77,6 @@ type FaultRecord struct {
 	Denies bool `json:"denies,omitempty"`
 	// Attack means that the fault was a hostile user.
 	Attack bool `json:"attack,omitempty"`
-	// FalseEnd means that the fault reported the end of a process that ran. It explains that
-	// another replica takes the Lease early.
-	FalseEnd bool `json:"falseEnd,omitempty"`
 }
 
 // Decision is the API server's answer to an access review or to a step's request.

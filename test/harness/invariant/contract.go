@@ -95,9 +95,6 @@ type Limits struct {
 	// a half times as many as in clean runs.
 	Heap     resource.Quantity `json:"heap,omitzero"`
 	Resident resource.Quantity `json:"resident,omitzero"`
-	// Deposed is how long a leader may go on calling external systems after its Lease was
-	// taken because of a false report: until its next renewal.
-	Deposed metav1.Duration `json:"deposed,omitzero"`
 	// Takeover is how long a replica may leave a Lease that it sees expired.
 	Takeover metav1.Duration `json:"takeover,omitzero"`
 	// Late is how much later what is desired may be reached elsewhere while one

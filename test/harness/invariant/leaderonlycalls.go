@@ -60,7 +60,7 @@ func (b *judgement) judgeCaller(terms []history.Term, call history.Call) {
 	case arrived.former:
 		b.addViolation("%s: an earlier process of that replica held the Lease", call).call(call)
 	default:
-		b.judgeDeposed(terms, call, arrived.holders)
+		b.addViolation("%s: at that time %s held the Lease", call, names(arrived.holders)).call(call)
 	}
 }
 
@@ -120,32 +120,4 @@ func (b *judgement) renewedBefore(at time.Time) *history.Version {
 		return nil
 	}
 	return last
-}
-
-// judgeDeposed judges a call of a replica that did not hold the Lease. After a false report of
-// its end it is not wrong before its next renewal, which shows it the new holder.
-func (b *judgement) judgeDeposed(terms []history.Term, call history.Call, holders []string) {
-	limit := b.Contract.Limits.Deposed.Duration
-	for i := 1; i < len(terms); i++ {
-		taken := terms[i]
-		if terms[i-1].Holder != call.Replica || taken.At.IsZero() || taken.At.After(call.Began) ||
-			!b.falselyEnded(call.Replica, taken.At) {
-			continue
-		}
-		switch after := call.Began.Sub(taken.At); {
-		case limit == 0:
-			b.addDoubt("%s: its end was falsely reported, and the operator has no limit for calls after that", call)
-			return
-		case after <= limit:
-			return
-		}
-	}
-	b.addViolation("%s: at that time %s held the Lease", call, names(holders)).call(call)
-}
-
-// falselyEnded reports whether a fault reported at that time that the replica's process had ended.
-func (b *judgement) falselyEnded(replica string, at time.Time) bool {
-	return slices.ContainsFunc(b.History.Faults, func(f history.FaultRecord) bool {
-		return f.FalseEnd && f.Happened > 0 && f.Replica == replica && !at.Before(f.Began) && !at.After(f.Ended)
-	})
 }

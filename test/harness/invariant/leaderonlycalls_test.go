@@ -4,7 +4,6 @@ import (
 	"testing"
 	"time"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"leasehold.dev/test/harness/history"
@@ -38,16 +37,6 @@ func TestExternalByLeader(t *testing.T) {
 	}
 	long := waits(time.Second)
 	unanswered := calls(history.Create, "bucket", "u1", history.Failed)
-	// fault is one of the whole story, about a replica.
-	fault := func(who string, change func(*history.FaultRecord)) step {
-		return changes(func(s *story) {
-			f := history.FaultRecord{Name: "P", Replica: who, Happened: 1, Began: second(0), Ended: s.now.Add(time.Hour)}
-			change(&f)
-			s.Faults = append(s.Faults, f)
-		})
-	}
-	falseEnd := func(f *history.FaultRecord) { f.FalseEnd = true }
-	bounded := func(o *invariant.Contract) { o.Limits.Deposed = metav1.Duration{Duration: 2 * time.Second} }
 	byLateHolder := []string{"get of external bucket for UID u1 by replica a", "at that time replica b held the Lease"}
 	check(t, invariant.LeaderOnlyCalls, table{
 		"Holder":         wantHeld(tell(by("a"), holds("a"), by("a")), "2 checked"),
@@ -72,20 +61,6 @@ func TestExternalByLeader(t *testing.T) {
 		"Expired": wantBroken(tell(elects("a", "a_1"), waits(5*time.Second), by("a")),
 			"the last renewal of the Lease was at resourceVersion 102", "its duration is 4s"),
 		"LastsUnknown": wantHeld(tell(waits(time.Hour), by("a"))),
-
-		"FalseEnd": wantHeld(tell(holds("b"), long, by("a"), fault("a", falseEnd))).under(bounded),
-		"FalseEndTooLong": wantBroken(tell(holds("b"), long, long, by("a"), fault("a", falseEnd)), byLateHolder...).
-			under(bounded),
-		"FalseEndTwoTermsAgo": wantBroken(tell(holds("c"), long, long, long, holds("b"), by("a"), fault("a", falseEnd))).
-			under(bounded),
-		"FalseEndOfAnother": wantBroken(tell(holds("b"), long, by("a"), fault("b", falseEnd)), byLateHolder...).
-			under(bounded),
-		"FalseEndLater": wantBroken(tell(holds("b"), long, by("a"),
-			fault("a", func(f *history.FaultRecord) { f.FalseEnd, f.Began = true, second(30) })),
-			byLateHolder...).under(bounded),
-		"FalseEndNeverHeld": wantBroken(tell(by("b"), fault("b", falseEnd))).under(bounded),
-		"FalseEndWithoutTerm": wantInconclusive(tell(holds("b"), long, by("a"), fault("a", falseEnd)),
-			"no limit for calls after that"),
 
 		"Unknown": wantInconclusive(tell(by("")), "is unknown"),
 		"BeforeTheRecord": wantInconclusive(tell(by("a"), changes(func(s *story) { s.Calls[0].Began = second(-9) })),

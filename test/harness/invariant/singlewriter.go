@@ -101,7 +101,7 @@ func (b *judgement) judgeTaken() {
 		if before != nil && !before.Gone && !now.Gone && before.UID == now.UID && !before.At.IsZero() && !now.At.IsZero() {
 			had, has, lasts := held(before), held(now), lasting(before)
 			if had != "" && has != "" && had != has && now.At.Sub(before.At) < lasts-sooner &&
-				!b.endedBetween(had, before.At, now.At) && !b.deceived(had, now.At) {
+				!b.endedBetween(had, before.At, now.At) {
 				b.addViolation("the Lease passed from %s to %s at %s, %s after its renewal at %s: its duration is %s, and it was not released",
 					had, has, now.RevisionRange, now.At.Sub(before.At).Round(time.Millisecond), before.RevisionRange, lasts).
 					revision(now.RevisionRange).revision(before.RevisionRange)
@@ -156,14 +156,6 @@ func (b *judgement) endedBetween(identity string, from, until time.Time) bool {
 		}
 	}
 	return holder != nil && !holder.Ended.IsZero() && !holder.Ended.After(until.Add(noted))
-}
-
-// deceived reports whether a fault of the history reported the holder's end, which is what the
-// next leader acted on. The recorded fault alone excuses that it was early; no write is excused.
-func (b *judgement) deceived(identity string, at time.Time) bool {
-	return slices.ContainsFunc(b.History.Faults, func(f history.FaultRecord) bool {
-		return strings.HasPrefix(identity, f.Replica+"_") && b.falselyEnded(f.Replica, at)
-	})
 }
 
 // held returns the identity of the holder of a version of the Lease; "" means no holder.

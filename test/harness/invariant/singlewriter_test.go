@@ -40,13 +40,6 @@ func TestLeaseIsNotTaken(t *testing.T) {
 			s.Replicas = append(s.Replicas, history.Process{Name: name, Started: at(started), Ended: ended})
 		})
 	}
-	falseEnd := func(who string, began int) step {
-		return changes(func(s *story) {
-			s.Faults = append(s.Faults, history.FaultRecord{
-				Name: "false-evidence", Replica: who, Happened: 1, Began: at(began), Ended: at(9),
-				FalseEnd: true})
-		})
-	}
 	with := func(more ...step) *history.History {
 		return tell(slices.Concat([]step{holds("a"), holds("b"), writes("b", t1), leases(1, 4, 5)}, more)...)
 	}
@@ -59,18 +52,11 @@ func TestLeaseIsNotTaken(t *testing.T) {
 		"EarlierProcessEnded":   wantBroken(with(process("a", 0, at(2)), process("a", 3, time.Time{})), taken...),
 		"LaterProcessEnded":     wantBroken(with(process("a", 0, time.Time{}), process("a", 5, at(5))), taken...),
 		"NamesThatBeginTheSame": wantBroken(with(process("a", 0, time.Time{}), process("", 1, at(5))), taken...),
-		"FalseEnd":              wantHeld(with(process("a", 0, time.Time{}), falseEnd("a", 4))),
-		"FalseEndOfAnother":     wantBroken(with(process("a", 0, time.Time{}), falseEnd("b", 4)), taken...),
-		"FalseEndLater":         wantBroken(with(process("a", 0, time.Time{}), falseEnd("a", 6)), taken...),
-		"FalseEndAndLateWrite": wantBroken(with(process("a", 0, time.Time{}), falseEnd("a", 4), writes("a", t1)),
-			"at that time replica b held the Lease").lacking("was not given back"),
-		"AnotherFault": wantBroken(with(process("a", 0, time.Time{}), falseEnd("a", 4),
-			changes(func(s *story) { s.Faults[0].FalseEnd = false })), taken...),
-		"Expired":   wantHeld(tell(holds("b"), writes("b", t1), leases(1, 5))),
-		"AboutThen": wantHeld(tell(holds("b"), writes("b", t1), leases(1, 4))),
-		"GivenBack": wantHeld(tell(holds(""), holds("b"), writes("b", t1), leases(1, 2, 2))),
-		"Renewed":   wantHeld(tell(holds("a"), writes("a", t1), leases(1, 2))),
-		"Taken":     wantBroken(tell(holds("a"), holds("b"), writes("b", t1), leases(1, 4, 5)), taken...),
+		"Expired":               wantHeld(tell(holds("b"), writes("b", t1), leases(1, 5))),
+		"AboutThen":             wantHeld(tell(holds("b"), writes("b", t1), leases(1, 4))),
+		"GivenBack":             wantHeld(tell(holds(""), holds("b"), writes("b", t1), leases(1, 2, 2))),
+		"Renewed":               wantHeld(tell(holds("a"), writes("a", t1), leases(1, 2))),
+		"Taken":                 wantBroken(tell(holds("a"), holds("b"), writes("b", t1), leases(1, 4, 5)), taken...),
 		"WhenUnknown": wantHeld(tell(holds("a"), holds("b"), writes("b", t1), leases(1, 4, 5),
 			changes(func(s *story) { s.Versions[1].At = time.Time{} }))),
 		"MadeAnew": wantHeld(tell(holds("b"), writes("b", t1), leases(1, 2),

@@ -10,7 +10,7 @@ import (
 var TruthfulLiveness = Invariant{
 	Name:   "truthful-liveness",
 	Bug:    "https://github.com/CrunchyData/postgres-operator/issues/3593",
-	Mutant: "48-liveness-asks-the-api-server",
+	Mutant: "48-liveness-needs-the-api-server",
 	Promise: "a leader whose work does not progress reports that it is unhealthy; one that progresses or is idle " +
 		"reports that it is healthy",
 	judge: judgeLiveness,

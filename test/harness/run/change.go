@@ -16,20 +16,17 @@ import (
 	"leasehold.dev/test/harness/scenario"
 )
 
-// InstallationChange is one change of the installation: of a flag, or of an object.
+// InstallationChange is one change of the installation: of a flag, or of a right.
 type InstallationChange struct {
 	Name string `json:"name"`
 	// Scenarios are the names of those in which the change is made. Empty means all.
 	Scenarios []string `json:"scenarios,omitempty"`
 	// Flag is an additional argument with which the replicas are restarted.
 	Flag string `json:"flag,omitempty"`
-	// Object is the object that is changed: a role, a webhook configuration or a
-	// CustomResourceDefinition.
+	// Object is the role that loses a right.
 	Object *scenario.Ref `json:"object,omitempty"`
-	// Without is the right that a role loses.
+	// Without is the right that the role loses.
 	Without *Right `json:"without,omitempty"`
-	// Patch is a JSON patch of another object.
-	Patch []PatchOperation `json:"patch,omitempty"`
 }
 
 // Right is a set of verbs on a resource.
@@ -39,24 +36,12 @@ type Right struct {
 	Verbs    []string `json:"verbs"`
 }
 
-// PatchOperation is one operation of a JSON patch (RFC 6902).
-type PatchOperation struct {
-	Op    string `json:"op"`
-	Path  string `json:"path"`
-	Value any    `json:"value,omitempty"`
-}
-
 // Fault returns the fault that makes the change.
 func (c InstallationChange) Fault() scenario.FaultName {
-	switch {
-	case c.Flag != "":
+	if c.Flag != "" {
 		return FlagChange
-	case c.Without != nil:
-		return RuleChange
-	case c.Object != nil && c.Object.Kind == "CustomResourceDefinition":
-		return CRDChange
 	}
-	return WebhookChange
+	return RuleChange
 }
 
 // Validate rejects incomplete and contradictory changes.
@@ -65,29 +50,22 @@ func (c InstallationChange) Validate() error {
 	switch {
 	case c.Name == "" || strings.Contains(c.Name, ":"):
 		return fmt.Errorf("change %q: it needs a name without a colon, as its plans are called by it", c.Name)
-	case c.Flag != "" && (c.Object != nil || c.Without != nil || c.Patch != nil):
-		return fmt.Errorf("change %s: it is either of a flag or of an object", c.Name)
+	case c.Flag != "" && (c.Object != nil || c.Without != nil):
+		return fmt.Errorf("change %s: it is either of a flag or of a role", c.Name)
 	case c.Flag == "" && !object:
-		return fmt.Errorf("change %s: name a flag or an object", c.Name)
-	case c.Flag == "" && (c.Without == nil) == (len(c.Patch) == 0):
-		return fmt.Errorf("change %s: say either what right is taken away or what the patch is", c.Name)
+		return fmt.Errorf("change %s: name a flag, or a role as its object", c.Name)
+	case c.Flag == "" && c.Without == nil:
+		return fmt.Errorf("change %s: name the right that the role loses", c.Name)
 	case c.Without != nil && (c.Without.Resource == "" || len(c.Without.Verbs) == 0):
 		return fmt.Errorf("change %s: a right is verbs on a resource", c.Name)
 	}
 	return nil
 }
 
-// apply changes the object and returns it. An unchanged version means that the change had no
-// effect.
-func (c InstallationChange) apply(ctx context.Context, o object,
+// removeRight changes the role and returns it. An unchanged version means that the role did not
+// have the right.
+func (c InstallationChange) removeRight(ctx context.Context, o object,
 	before *unstructured.Unstructured) (*unstructured.Unstructured, error) {
-	if c.Without == nil {
-		body, err := json.Marshal(c.Patch)
-		if err != nil {
-			return nil, fmt.Errorf("encoding the patch: %w", err)
-		}
-		return o.Patch(ctx, o.key.Name, types.JSONPatchType, body, metav1.PatchOptions{})
-	}
 	role := &rbacv1.ClusterRole{}
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(before.Object, role); err != nil {
 		return nil, fmt.Errorf("decoding the role: %w", err)

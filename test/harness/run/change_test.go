@@ -30,8 +30,7 @@ func TestWithoutARight(t *testing.T) {
 }
 
 func TestValidateChange(t *testing.T) {
-	object := &scenario.Ref{APIVersion: "v1", Kind: "ConfigMap", Name: "x"}
-	patch := []PatchOperation{{Op: "remove", Path: "/data"}}
+	object := &scenario.Ref{APIVersion: "rbac.authorization.k8s.io/v1", Kind: "ClusterRole", Name: "x"}
 	for name, tc := range map[string]struct {
 		change InstallationChange
 		kind   scenario.FaultName
@@ -40,15 +39,11 @@ func TestValidateChange(t *testing.T) {
 		"Flag": {InstallationChange{Name: "a", Flag: "--x"}, FlagChange, ""},
 		"Rule": {InstallationChange{Name: "a", Object: object, Without: &Right{Resource: "pods", Verbs: []string{"get"}}},
 			RuleChange, ""},
-		"Webhook": {InstallationChange{Name: "a", Object: object, Patch: patch}, WebhookChange, ""},
-		"Definition": {InstallationChange{Name: "a",
-			Object: &scenario.Ref{APIVersion: "v1", Kind: "CustomResourceDefinition", Name: "x"},
-			Patch:  patch}, CRDChange, ""},
 		"NoName":  {InstallationChange{Flag: "--x"}, "", "needs a name"},
 		"Colon":   {InstallationChange{Name: "a:b", Flag: "--x"}, "", "without a colon"},
-		"Both":    {InstallationChange{Name: "a", Flag: "--x", Patch: patch}, "", "either of a flag or of an object"},
-		"Nothing": {InstallationChange{Name: "a"}, "", "name a flag or an object"},
-		"NoPatch": {InstallationChange{Name: "a", Object: object}, "", "either what right"},
+		"Both":    {InstallationChange{Name: "a", Flag: "--x", Object: object}, "", "either of a flag or of a role"},
+		"Nothing": {InstallationChange{Name: "a"}, "", "name a flag, or a role"},
+		"NoRight": {InstallationChange{Name: "a", Object: object}, "", "name the right"},
 		"NoVerbs": {InstallationChange{Name: "a", Object: object, Without: &Right{Resource: "pods"}},
 			"", "verbs on a resource"},
 	} {

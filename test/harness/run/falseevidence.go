@@ -17,8 +17,6 @@ import (
 
 // Variants of false-evidence.
 const (
-	// variantTerminated is a status in which the leader's container has terminated.
-	variantTerminated = "terminated"
 	// variantDeleted is a forced deletion.
 	variantDeleted = "deleted"
 	// variantReplaced is a forced deletion and another Pod of that name, which has failed.
@@ -26,15 +24,14 @@ const (
 )
 
 // evidences are all of them.
-var evidences = []string{variantTerminated, variantDeleted, variantReplaced}
+var evidences = []string{variantDeleted, variantReplaced}
 
 var falseEnd = spec{
 	fault: "false-evidence", family: "false-evidence",
 	variants: evidences,
 	texts: map[string]string{
-		variantTerminated: "when the API server has done TARGET, the status of the leader's Pod shows that its container terminated, though the process runs",
-		variantDeleted:    "when the API server has done TARGET, the leader's Pod is deleted by force, though the process runs",
-		variantReplaced:   "when the API server has done TARGET, the leader's Pod is deleted by force and one of its name fails, though the process runs",
+		variantDeleted:  "when the API server has done TARGET, the leader's Pod is deleted by force, though the process runs",
+		variantReplaced: "when the API server has done TARGET, the leader's Pod is deleted by force and one of its name fails, though the process runs",
 	},
 	derive: oneWriteEach, newInjector: func() injector { return &falseEvidence{} },
 }
@@ -58,11 +55,7 @@ type falseEvidence struct {
 }
 
 func (e *falseEvidence) begin(ctx context.Context, a *activeFault) error {
-	do := e.deletePod
-	if a.plan.Variant == variantTerminated {
-		do = e.reportTerminated
-	}
-	return heldAction{fault.AfterAnswer, do}.begin(ctx, a)
+	return heldAction{fault.AfterAnswer, e.deletePod}.begin(ctx, a)
 }
 
 func (e *falseEvidence) end(ctx context.Context, a *activeFault) error {
@@ -70,33 +63,6 @@ func (e *falseEvidence) end(ctx context.Context, a *activeFault) error {
 		return nil
 	}
 	return client.IgnoreNotFound(a.prover.client.Delete(ctx, e.failed, client.GracePeriodSeconds(0)))
-}
-
-// reportTerminated writes to the Pod's status that the leader's container terminated. The next
-// start of the process corrects the status.
-func (e *falseEvidence) reportTerminated(ctx context.Context, a *activeFault, r *replica,
-	held *fault.HeldRequest) error {
-	name, life, began := r.process.Name(), len(r.lifetimes())-1, a.now()
-	held.Release()
-	identity, pod, err := e.leaderPod(ctx, a, r)
-	if err != nil || pod == nil {
-		return err
-	}
-	if err := e.setTerminated(ctx, a, pod, corev1.PodRunning); err != nil {
-		return err
-	}
-	next, err := a.waitForSuccessorOf(ctx, r, identity)
-	if next == nil || err != nil {
-		return err
-	}
-	if err := a.waitUntilStepsDown(ctx, r, life); err != nil {
-		return err
-	}
-	a.record(history.FaultRecord{
-		Replica: name, Began: began, Ended: a.now(), FalseEnd: true,
-		Detail: fmt.Sprintf("the status of its Pod said that its container had terminated, at %s, until replica %s led and it ended", held.Request, next.process.Name()),
-	})
-	return nil
 }
 
 // deletePod deletes the leader's Pod by force. A standby must not take that, or the state of
@@ -169,15 +135,15 @@ func (e *falseEvidence) failedPod(ctx context.Context, a *activeFault, like *cor
 	if err := a.prover.client.Create(ctx, pod); err != nil {
 		return nil, fmt.Errorf("making another Pod %s: %w", pod.Name, err)
 	}
-	return pod, e.setTerminated(ctx, a, pod, corev1.PodFailed)
+	return pod, e.setFailed(ctx, a, pod)
 }
 
-// setTerminated writes to a Pod's status that its containers terminated. The time is the next whole
+// setFailed writes to a Pod's status that its containers terminated. The time is the next whole
 // second: a time before the holder's last renewal would be no evidence.
-func (*falseEvidence) setTerminated(ctx context.Context, a *activeFault, pod *corev1.Pod, phase corev1.PodPhase) error {
+func (*falseEvidence) setFailed(ctx context.Context, a *activeFault, pod *corev1.Pod) error {
 	before := pod.DeepCopy()
 	finished := metav1.NewTime(a.now().Truncate(time.Second).Add(time.Second))
-	pod.Status.Phase, pod.Status.ContainerStatuses = phase, nil
+	pod.Status.Phase, pod.Status.ContainerStatuses = corev1.PodFailed, nil
 	for _, c := range pod.Spec.Containers {
 		pod.Status.ContainerStatuses = append(pod.Status.ContainerStatuses, corev1.ContainerStatus{
 			Name: c.Name, Image: c.Image,

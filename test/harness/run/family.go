@@ -32,10 +32,10 @@ var families = []Family{
 		Mutants: mutants{"leader-pause": "42-time-from-before-the-wait",
 			"leader-pause-reconnect": "40-reconnect-counts-as-renewal"}},
 	{Name: "partition", Bug: "https://github.com/telekom/k8s-breakglass/issues/464",
-		Mutants: mutants{"full-partition": "48-liveness-asks-the-api-server",
+		Mutants: mutants{"full-partition": "48-liveness-needs-the-api-server",
 			"partitioned-start": "22-no-answer-no-election"}},
 	{Name: "stop", Bug: "https://github.com/kubernetes/kubernetes/pull/139991",
-		Mutants: mutants{"stop-leader": "24-lease-given-back-first",
+		Mutants: mutants{"stop-leader": "24-lease-released-first",
 			"slow-stop":     "64-delay-in-place-of-the-timeout",
 			"stop-at-start": "59-stopped-start-is-an-error",
 			"stop-standby":  "58-standby-waits-for-its-election"}},
@@ -113,6 +113,6 @@ func (f Family) Forms() []Form {
 func general(text string) string {
 	return strings.NewReplacer("a replica's TARGET", "the request of a replica", "a leader's TARGET",
 		"the request of a leader", "VARIANT", "an error", "TARGET", "a request", "the change COLLECTION", "a change",
-		"COLLECTION says", "the subject says", "step COLLECTION", "a step", "COLLECTION", "a collection", "STEP", "a step").
+		"step COLLECTION", "a step", "COLLECTION", "a collection", "STEP", "a step").
 		Replace(text)
 }

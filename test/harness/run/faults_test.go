@@ -90,7 +90,6 @@ func TestFaults(t *testing.T) {
 		switch of.fault {
 		case OtherNamespace: // it is no fault
 		case attackFault.fault: // TestHostileAttack has it
-		case CRDChange: // it differs from WebhookChange by the kind of the object alone
 		default:
 			if happens[of.fault] && voids[of.fault] {
 				continue
@@ -104,14 +103,14 @@ func TestFaults(t *testing.T) {
 // interruptedCases are faults of a leader that no other one replaces, and such that the run's end interrupts.
 func interruptedCases() map[string]faultCase {
 	cases := map[string]faultCase{}
-	for _, f := range []string{"late-write", "leader-pause", "leader-partition", "false-evidence-terminated"} {
+	for _, f := range []string{"late-write", "leader-pause", "false-evidence-replaced"} {
 		cases[f+"/no successor"] = faultCase{plan: f, void: "no other replica than one came to lead within 200ms",
 			before: func(s *testbed) { s.timeouts.failover = 200 * time.Millisecond },
 			cause:  func(s *testbed) { s.beginTarget(); s.Eventually(s.answer).Should(Receive()) },
 			also:   func(s *testbed, _ history.FaultRecord) { s.expectReached(0, leasePath) }}
 	}
-	for _, f := range []string{"late-write", "leader-pause", "leader-partition", "full-partition", "partitioned-start",
-		"slow-stop", "false-evidence-terminated", "false-evidence-deleted"} {
+	for _, f := range []string{"late-write", "leader-pause", "full-partition", "partitioned-start",
+		"slow-stop", "false-evidence-replaced", "false-evidence-deleted"} {
 		cases[f+"/end of run"] = faultCase{plan: f, void: "the run ended before it was over", before: (*testbed).stopClock,
 			cause: func(s *testbed) {
 				s.beginTarget()
@@ -159,14 +158,6 @@ var leaderCases = map[string]faultCase{
 		s.Expect(end()).To(BeZero())
 		s.lead(1)
 	}},
-	"leader-partition": {plan: "leader-partition", replica: "one",
-		evidence: "^cut off at PATCH /things/thing-1, with .* under way and .* after, until replica two led$",
-		cause: func(s *testbed) {
-			s.beginTarget()
-			s.expectCut(0, "/healthz")
-			s.expectReached(1, "/healthz")
-			s.lead(1)
-		}, also: func(s *testbed, _ history.FaultRecord) { s.expectReached(0, "/healthz") }},
 	"full-partition": {plan: "full-partition",
 		evidence: "^all were cut off at PATCH /things/thing-1, for longer than the Lease lasts$",
 		before:   (*testbed).stopClock, cause: partitionAll(2),

@@ -18,10 +18,6 @@ const (
 	FlagChange scenario.FaultName = "flag-change"
 	// RuleChange removes a right and restores it.
 	RuleChange scenario.FaultName = "rule-change"
-	// WebhookChange changes a webhook configuration.
-	WebhookChange scenario.FaultName = "webhook-change"
-	// CRDChange changes a CustomResourceDefinition.
-	CRDChange scenario.FaultName = "crd-change"
 )
 
 // changeTarget is the method of a target that is a change of the installation. The path is the
@@ -37,18 +33,6 @@ var flagChange = spec{
 var ruleChange = spec{
 	fault: RuleChange, family: "installation",
 	text:   "for 3 s from STEP on, the operator lacks the right of the change COLLECTION",
-	derive: eachChange, newInjector: stateless(installationChange{}),
-}
-
-var webhookChange = spec{
-	fault: WebhookChange, family: "installation",
-	text:   "for 3 s from STEP on, a webhook configuration is changed as COLLECTION says, unless the operator restores it",
-	derive: eachChange, newInjector: stateless(installationChange{}),
-}
-
-var crdChange = spec{
-	fault: CRDChange, family: "installation",
-	text:   "for 3 s from STEP on, a CustomResourceDefinition is changed as COLLECTION says",
 	derive: eachChange, newInjector: stateless(installationChange{}),
 }
 
@@ -98,10 +82,10 @@ func (d *derivation) actions() (after, claimed []int) {
 	return after, claimed
 }
 
-// changedFor is how long an object of the installation stays changed.
+// changedFor is how long the operator lacks a right.
 const changedFor = 3 * time.Second
 
-// installationChange changes a flag or an object of the installation before the target's step.
+// installationChange changes a flag or a right of the operator before the target's step.
 type installationChange struct{}
 
 func (i installationChange) begin(ctx context.Context, a *activeFault) error {
@@ -120,7 +104,7 @@ func (i installationChange) begin(ctx context.Context, a *activeFault) error {
 		if change.Flag != "" {
 			err = i.changeFlag(ctx, a, change)
 		} else {
-			err = i.changeObject(ctx, a, change)
+			err = i.removeRight(ctx, a, change)
 		}
 		if err != nil {
 			a.handleChangeError(ctx, fmt.Errorf("changing the installation by %s: %w", change.Name, err))
@@ -155,8 +139,8 @@ func (installationChange) changeFlag(ctx context.Context, a *activeFault, c Inst
 	return nil
 }
 
-// changeObject changes an object, and restores it while the scenario goes on.
-func (installationChange) changeObject(ctx context.Context, a *activeFault, c InstallationChange) error {
+// removeRight removes a right from a role, and restores it while the scenario goes on.
+func (installationChange) removeRight(ctx context.Context, a *activeFault, c InstallationChange) error {
 	o, err := a.prover.objectOf(*c.Object)
 	if err != nil {
 		return err
@@ -166,7 +150,7 @@ func (installationChange) changeObject(ctx context.Context, a *activeFault, c In
 		return err
 	}
 	began := a.now()
-	after, err := c.apply(ctx, o, before)
+	after, err := c.removeRight(ctx, o, before)
 	if err != nil {
 		return err
 	}
@@ -178,20 +162,15 @@ func (installationChange) changeObject(ctx context.Context, a *activeFault, c In
 		a.sleep(ctx, changedFor)
 		last, cancel := context.WithTimeout(context.WithoutCancel(ctx), defaultTimeout)
 		defer cancel()
-		restored, err := o.restore(last, before)
-		if err != nil {
+		if err := o.restore(last, before); err != nil {
 			a.addError(fmt.Errorf("restoring %s: %w", o.key, err))
 			return
 		}
-		by := "the operator"
-		if restored {
-			by = "the end of the fault"
-		}
 		ended := a.now()
 		a.record(history.FaultRecord{
-			Began: began, Ended: ended, Denies: c.Without != nil,
-			Detail: fmt.Sprintf("%s was changed by %s and restored by %s; %d requests of the operator were forbidden meanwhile",
-				o.key, c.Name, by, a.forbidden(began, ended)),
+			Began: began, Ended: ended, Denies: true,
+			Detail: fmt.Sprintf("%s was changed by %s for %s; %d requests of the operator were forbidden meanwhile",
+				o.key, c.Name, changedFor, a.forbidden(began, ended)),
 		})
 	})
 	return nil

@@ -7,7 +7,6 @@ import (
 	"net/http"
 	"slices"
 
-	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -23,10 +22,9 @@ import (
 	"leasehold.dev/test/harness/scenario"
 )
 
-// restore writes the object back as it was before, except for metadata and status, and reports
-// whether it had to.
-func (o object) restore(ctx context.Context, before *unstructured.Unstructured) (restored bool, err error) {
-	err = retry.RetryOnConflict(retry.DefaultBackoff, func() error {
+// restore writes the object back as it was before, except for metadata and status.
+func (o object) restore(ctx context.Context, before *unstructured.Unstructured) error {
+	return retry.RetryOnConflict(retry.DefaultBackoff, func() error {
 		now, err := o.get(ctx)
 		if err != nil {
 			return err
@@ -42,13 +40,9 @@ func (o object) restore(ctx context.Context, before *unstructured.Unstructured) 
 				wanted.Object[field] = runtime.DeepCopyJSONValue(value)
 			}
 		}
-		if restored = !equality.Semantic.DeepEqual(now.Object, wanted.Object); !restored {
-			return nil
-		}
 		_, err = o.Update(ctx, wanted, metav1.UpdateOptions{})
 		return err
 	})
-	return restored, err
 }
 
 // object is an API object as an administrator accesses it.

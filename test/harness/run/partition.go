@@ -8,12 +8,6 @@ import (
 	"leasehold.dev/test/harness/history"
 )
 
-var leaderPartition = spec{
-	fault: "leader-partition", family: "partition",
-	text:   "when the API server has done TARGET, the leader is cut off from it until another replica leads",
-	derive: oneWrite, newInjector: held(fault.AfterAnswer, cutOffLeader),
-}
-
 var fullPartition = spec{
 	fault: "full-partition", family: "partition",
 	text:   "when the API server has done TARGET, it is out of reach of all replicas, for longer than a Lease lasts",
@@ -24,26 +18,6 @@ var partitionedStart = spec{
 	fault: "partitioned-start", family: "partition",
 	text:   "when the API server has done TARGET, a replica that does not lead dies and starts again, out of reach of the API server for longer than a Lease lasts",
 	derive: oneWrite, newInjector: held(fault.AfterAnswer, startCutOff),
-}
-
-// cutOffLeader drops all packets of the leader until another replica leads.
-func cutOffLeader(ctx context.Context, a *activeFault, r *replica, held *fault.HeldRequest) error {
-	began, life := a.now(), len(r.lifetimes())-1
-	cut := a.inject(r, fault.Match{}, fault.BlackHole{})
-	defer cut.Heal()
-	severed := r.proxy.Sever(fault.Match{})
-	held.Release()
-	next, err := a.waitForSuccessor(ctx, r)
-	if next == nil || err != nil {
-		return err
-	}
-	a.record(history.FaultRecord{
-		Replica: r.process.Name(), Began: began, Ended: a.now(),
-		Detail: fmt.Sprintf("cut off at %s, with %d requests under way and %d after, until replica %s led", held.Request,
-			severed, cut.Count(), next.process.Name()),
-	})
-	cut.Heal()
-	return a.waitUntilStepsDown(ctx, r, life)
 }
 
 // cutOffAll refuses the connections of all replicas for longer than a lease term.

@@ -29,12 +29,12 @@ type spec struct {
 // specs are all faults, in the order of their plans. Each has a file.
 var specs = []spec{
 	crashAfterWrite, lostResponse, failedWrite, lateWrite,
-	leaderPause, leaderStop, slowStop, leaderPartition, fullPartition, partitionedStart, standbyStop, stopInStart,
+	leaderPause, leaderStop, slowStop, fullPartition, partitionedStart, standbyStop, stopInStart,
 	rollingUpgrade, falseEnd, leaderPauseReconnect,
 	watchDelay, watchGap, startStale, failedList,
 	metadataStripped, objectDeleted, metadataContested, finalizerOfAnother,
 	callCrash, callLost, callSlow, callRefused,
-	flagChange, ruleChange, webhookChange, crdChange,
+	flagChange, ruleChange,
 	attackFault, otherNamespace,
 }
 

@@ -33,7 +33,7 @@ var pages = map[string][]section{
 	"subject.md": {
 		{"subject.File", "subject.yaml"}, {"subject.Build", "build"}, {"subject.Helm", "helm"},
 		{"subject.CompanionSpec", "companions"}, {"run.InstallationChange", "changes"}, {"run.Right", "changes, without"},
-		{"run.PatchOperation", "changes, patch"}, {"subject.ExternalSpec", "external"}, {"subject.S3Spec", "external, s3"},
+		{"subject.ExternalSpec", "external"}, {"subject.S3Spec", "external, s3"},
 		{"subject.NodeSpec", "node"}, {"subject.ProgramSpec", "node, images"}, {"record.Figures", "figures"},
 	},
 	"contract.md": {

@@ -203,7 +203,7 @@ func TestLoad_ReportsErrors(t *testing.T) {
 			"contract.except: list the exceptions in except"},
 		"NoPackage": {with("name: small", "name: small\nbuild: {dir: x}"), "build.package: name the Go package"},
 		"NoChange": {with("name: small", "name: small\nchanges: [{name: a}]"),
-			"changes[0]: change a: name a flag or an object"},
+			"changes[0]: change a: name a flag, or a role as its object"},
 		"ChangeTwice": {with("name: small", "name: small\nchanges: [{name: a, flag: --x}, {name: a, flag: --y}]"),
 			`changes[1]: there is another one called "a"`},
 		"UnknownPort": {with("{probe}", "{health}"),
@@ -253,7 +253,7 @@ func TestLoad_NamesAllKindsWithoutADefinition(t *testing.T) {
 	g := NewWithT(t)
 	files := map[string]string{
 		"subject.yaml": small +
-			"changes: [{name: no-monitor, object: {apiVersion: example.net/v1, kind: Alert, name: a}, patch: [{op: remove, path: /spec}]}]\n",
+			"changes: [{name: no-monitor, object: {apiVersion: example.net/v1, kind: Alert, name: a}, without: {resource: pods, verbs: [get]}}]\n",
 		"config/kustomization.yaml": "resources: [deployment.yaml, definition.yaml, monitor.yaml]",
 		"config/monitor.yaml":       "apiVersion: example.net/v1\nkind: Monitor\nmetadata: {name: m, namespace: small-system}\n",
 		"scenarios/life.yaml": life + "- {delete: {apiVersion: example.org/v1, kind: Claim, name: \"{thing}\"}}\n" +
