@@ -11,7 +11,6 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/client-go/rest"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
 // routeInterval is the period of the forwarder's readiness probes.
@@ -28,11 +27,7 @@ type InstallOptions struct {
 	Chart Chart
 	// Deployment is the name of the one whose replicas run Binary. Empty: there is only one.
 	Deployment string
-	// Companions are the programs of other Deployments, by their names. A Deployment without a
-	// program does not run.
-	Companions map[string]Companion
-	// Report receives a text about each companion that ends by itself. It may be called from
-	// several goroutines. Nil: there are no reports.
+	// Report receives a text about what is not installed. Nil: there are no reports.
 	Report func(string)
 	// Binary is the program that a replica runs.
 	Binary string
@@ -50,31 +45,21 @@ type InstallOptions struct {
 
 // Installation is an installed operator with its replicas. Two things stand in
 // for what a control plane without nodes does not have: processes for the
-// Pods of Deployments, and Forwarders for the Services that select them.
+// Pods of its Deployment, and Forwarders for the Services that select them.
 type Installation struct {
-	cp         *ControlPlane
-	subject    *workload
-	companions []*companion
-	idle       []appsv1.Deployment // those without a program
-	objects    int
-	webhooks   []string // the paths of those that are shipped, and served by the subject
-
-	// unsigned are the objects with webhooks that had no CA when they were last read. A companion
-	// injects it.
-	unsigned []*unstructured.Unstructured
+	cp       *ControlPlane
+	subject  *workload
+	objects  int
+	webhooks []string    // the paths of those that are shipped
 	injector *caInjector // nil if the harness issues no certificate
-
-	cancel  context.CancelFunc // ends the supervision of companions
-	running sync.WaitGroup
 
 	mu       sync.Mutex
 	replicas []*Replica
 }
 
 // Install applies all that the subject ships but its Deployments, with the webhooks routed to the
-// replicas that are ready, and begins to start the companions. It starts no replica of the
-// subject. The Installation has to be stopped before the control plane, which must not be an
-// existing cluster.
+// replicas that are ready. It starts no replica. The Installation has to be stopped before the
+// control plane, which must not be an existing cluster.
 func (c *ControlPlane) Install(ctx context.Context, s InstallOptions) (*Installation, error) {
 	if c.egress == nil {
 		return nil, fmt.Errorf("installing the operator: a cluster that exists cannot call the webhooks of processes: unset %s",
@@ -84,14 +69,14 @@ func (c *ControlPlane) Install(ctx context.Context, s InstallOptions) (*Installa
 	if err != nil {
 		return nil, fmt.Errorf("installing the operator: %w", err)
 	}
-	i, err := c.newInstallation(ctx, s, objects)
+	i, err := c.newInstallation(s, objects)
 	if err != nil {
 		return nil, fmt.Errorf("installing %s: %w", s.Manifests, err)
 	}
 	objects = slices.DeleteFunc(objects, func(o *unstructured.Unstructured) bool { return o.GetKind() == "Deployment" })
 	objects, note, err := withoutUndefined(objects, c.client.RESTMapper())
-	if note != "" {
-		s.report(note)
+	if note != "" && s.Report != nil {
+		s.Report(note)
 	}
 	if err == nil {
 		err = i.routeWebhooks(objects)
@@ -106,105 +91,21 @@ func (c *ControlPlane) Install(ctx context.Context, s InstallOptions) (*Installa
 		return nil, errors.Join(fmt.Errorf("installing %s: %w", s.Manifests, err), i.Stop(ctx))
 	}
 	i.objects = len(objects)
-	i.unsigned = slices.DeleteFunc(objects, func(o *unstructured.Unstructured) bool { return !lacksAuthority(o) })
-	i.startCompanions(ctx)
 	return i, nil
 }
 
-// newInstallation finds the Deployments and their programs.
-func (c *ControlPlane) newInstallation(ctx context.Context, s InstallOptions,
+// newInstallation finds the Deployment that the replicas stand in for.
+func (c *ControlPlane) newInstallation(s InstallOptions,
 	objects []*unstructured.Unstructured) (*Installation, error) {
 	shipped, err := TheDeployment(objects, s.Deployment)
 	if err != nil {
 		return nil, err
 	}
-	i := &Installation{cp: c, subject: &workload{
-		cp: c, shipped: shipped, program: Companion{Binary: s.Binary, Args: s.Args, Env: s.Env}, isolated: s.Isolated,
-		connect: s.Connect,
-	}}
-	all, err := Deployments(objects)
-	if err != nil {
-		return nil, err
+	w := &workload{cp: c, shipped: shipped, program: s}
+	if err := w.variables().check(); err != nil {
+		return nil, fmt.Errorf("checking Deployment %s: %w", shipped.Name, err)
 	}
-	for _, d := range all {
-		program, runs := s.Companions[d.Name]
-		switch {
-		case d.Name == shipped.Name:
-		case runs:
-			w := &workload{cp: c, shipped: d, program: program, isolated: s.Isolated}
-			i.companions = append(i.companions, &companion{workload: w, report: s.report})
-		default:
-			i.idle = append(i.idle, d)
-		}
-	}
-	for _, w := range i.workloads() {
-		if err := w.variables().check(); err != nil {
-			return nil, fmt.Errorf("checking Deployment %s: %w", w.shipped.Name, err)
-		}
-	}
-	return i, i.shareServices(ctx, objects)
-}
-
-func (s InstallOptions) report(text string) {
-	if s.Report != nil {
-		s.Report(text)
-	}
-}
-
-// workloads are the Deployments that run, the subject's first.
-func (i *Installation) workloads() []*workload {
-	all := []*workload{i.subject}
-	for _, c := range i.companions {
-		all = append(all, c.workload)
-	}
-	return all
-}
-
-// startCompanions begins to start the companions, which run until Stop.
-func (i *Installation) startCompanions(ctx context.Context) {
-	ctx, i.cancel = context.WithCancel(context.WithoutCancel(ctx))
-	for _, c := range i.companions {
-		i.running.Go(func() { c.run(ctx) })
-	}
-}
-
-// CompanionsReady returns nil if all companions are ready and all shipped webhooks have once had a
-// CA. Its error has the ends of the logs of those that are not ready.
-func (i *Installation) CompanionsReady(ctx context.Context) error {
-	var errs []error
-	for _, c := range i.companions {
-		errs = append(errs, c.ready(ctx))
-	}
-	if len(i.companions) > 0 {
-		errs = append(errs, i.checkAuthorities(ctx))
-	}
-	return errors.Join(errs...)
-}
-
-// checkAuthorities returns an error that names the webhooks that a companion has to give a CA.
-func (i *Installation) checkAuthorities(ctx context.Context) error {
-	i.mu.Lock()
-	defer i.mu.Unlock()
-	var errs []error
-	i.unsigned = slices.DeleteFunc(i.unsigned, func(o *unstructured.Unstructured) bool {
-		now := o.DeepCopy()
-		if err := i.cp.client.Get(ctx, client.ObjectKeyFromObject(o), now); err != nil {
-			errs = append(errs, fmt.Errorf("reading %s %s: %w", o.GetKind(), o.GetName(), err))
-			return false
-		}
-		if lacksAuthority(now) {
-			errs = append(errs, fmt.Errorf("the webhooks of %s %s have no CA: no companion has set caBundle", o.GetKind(),
-				o.GetName()))
-			return false
-		}
-		return true
-	})
-	return errors.Join(errs...)
-}
-
-// IsCompanion reports whether a Pod is a companion's.
-func (i *Installation) IsCompanion(pod string) bool {
-	return slices.ContainsFunc(i.companions, func(c *companion) bool { return c.podName(0) == pod })
+	return &Installation{cp: c, subject: w}, nil
 }
 
 // Shipped is the Deployment that the replicas stand in for.
@@ -232,25 +133,24 @@ func (i *Installation) Start(ctx context.Context, change ...func(*ReplicaOptions
 	return r, nil
 }
 
-// HasWebhooks reports whether the subject serves webhooks that ship.
+// HasWebhooks reports whether the subject ships webhooks.
 func (i *Installation) HasWebhooks() bool { return len(i.webhooks) > 0 }
 
-// WebhookPaths returns the paths of the webhooks that the subject serves, each once.
+// WebhookPaths returns the paths of the webhooks that are shipped, each once.
 func (i *Installation) WebhookPaths() []string { return i.webhooks }
 
-// Replicas returns all replicas of the subject in the order they were started, also those that
-// have ended.
+// Replicas returns all replicas in the order they were started, also those that have ended.
 func (i *Installation) Replicas() []*Replica {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	return slices.Clone(i.replicas)
 }
 
-// Stop terminates all replicas concurrently, as the deletion of their Deployment would, then the
-// companions, and then ends the routing. Applied objects stay.
+// Stop terminates all replicas concurrently, as the deletion of their Deployment would, and then
+// ends the routing. Applied objects stay.
 func (i *Installation) Stop(ctx context.Context) error {
 	replicas := i.Replicas()
-	errs := make([]error, len(replicas)+len(i.companions))
+	errs := make([]error, len(replicas))
 	var all sync.WaitGroup
 	for n, r := range replicas {
 		if r.Running() {
@@ -261,15 +161,8 @@ func (i *Installation) Stop(ctx context.Context) error {
 	for n, r := range replicas {
 		errs[n] = errors.Join(errs[n], r.Close())
 	}
-	if i.cancel != nil {
-		i.cancel()
-	}
-	i.running.Wait()
 	i.injector.stop()
-	for n, c := range i.companions {
-		all.Go(func() { errs[len(replicas)+n] = c.stop(ctx) })
-	}
-	all.Wait()
-	i.stopRouting()
+	i.cp.egress.remove(i)
+	i.subject.router.stop()
 	return errors.Join(errs...)
 }

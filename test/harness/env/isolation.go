@@ -36,8 +36,6 @@ type Isolation struct {
 	ReadyScheme, ReadyPath string
 	// Template has the volumes, and the container that mounts them first. Nil: no volumes.
 	Template *corev1.PodTemplateSpec
-	// Services are reachable from the program by their names.
-	Services []IsolatedService
 }
 
 // CheckIsolation returns nil if replicas can be isolated on this machine, or what is missing.
@@ -92,9 +90,6 @@ func (r *Replica) connect(api *url.URL) error {
 	if err := r.sandbox.Reach(api.Host); err != nil {
 		return err
 	}
-	if err := r.reachServices(); err != nil {
-		return err
-	}
 	inside := r.options.Isolation.Ports
 	for _, p := range []struct {
 		inside  int
@@ -129,7 +124,8 @@ func (r *Replica) files(ctx context.Context, cp *ControlPlane, folder,
 		return nil, nil, err
 	}
 	hosts := filepath.Join(folder, "hosts")
-	if err := os.WriteFile(hosts, []byte(hostsFile(r.options.Name, r.options.Isolation.Services)), 0o600); err != nil {
+	// Without the DNS of a cluster, a Pod resolves its own name alone.
+	if err := os.WriteFile(hosts, fmt.Appendf(nil, "127.0.0.1 localhost %s\n", r.options.Name), 0o600); err != nil {
 		return nil, nil, err
 	}
 	temporary := filepath.Join(folder, "tmp")

@@ -60,9 +60,6 @@ type ReplicaOptions struct {
 	// Connect changes how the replica reaches the API server, for example
 	// through a proxy that injects faults, before its kubeconfig is written.
 	Connect func(*rest.Config)
-	// IsUnprobed makes the replica ready while its process runs, as a Pod without a readiness
-	// probe.
-	IsUnprobed bool
 	// Isolation runs the program in namespaces of its own. Nil: in those of this process.
 	Isolation *Isolation
 }
@@ -267,8 +264,7 @@ func (r *Replica) Stop(ctx context.Context) (int, error) {
 }
 
 // Ready requests /readyz, or the path of the Isolation, on the probe port. It returns nil for 200,
-// else an error with the replica's answer or the failure of the request. A replica without a probe
-// is ready while it runs.
+// else an error with the replica's answer or the failure of the request.
 func (r *Replica) Ready(ctx context.Context) (err error) {
 	defer func() {
 		if err != nil {
@@ -277,9 +273,6 @@ func (r *Replica) Ready(ctx context.Context) (err error) {
 	}()
 	if !r.Running() {
 		return errors.New("it has ended")
-	}
-	if r.options.IsUnprobed {
-		return nil
 	}
 	scheme, path := "http", "/readyz"
 	if r.options.Isolation != nil {

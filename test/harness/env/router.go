@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"strings"
 	"sync"
 
 	corev1 "k8s.io/api/core/v1"
@@ -84,10 +83,13 @@ func (i *Installation) routeWebhooks(objects []*unstructured.Unstructured) error
 		if err != nil {
 			return err
 		}
-		switch w := i.workloadOf(service); {
-		case w == nil:
-			return i.unroutable(service)
-		case w == i.subject && !slices.Contains(i.webhooks, call.path):
+		if !i.subject.selects(service) {
+			shipped := i.subject.shipped
+			return fmt.Errorf("webhooks are called through Service %s, which does not select the Pods of Deployment %s, "+
+				"and no other Deployment runs: the selector is %v and the labels are %v",
+				call.service, shipped.Name, service.Spec.Selector, shipped.Spec.Template.Labels)
+		}
+		if !slices.Contains(i.webhooks, call.path) {
 			i.webhooks = append(i.webhooks, call.path)
 		}
 	}
@@ -95,74 +97,27 @@ func (i *Installation) routeWebhooks(objects []*unstructured.Unstructured) error
 }
 
 func findService(objects []*unstructured.Unstructured, name types.NamespacedName) (*corev1.Service, error) {
-	services, err := servicesOf(objects)
-	if err != nil {
-		return nil, err
-	}
-	i := slices.IndexFunc(services, func(s corev1.Service) bool { return client.ObjectKeyFromObject(&s) == name })
-	if i < 0 {
-		return nil, fmt.Errorf("webhooks are called through Service %s, which the manifests do not have", name)
-	}
-	return &services[i], nil
-}
-
-// servicesOf are the Services among what an operator ships.
-func servicesOf(objects []*unstructured.Unstructured) ([]corev1.Service, error) {
-	var services []corev1.Service
 	for _, o := range objects {
-		if o.GetKind() != "Service" || o.GroupVersionKind().Group != "" {
+		if o.GetKind() != "Service" || o.GroupVersionKind().Group != "" || client.ObjectKeyFromObject(o) != name {
 			continue
 		}
 		var s corev1.Service
 		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(o.Object, &s); err != nil {
-			return nil, fmt.Errorf("decoding Service %s: %w", client.ObjectKeyFromObject(o), err)
+			return nil, fmt.Errorf("decoding Service %s: %w", name, err)
 		}
-		services = append(services, s)
+		return &s, nil
 	}
-	return services, nil
-}
-
-// unroutable is the error for a Service of webhooks that leads to no replica: each call of such a
-// webhook would fail.
-func (i *Installation) unroutable(s *corev1.Service) error {
-	name := client.ObjectKeyFromObject(s)
-	for _, d := range i.idle {
-		if selectsPods(s, &d) {
-			return fmt.Errorf("webhooks are called through Service %s, which selects the Pods of Deployment %s, and that does not run: "+
-				"write its program under companions: in the subject", name, d.Name)
-		}
-	}
-	var labels []string
-	for _, w := range i.workloads() {
-		labels = append(labels, fmt.Sprintf("Deployment %s: the selector is %v and the labels are %v",
-			w.shipped.Name, s.Spec.Selector, w.shipped.Spec.Template.Labels))
-	}
-	return fmt.Errorf("webhooks are called through Service %s, which does not select the Pods of %s", name,
-		strings.Join(labels, ", or of "))
-}
-
-// workloadOf is the one that a Service leads to, or nil.
-func (i *Installation) workloadOf(s *corev1.Service) *workload {
-	for _, w := range i.workloads() {
-		if w.selects(s) {
-			return w
-		}
-	}
-	return nil
+	return nil, fmt.Errorf("webhooks are called through Service %s, which the manifests do not have", name)
 }
 
 // route is a serviceRoute.
 func (i *Installation) route(ctx context.Context, s *corev1.Service, p corev1.ServicePort) (*Forwarder, error) {
-	w := i.workloadOf(s)
-	if w == nil {
+	if !i.subject.selects(s) {
 		return nil, nil
 	}
-	return w.forwarder(ctx, s, p)
-}
-
-func (i *Installation) stopRouting() {
-	i.cp.egress.remove(i)
-	for _, w := range i.workloads() {
-		w.router.stop()
+	port, err := i.subject.targetPort(s, p)
+	if err != nil {
+		return nil, err
 	}
+	return i.subject.router.start(ctx, port)
 }

@@ -172,7 +172,7 @@ func TestShippedWebhooksNeedTheirServices(t *testing.T) {
 	}{
 		"no Service": {[]client.Object{configuration}, "Service system/webhooks, which the manifests do not have"},
 		"another's": {[]client.Object{configuration, other},
-			"does not select the Pods of Deployment manager: the selector is map[app:other]"},
+			"does not select the Pods of Deployment manager, and no other Deployment runs: the selector is map[app:other]"},
 		"nothing to call": {nil, ""},
 	} {
 		t.Run(name, func(t *testing.T) {

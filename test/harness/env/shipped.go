@@ -1,9 +1,7 @@
 package env
 
 import (
-	"bytes"
 	"cmp"
-	"encoding/base64"
 	"errors"
 	"fmt"
 	"slices"
@@ -141,15 +139,4 @@ func clientConfigs(o *unstructured.Unstructured) ([]map[string]any, error) {
 		}
 	}
 	return configs, nil
-}
-
-// lacksAuthority reports whether a webhook of the object that is called through a Service has no CA
-// yet. Each call of it would fail.
-func lacksAuthority(o *unstructured.Unstructured) bool {
-	configs, err := clientConfigs(o)
-	return err == nil && slices.ContainsFunc(configs, func(config map[string]any) bool {
-		bundle, _, _ := unstructured.NestedString(config, "caBundle") // another type is another's error
-		text, err := base64.StdEncoding.DecodeString(bundle)
-		return config["service"] != nil && err == nil && len(bytes.TrimSpace(text)) == 0
-	})
 }

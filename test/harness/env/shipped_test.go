@@ -68,7 +68,7 @@ func TestTheDeployment(t *testing.T) {
 }
 
 func TestReplicasRunAsShipped(t *testing.T) {
-	w := &workload{cp: &ControlPlane{}, program: Companion{Binary: "bin/manager", Env: []string{"A=b"}}}
+	w := &workload{cp: &ControlPlane{}, program: InstallOptions{Binary: "bin/manager", Env: []string{"A=b"}}}
 	w.shipped.Name, w.shipped.Namespace = "manager", "system"
 	w.shipped.Spec.Template.Labels = map[string]string{"app": "x"}
 	w.shipped.Spec.Template.Spec = corev1.PodSpec{ServiceAccountName: "account", Containers: []corev1.Container{{

@@ -10,34 +10,26 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/intstr"
-	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// workload is a Deployment of an Installation, with the program that its Pods run and the way to
+// workload is the Deployment of an Installation, with the program that its Pods run and the way to
 // them.
 type workload struct {
-	cp       *ControlPlane
-	shipped  appsv1.Deployment
-	program  Companion
-	isolated bool
-	connect  func(*rest.Config) // see InstallOptions.Connect
-	// services are reachable from an isolated Pod.
-	services []IsolatedService
-	router   router
+	cp      *ControlPlane
+	shipped appsv1.Deployment
+	program InstallOptions
+	router  router
 }
-
-func (w *workload) podName(n int) string { return fmt.Sprintf("%s-%d", w.shipped.Name, n) }
 
 // options describe the n-th Pod of the Deployment.
 func (w *workload) options(n int) ReplicaOptions {
 	pod := w.shipped.Spec.Template
-	name := w.podName(n)
+	name := fmt.Sprintf("%s-%d", w.shipped.Name, n)
 	variables := w.variables()
 	var isolation *Isolation
-	if w.isolated && CheckIsolation() == nil {
+	if w.program.Isolated && CheckIsolation() == nil {
 		isolation = isolationOf(pod)
-		isolation.Services = w.services
 	}
 	return ReplicaOptions{
 		Name:           name,
@@ -51,7 +43,7 @@ func (w *workload) options(n int) ReplicaOptions {
 			pod := types.NamespacedName{Namespace: w.shipped.Namespace, Name: name}
 			return variables.values(ctx, w.cp.client, pod, uid)
 		},
-		Connect:   w.connect,
+		Connect:   w.program.Connect,
 		Isolation: isolation,
 		Args: func(p ReplicaPorts) []string {
 			if w.program.Args == nil {
@@ -69,11 +61,9 @@ func (w *workload) variables() containerVariables {
 	}
 }
 
-func (w *workload) selects(s *corev1.Service) bool { return selectsPods(s, &w.shipped) }
-
-func selectsPods(s *corev1.Service, d *appsv1.Deployment) bool {
-	return len(s.Spec.Selector) > 0 && s.Namespace == d.Namespace &&
-		labels.SelectorFromSet(s.Spec.Selector).Matches(labels.Set(d.Spec.Template.Labels))
+func (w *workload) selects(s *corev1.Service) bool {
+	return len(s.Spec.Selector) > 0 && s.Namespace == w.shipped.Namespace &&
+		labels.SelectorFromSet(s.Spec.Selector).Matches(labels.Set(w.shipped.Spec.Template.Labels))
 }
 
 // targetPort is the port of a Pod that a port of a Service leads to. A name that no port of the
@@ -93,12 +83,4 @@ func (w *workload) targetPort(s *corev1.Service, p corev1.ServicePort) (int, err
 	}
 	return 0, fmt.Errorf("routing to Service %s: its target is port %q, and container %s has no port of this name",
 		client.ObjectKeyFromObject(s), p.TargetPort.StrVal, container.Name)
-}
-
-func (w *workload) forwarder(ctx context.Context, s *corev1.Service, p corev1.ServicePort) (*Forwarder, error) {
-	port, err := w.targetPort(s, p)
-	if err != nil {
-		return nil, err
-	}
-	return w.router.start(ctx, port)
 }

@@ -21,8 +21,6 @@ type Draft struct {
 	Name, Binary, Manifests string
 	// Deployment is the one that runs Binary; empty if the manifests have no other.
 	Deployment string
-	// Companions are the programs of other Deployments by their names.
-	Companions map[string]string
 	CRDs       []string
 	// Env are variables of the program besides the Deployment's. Values is a file for a chart.
 	Env    map[string]string

@@ -68,12 +68,6 @@ func (d *Draft) Subject() []byte {
 	if d.Deployment != "" {
 		w.line("deployment: %s", quoted(d.Deployment))
 	}
-	if len(d.Companions) > 0 {
-		w.line("companions:")
-	}
-	for _, name := range slices.Sorted(maps.Keys(d.Companions)) {
-		w.line("  %s: {binary: %s}", name, quoted(d.Companions[name]))
-	}
 	w.line("contract:")
 	if len(d.Leases) > 1 {
 		w.line("  # guess: the operator took several Leases, %s; this one is the leader's.", join(d.Leases))

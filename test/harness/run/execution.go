@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	auditv1 "k8s.io/apiserver/pkg/apis/audit/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"leasehold.dev/test/harness/history"
@@ -145,7 +144,7 @@ func (t *execution) collectHistory(ctx context.Context) (*history.History, error
 	if err := t.watcher.Sync(ctx); err != nil {
 		return nil, err
 	}
-	events, end, err := t.prover.readAuditLog(t.bookmark)
+	events, end, err := record.ReadAuditLogFrom(t.prover.auditLog, t.bookmark)
 	if err != nil {
 		return nil, err
 	}
@@ -253,28 +252,6 @@ func (t *execution) writes(h *history.History) []write {
 		writes[i] = w.write
 	}
 	return writes
-}
-
-// companionUser follows the user of a companion's requests. A companion may act as the subject's
-// ServiceAccount, and its requests are not the subject's.
-const companionUser = " (companion)"
-
-// readAuditLog reads the audit log from a bookmark to its end.
-func (p *Prover) readAuditLog(from record.Bookmark) ([]auditv1.Event, record.Bookmark, error) {
-	events, end, err := record.ReadAuditLogFrom(p.auditLog, from)
-	if p.installation != nil {
-		separateCompanions(events, p.installation.IsCompanion)
-	}
-	return events, end, err
-}
-
-// separateCompanions gives the requests of the Pods of companions users of their own.
-func separateCompanions(events []auditv1.Event, isCompanion func(pod string) bool) {
-	for i := range events {
-		if isCompanion(record.PodOf(events[i])) {
-			events[i].User.Username += companionUser
-		}
-	}
 }
 
 // watchedResources returns the resources of the promises, each once and in the

@@ -8,11 +8,9 @@ import (
 	"time"
 
 	. "github.com/onsi/gomega"
-	authenticationv1 "k8s.io/api/authentication/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/api/meta/testrestmapper"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	auditv1 "k8s.io/apiserver/pkg/apis/audit/v1"
 	dynamicfake "k8s.io/client-go/dynamic/fake"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/utils/clock"
@@ -110,21 +108,6 @@ func newExecution(t *testing.T, funcs interceptor.Funcs) *execution {
 
 func refTo(name string) scenario.Ref {
 	return scenario.Ref{APIVersion: "v1", Kind: "ConfigMap", Namespace: "ns", Name: name}
-}
-
-func TestSeparateCompanions(t *testing.T) {
-	g := NewWithT(t)
-	by := func(pods ...string) auditv1.Event {
-		return auditv1.Event{User: authenticationv1.UserInfo{
-			Username: "system:serviceaccount:ns:both",
-			Extra:    map[string]authenticationv1.ExtraValue{"authentication.kubernetes.io/pod-name": pods},
-		}}
-	}
-	events := []auditv1.Event{by("manager-0"), by("webhook-0"), by()}
-	separateCompanions(events, func(pod string) bool { return pod == "webhook-0" })
-	g.Expect(events[0].User.Username).To(Equal("system:serviceaccount:ns:both"))
-	g.Expect(events[1].User.Username).To(Equal("system:serviceaccount:ns:both (companion)"))
-	g.Expect(events[2].User.Username).To(Equal("system:serviceaccount:ns:both"))
 }
 
 func TestWatchedResources(t *testing.T) {

@@ -256,12 +256,9 @@ func (p *Prover) waitUntilReady(ctx context.Context) error {
 	return nil
 }
 
-// checkReady returns an error that names the replicas and companions that are not ready.
+// checkReady returns an error that names the replicas that are not ready.
 func (p *Prover) checkReady(ctx context.Context) error {
 	var errs []error
-	if p.installation != nil {
-		errs = append(errs, p.installation.CompanionsReady(ctx))
-	}
 	for _, r := range p.running() {
 		if err := r.process.Ready(ctx); err != nil {
 			errs = append(errs, fmt.Errorf("%w; the end of its log:\n%s", err, r.process.LogTail(5)))

@@ -154,7 +154,7 @@ func (t *execution) waitForIdleReplicas(ctx context.Context, q scenario.Quiesce,
 func (t *execution) waitForIdle(ctx context.Context, last, until time.Time) error {
 	from := t.bookmark
 	err := wait.PollUntilContextCancel(ctx, pollInterval, true, func(context.Context) (bool, error) {
-		events, end, err := t.prover.readAuditLog(from)
+		events, end, err := record.ReadAuditLogFrom(t.prover.auditLog, from)
 		if err != nil {
 			return false, err
 		}

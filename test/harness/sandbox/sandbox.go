@@ -74,12 +74,7 @@ func (s *Sandbox) Publish(port int) (string, error) {
 // Reach makes an address of the machine's loopback interface, such as 127.0.0.1:6443, reachable
 // inside at the same address. Repeated calls change nothing.
 func (s *Sandbox) Reach(address string) error {
-	return s.ReachBy(address, func() (net.Conn, error) { return net.Dial("tcp", address) })
-}
-
-// ReachBy makes what dial connects to reachable inside, at an address of the loopback interface.
-// Connections are reset while dial fails.
-func (s *Sandbox) ReachBy(address string, dial func() (net.Conn, error)) error {
+	dial := func() (net.Conn, error) { return net.Dial("tcp", address) }
 	listen := func() (l net.Listener, err error) {
 		err = s.namespaces.inNetwork(func() error { l, err = net.Listen("tcp", address); return err })
 		return l, err

@@ -171,14 +171,6 @@ func TestNothingButWhatIsReachedIsReachable(t *testing.T) {
 	s.Unreach(target)
 	s.Unreach(target) // it is not reached any more
 	g.Expect(ask(t, address, "/dial?address="+target)).To(ContainSubstring("refused"))
-
-	t.Log("another address may stand for one of the machine")
-	dial := func() (net.Conn, error) { return net.Dial("tcp", target) }
-	g.Expect(ask(t, address, "/dial?address=127.1.0.1:81")).To(ContainSubstring("refused"))
-	g.Expect(s.ReachBy("127.1.0.1:81", dial)).To(Succeed())
-	g.Expect(ask(t, address, "/dial?address=127.1.0.1:81")).To(Equal("<nil>"))
-	g.Expect(s.ReachBy("127.1.0.1:80", dial)).To(MatchError(ContainSubstring("address already in use")),
-		"a program has the port on all addresses")
 }
 
 func TestPublish_ResetsWhileNothingListens(t *testing.T) {

@@ -32,7 +32,7 @@ type section struct{ definition, heading string }
 var pages = map[string][]section{
 	"subject.md": {
 		{"subject.File", "subject.yaml"}, {"subject.Build", "build"}, {"subject.Helm", "helm"},
-		{"subject.CompanionSpec", "companions"}, {"run.InstallationChange", "changes"}, {"run.Right", "changes, without"},
+		{"run.InstallationChange", "changes"}, {"run.Right", "changes, without"},
 		{"subject.ExternalSpec", "external"}, {"subject.S3Spec", "external, s3"},
 		{"subject.NodeSpec", "node"}, {"subject.ProgramSpec", "node, images"}, {"record.Figures", "figures"},
 	},

@@ -29,12 +29,9 @@ type File struct {
 	// Manifests is the whole installation: a kustomize folder, a YAML file, a folder of YAML
 	// files, or a Helm chart.
 	Manifests string `json:"manifests"`
-	// Deployment is the name of the Deployment that is the subject. Left out: the one that is no
-	// companion; of several, the one whose ServiceAccount may write the Lease.
+	// Deployment is the name of the Deployment that is the subject, if there are several. The others
+	// do not run.
 	Deployment string `json:"deployment,omitempty"`
-	// Companions are the programs of the other Deployments, by their names. They run beside the
-	// subject, one replica each. A Deployment without a program does not run.
-	Companions map[string]CompanionSpec `json:"companions,omitempty"`
 	// Helm configures the release, if the manifests are a chart.
 	Helm *Helm `json:"helm,omitempty"`
 	// Elsewhere has the manifests of the same installation in a namespace of another
@@ -173,7 +170,6 @@ func (f *File) Validate() error {
 	}
 	errs = append(errs, f.checkExceptions()...)
 	errs = append(errs, checkPlaceholders(f.Args, f.Env)...)
-	errs = append(errs, f.checkCompanions()...)
 	return errors.Join(errs...)
 }
 

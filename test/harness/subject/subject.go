@@ -57,9 +57,6 @@ func Load(ctx context.Context, path, binary string) (*Suite, error) {
 	if err := f.makeProgram(ctx, f.Build, f.path(f.Binary)); err != nil {
 		return nil, fmt.Errorf("building the subject %s: %w", f.Name, err)
 	}
-	if err := f.buildCompanions(ctx, binary == ""); err != nil {
-		return nil, fmt.Errorf("building the subject %s: %w", f.Name, err)
-	}
 	if err := f.buildPrograms(ctx, binary == ""); err != nil {
 		return nil, fmt.Errorf("building the subject %s: %w", f.Name, err)
 	}
@@ -152,9 +149,9 @@ func (f *File) complete(objects []*unstructured.Unstructured) (*Suite, error) {
 	if err != nil {
 		return nil, fmt.Errorf("manifests: %s: %w", f.Manifests, err)
 	}
-	deployment, notes, err := f.choose(deployments, objects)
+	deployment, err := env.TheDeployment(objects, f.Deployment)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("deployment: %w; write here which one is the subject", err)
 	}
 	definitions, err := Definitions(objects)
 	if err != nil {
@@ -163,7 +160,12 @@ func (f *File) complete(objects []*unstructured.Unstructured) (*Suite, error) {
 	if err := f.defined(definitions); err != nil {
 		return nil, err
 	}
-	s := &Suite{Name: f.Name, Notes: notes}
+	s := &Suite{Name: f.Name}
+	for _, d := range deployments {
+		if d.Name != deployment.Name {
+			s.Notes = append(s.Notes, fmt.Sprintf("the Deployment %s does not run: the subject is %s", d.Name, deployment.Name))
+		}
+	}
 	s.Replicas, s.Contract = f.Replicas, f.Contract
 	s.Contract.Watched, s.Contract.Except = f.Watched, f.Except
 	s.ReleaseLease = f.ReleaseLease
@@ -190,7 +192,7 @@ func (f *File) complete(objects []*unstructured.Unstructured) (*Suite, error) {
 	}
 	s.Operator = env.InstallOptions{
 		Manifests: f.path(f.Manifests), Binary: f.path(f.Binary), Isolated: f.isolates(),
-		Deployment: deployment.Name, Companions: f.companions(deployments),
+		Deployment: deployment.Name,
 	}
 	s.Operator.Args, s.Operator.Env = filled(f.Args, f.Env, deployment.Namespace)
 	return s, nil
@@ -284,6 +286,18 @@ func known(text string, names ...string) error {
 		}
 	}
 	return nil
+}
+
+// checkPlaceholders finds placeholders in arguments and variables that nothing is put in for.
+func checkPlaceholders(args []string, variables map[string]string) []error {
+	var errs []error
+	for _, arg := range args {
+		errs = append(errs, known(arg, "namespace", "probe", "metrics", "webhook"))
+	}
+	for _, value := range variables {
+		errs = append(errs, known(value, "namespace"))
+	}
+	return errs
 }
 
 func fill(text string, values map[string]string) string {

@@ -307,3 +307,20 @@ func TestLoad_Chart(t *testing.T) {
 		})
 	}
 }
+
+func TestLoad_OfSeveralDeployments(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	files := map[string]string{
+		"config/kustomization.yaml": "resources: [deployment.yaml, webhook.yaml, definition.yaml]",
+		"config/webhook.yaml":       strings.ReplaceAll(deployment, "manager", "webhook"),
+	}
+	files["subject.yaml"] = small + "deployment: manager\n"
+	s, err := Load(t.Context(), home(t, files), "")
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(s.Operator.Deployment).To(Equal("manager"))
+	g.Expect(s.Notes).To(ConsistOf("the Deployment webhook does not run: the subject is manager"))
+	files["subject.yaml"] = small
+	_, err = Load(t.Context(), home(t, files), "")
+	g.Expect(err).To(MatchError(ContainSubstring("deployment: there are 2 Deployments, manager, webhook, and none of them is chosen")))
+}

@@ -57,11 +57,6 @@ func (o *initOptions) relative(d *learn.Draft) (err error) {
 			return fmt.Errorf("writing the subject: %w", err)
 		}
 	}
-	for name, path := range d.Companions {
-		if d.Companions[name], err = filepath.Rel(o.dir, path); err != nil {
-			return fmt.Errorf("writing the subject: %w", err)
-		}
-	}
 	return nil
 }
 

@@ -37,7 +37,6 @@ type initOptions struct {
 	dir, name                  string
 	manifests, binary, samples string
 	deployment                 string
-	companions                 map[string]string // programs by Deployment
 	crds                       []string
 	env                        map[string]string // of the program, besides the Deployment's
 	args                       []string          // of the program, after the Deployment's
@@ -74,8 +73,6 @@ MANIFESTS is the kustomize folder, YAML files or chart of the whole installation
 		"file or folder with an example of each kind; empty: samples beside the manifests, if it is there")
 	flags.StringVar(&o.name, "name", "", "name of the operator; empty: that of its namespace")
 	flags.StringVar(&o.deployment, "deployment", "", "Deployment that runs the program, if the manifests have several")
-	flags.StringToStringVar(&o.companions, "companion", map[string]string{},
-		"DEPLOYMENT=PROGRAM of another Deployment, which runs beside the operator; may be repeated")
 	flags.StringArrayVar(&o.crds, "crds", nil,
 		"file or folder with CustomResourceDefinitions of others; may be repeated")
 	flags.StringToStringVar(&o.env, "env", map[string]string{},
@@ -117,16 +114,6 @@ func (o *initOptions) complete() error {
 	}
 	if !isProgram(o.binary) {
 		return fmt.Errorf("--binary=%s is no program; build the operator first", o.binary)
-	}
-	for name, path := range o.companions {
-		absolute, err := filepath.Abs(path)
-		if err != nil {
-			return err
-		}
-		if !isProgram(absolute) {
-			return fmt.Errorf("--companion=%s=%s is no program; build it first", name, path)
-		}
-		o.companions[name] = absolute
 	}
 	file := filepath.Join(o.dir, "subject.yaml")
 	if _, err := os.Stat(file); err == nil && !o.overwrite {
@@ -223,8 +210,8 @@ func propose(ctx context.Context, o initOptions, output io.Writer) (*learn.Draft
 	}
 	deployment, err := env.TheDeployment(objects, o.deployment)
 	if err != nil {
-		return nil, fmt.Errorf("reading the manifests: %s: %w; name a folder with the whole installation, the Deployment of --binary "+
-			"with --deployment, and the programs of others with --companion", o.manifests, err)
+		return nil, fmt.Errorf("reading the manifests: %s: %w; name a folder with the whole installation, and the Deployment of --binary "+
+			"with --deployment", o.manifests, err)
 	}
 	definitions, err := subject.Definitions(objects)
 	if err != nil {
@@ -235,7 +222,7 @@ func propose(ctx context.Context, o initOptions, output io.Writer) (*learn.Draft
 		return nil, fmt.Errorf("reading --samples: %w", err)
 	}
 	d := &learn.Draft{Name: name, Binary: o.binary, Manifests: o.manifests, Deployment: o.deployment,
-		Companions: o.companions, CRDs: o.crds, Env: o.env, Values: o.values, Node: makesWorkloads(objects)}
+		CRDs: o.crds, Env: o.env, Values: o.values, Node: makesWorkloads(objects)}
 	if definitions, err = chosenKinds(definitions, o.kinds); err != nil {
 		return nil, err
 	}

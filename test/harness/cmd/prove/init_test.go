@@ -69,10 +69,6 @@ func TestParseInit_Refuses(t *testing.T) {
 		"NotBuilt": {[]string{"--subject=" + dir, manifests, "--binary=" + filepath.Join(dir, "none")},
 			"is no program; build the operator first"},
 		"Folder": {[]string{"--subject=" + dir, manifests, "--binary=" + dir}, "is no program"},
-		"CompanionWithoutProgram": {[]string{"--subject=" + dir, manifests, binary, "--companion=webhook"},
-			"must be formatted as key=value"},
-		"CompanionNotBuilt": {[]string{"--subject=" + dir, manifests, binary, "--companion=webhook=none"},
-			"--companion=webhook=none is no program; build it first"},
 		"There": {[]string{"--subject=" + dir, manifests, binary},
 			"is there; name another folder, or replace it with --overwrite"},
 		"BelowAFile": {[]string{"--subject=" + filepath.Join(dir, "manager"), manifests, binary},
@@ -164,14 +160,13 @@ func TestWaitForLease(t *testing.T) {
 	}
 	c := fake.NewClientBuilder().WithObjects(lease("kube-system", "apiserver-x", "a"), lease("kube-system", "old", "a"),
 		lease("ns", "released", "")).Build()
-	before, err := leases(t.Context(), c, []string{"webhook"})
+	before, err := leases(t.Context(), c)
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Expect(before).To(HaveLen(1))
-	_, err = waitForLease(t.Context(), c, before, []string{"webhook"}, func() bool { return false })
+	_, err = waitForLease(t.Context(), c, before, func() bool { return false })
 	g.Expect(err).To(MatchError(ContainSubstring("waiting for a Lease of the operator: the program ended")))
-	g.Expect(c.Create(t.Context(), lease("ns", "companion", "webhook-0_1"))).To(Succeed())
 	g.Expect(c.Create(t.Context(), lease("ns", "new", "manager-0_1"))).To(Succeed())
-	g.Expect(waitForLease(t.Context(), c, before, []string{"webhook"}, func() bool { return true })).To(Equal(
+	g.Expect(waitForLease(t.Context(), c, before, func() bool { return true })).To(Equal(
 		[]history.Key{{Resource: history.Leases, Namespace: "ns", Name: "new"}}))
 }
 

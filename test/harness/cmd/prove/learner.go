@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"maps"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -117,8 +116,7 @@ func (l *learner) findLease(ctx context.Context) (err error) {
 	if err != nil {
 		return fmt.Errorf("making a client: %w", err)
 	}
-	companions := slices.Sorted(maps.Keys(l.draft.Companions))
-	before, err := leases(ctx, c, companions)
+	before, err := leases(ctx, c)
 	if err != nil {
 		return err
 	}
@@ -127,7 +125,7 @@ func (l *learner) findLease(ctx context.Context) (err error) {
 		return err
 	}
 	own := &programLog{path: replica.LogPath()}
-	if l.draft.Leases, err = waitForLease(ctx, c, before, companions, l.restarting(replica, own)); err != nil {
+	if l.draft.Leases, err = waitForLease(ctx, c, before, l.restarting(replica, own)); err != nil {
 		if errors.Is(err, errProgramEnded) {
 			return fmt.Errorf("%w; its log shows why: give it what it needs with --args, --env or --values", err)
 		}
@@ -173,12 +171,11 @@ type restartable interface {
 	Restart() error
 }
 
-// waitForLease returns the Leases that the operator has taken while it ran. Those of companions
-// are not its own.
-func waitForLease(ctx context.Context, c client.Client, before []history.Key, companions []string,
+// waitForLease returns the Leases that the operator has taken while it ran.
+func waitForLease(ctx context.Context, c client.Client, before []history.Key,
 	running func() bool) (taken []history.Key, err error) {
 	err = wait.PollUntilContextTimeout(ctx, leaseInterval, leaseTimeout, true, func(ctx context.Context) (bool, error) {
-		now, err := leases(ctx, c, companions)
+		now, err := leases(ctx, c)
 		taken = slices.DeleteFunc(now, func(k history.Key) bool { return slices.Contains(before, k) })
 		if err == nil && len(taken) == 0 && !running() {
 			return false, errProgramEnded
@@ -191,18 +188,15 @@ func waitForLease(ctx context.Context, c client.Client, before []history.Key, co
 	return taken, nil
 }
 
-// leases are all Leases with a holder, other than those of the API server itself and those whose
-// holder has the host name of a companion.
-func leases(ctx context.Context, c client.Client, companions []string) ([]history.Key, error) {
+// leases are all Leases with a holder, other than those of the API server itself.
+func leases(ctx context.Context, c client.Client) ([]history.Key, error) {
 	var list coordinationv1.LeaseList
 	if err := c.List(ctx, &list); err != nil {
 		return nil, fmt.Errorf("listing Leases: %w", err)
 	}
 	var all []history.Key
 	for _, o := range list.Items {
-		holder := ptr.Deref(o.Spec.HolderIdentity, "")
-		isCompanion := slices.ContainsFunc(companions, func(name string) bool { return strings.HasPrefix(holder, name+"-0") })
-		if holder != "" && !isCompanion && !strings.HasPrefix(o.Name, "apiserver-") {
+		if ptr.Deref(o.Spec.HolderIdentity, "") != "" && !strings.HasPrefix(o.Name, "apiserver-") {
 			all = append(all, history.Key{Resource: history.Leases, Namespace: o.Namespace, Name: o.Name})
 		}
 	}

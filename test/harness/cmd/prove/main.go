@@ -118,7 +118,10 @@ func proveTo(ctx context.Context, o options, output io.Writer) (err error) {
 	for _, note := range s.Notes {
 		fmt.Fprintln(output, note)
 	}
-	reportCompanions(s, output)
+	s.Operator.Report = func(text string) { fmt.Fprintln(output, text) }
+	if s.Elsewhere != nil {
+		s.Elsewhere.Operator.Report = s.Operator.Report
+	}
 	wanted, err := chosenScenarios(s.Scenarios, o.scenario, o.plan)
 	if err != nil {
 		return err
@@ -148,15 +151,6 @@ func proveTo(ctx context.Context, o options, output io.Writer) (err error) {
 	err = program.Undone(proveAll(ctx, o, s, wanted, random, sw))
 	// An interrupted sweep still reports its results so far.
 	return errors.Join(err, sw.finish(err))
-}
-
-// reportCompanions makes the companions that end by themselves a part of the output.
-func reportCompanions(s *subject.Suite, output io.Writer) {
-	report := func(text string) { fmt.Fprintln(output, text) }
-	s.Operator.Report = report
-	if s.Elsewhere != nil {
-		s.Elsewhere.Operator.Report = report
-	}
 }
 
 // isolationNotice is a line about replicas that should run like Pods and cannot, or "".

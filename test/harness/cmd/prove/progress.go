@@ -13,9 +13,8 @@ import (
 // eraseLine returns to the beginning of the line and removes its text.
 const eraseLine = "\r\x1b[K"
 
-// terminal keeps a line with the progress below the text that is written. Companions that end write
-// to it beside the ledger. Without a terminal the line is not shown, since each run prints how far
-// it is.
+// terminal keeps a line with the progress below the text that is written. Without a terminal the line
+// is not shown, since each run prints how far it is.
 type terminal struct {
 	mu    sync.Mutex
 	to    io.Writer
