@@ -44,8 +44,12 @@ s3server: needs-go $(if $(S3SERVER),,$(BIN)/s3server/versitygw) ## Build the S3 
 # CLUSTER=current installs the definitions into the cluster of the current kubeconfig, and runs the
 # operator alone.
 run: $(if $(CLUSTER),,controlplane s3server) build ## Run control plane, operator (2 replicas) and samples here, or the operator against CLUSTER=current; ARGS=-once ends when they are Ready.
+ifneq ($(CLUSTER),)
+	@KUBECTL='$(KUBECTL)' exec hack/current.sh $(BIN)/manager '$(CLUSTER)' $(ARGS)
+else
 	@$(GO) build -o $(TOOLS)/run ./hack/run
-	@exec $(TOOLS)/run -manager $(BIN)/manager -viewer $(BIN)/viewer -cluster '$(CLUSTER)' $(ARGS)
+	@exec $(TOOLS)/run $(ARGS)
+endif
 
 clean: ## Remove bin/ and artifacts/.
 	@echo "removing $(BIN) and $(ARTIFACTS); the next make controlplane starts from the Go build cache"

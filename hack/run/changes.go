@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strings"
 	"sync"
@@ -10,7 +9,6 @@ import (
 	coordinationv1 "k8s.io/api/coordination/v1"
 	eventsv1 "k8s.io/api/events/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	toolscache "k8s.io/client-go/tools/cache"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
@@ -20,97 +18,76 @@ import (
 	"leasehold.dev/test/leasehold"
 )
 
-// follow watches the Lease, the objects of the operator's kinds and their events until stop, and
+// follow watches the Lease, the objects of the operator's kinds and their events until ctx is done, and
 // prints changes.
 func (e *environment) follow(ctx context.Context) error {
-	scheme := leasehold.Scheme()
-	var err error
-	if e.client, err = client.New(e.plane.Config(), client.Options{Scheme: scheme}); err != nil {
-		return fmt.Errorf("creating a client: %w", err)
-	}
-	watched, err := cache.New(e.plane.Config(), cache.Options{Scheme: scheme})
+	watched, err := cache.New(e.plane.Config(), cache.Options{Scheme: leasehold.Scheme()})
 	if err != nil {
 		return fmt.Errorf("creating the cache: %w", err)
 	}
-	ctx, cancel := context.WithCancel(ctx)
-	var running sync.WaitGroup
-	running.Go(func() {
+	e.running.Go(func() {
 		if err := watched.Start(ctx); err != nil {
 			e.out.printf("failed", "watching the cluster: %v", err)
 		}
 	})
-	e.stopFollowing = func() { cancel(); running.Wait() }
-	changes := &changes{out: e.out, system: e.installation.Shipped().Namespace, printed: map[string]string{}}
-	return errors.Join(
-		onChange(ctx, watched, changes.lease),
-		onChange(ctx, watched, func(t *v1beta1.Tenant, gone bool) { changes.object("tenant", t, t.Status.Conditions, gone) }),
-		onChange(ctx, watched, func(b *v1beta1.StorageBucket,
-			gone bool) {
-			changes.object("bucket", b, b.Status.Conditions, gone)
-		}),
-		onChange(ctx, watched, func(v *v1beta1.MarkdownView,
-			gone bool) {
-			changes.object("view", v, v.Status.Conditions, gone)
-		}),
-		onChange(ctx, watched, changes.event),
-	)
-}
-
-// onChange calls changed with each T when it appears and changes, and with gone when it is deleted.
-func onChange[T any, P interface {
-	*T
-	client.Object
-}](ctx context.Context, watched cache.Cache, changed func(obj P, gone bool)) error {
-	informer, err := watched.GetInformer(ctx, P(new(T)))
-	if err != nil {
-		return fmt.Errorf("watching %T: %w", P(nil), err)
-	}
-	seen := func(obj any, gone bool) {
-		if typed, ok := obj.(P); ok {
-			changed(typed, gone)
+	changes := &changes{out: e.out, printed: map[string]string{}}
+	for _, kind := range []client.Object{&coordinationv1.Lease{}, &v1beta1.Tenant{}, &v1beta1.StorageBucket{},
+		&v1beta1.MarkdownView{}, &eventsv1.Event{}} {
+		informer, err := watched.GetInformer(ctx, kind)
+		if err == nil {
+			_, err = informer.AddEventHandler(toolscache.ResourceEventHandlerFuncs{
+				AddFunc:    func(obj any) { changes.seen(obj, false) },
+				UpdateFunc: func(_, obj any) { changes.seen(obj, false) },
+				DeleteFunc: func(obj any) { changes.seen(obj, true) },
+			})
 		}
-	}
-	_, err = informer.AddEventHandler(toolscache.ResourceEventHandlerFuncs{
-		AddFunc:    func(obj any) { seen(obj, false) },
-		UpdateFunc: func(_, obj any) { seen(obj, false) },
-		DeleteFunc: func(obj any) {
-			// The informer missed the deletion itself while its watch was broken.
-			if unknown, ok := obj.(toolscache.DeletedFinalStateUnknown); ok {
-				obj = unknown.Obj
-			}
-			seen(obj, true)
-		},
-	})
-	if err != nil {
-		return fmt.Errorf("watching %T: %w", P(nil), err)
+		if err != nil {
+			return fmt.Errorf("watching %T: %w", kind, err)
+		}
 	}
 	return nil
 }
 
 // changes prints each change once.
 type changes struct {
-	out    *progress
-	system string // namespace of the operator
+	out *progress
 
 	mu      sync.Mutex
 	printed map[string]string
+}
+
+// seen prints what is new of an object. gone is that it has been deleted.
+func (c *changes) seen(obj any, gone bool) {
+	// The informer missed the deletion itself while its watch was broken.
+	if unknown, ok := obj.(toolscache.DeletedFinalStateUnknown); ok {
+		obj = unknown.Obj
+	}
+	switch o := obj.(type) {
+	case *coordinationv1.Lease:
+		c.lease(o, gone)
+	case *v1beta1.Tenant:
+		c.object("tenant", o, o.Status.Conditions, gone)
+	case *v1beta1.StorageBucket:
+		c.object("bucket", o, o.Status.Conditions, gone)
+	case *v1beta1.MarkdownView:
+		c.object("view", o, o.Status.Conditions, gone)
+	case *eventsv1.Event:
+		c.event(o, gone)
+	}
 }
 
 // once prints text about subject unless it was the last text about it.
 func (c *changes) once(subject, topic, text string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.printed[subject] == text {
-		return
-	}
-	c.printed[subject] = text
-	if text != "" {
+	if c.printed[subject] != text {
+		c.printed[subject] = text
 		c.out.printf(topic, "%s", text)
 	}
 }
 
 func (c *changes) lease(lease *coordinationv1.Lease, gone bool) {
-	if lease.Namespace != c.system || lease.Name != leasehold.Lease {
+	if lease.Namespace != leasehold.Namespace || lease.Name != leasehold.Lease {
 		return
 	}
 	// The identity is the Pod's name, an underscore and a random ID of the process.
@@ -149,15 +126,4 @@ func (c *changes) event(event *eventsv1.Event, gone bool) {
 	}
 	text := fmt.Sprintf("%s: %s %s: %s%s", event.Regarding.Name, event.Type, event.Reason, event.Note, times)
 	c.once("event/"+string(event.UID), "event", text)
-}
-
-// conditionOf returns the fields of the condition of this type, or nil.
-func conditionOf(obj *unstructured.Unstructured, kind string) map[string]any {
-	conditions, _, _ := unstructured.NestedSlice(obj.Object, "status", "conditions") // none if absent or malformed
-	for _, condition := range conditions {
-		if fields, ok := condition.(map[string]any); ok && fields["type"] == kind {
-			return fields
-		}
-	}
-	return nil
 }

@@ -3,8 +3,7 @@
 // samples. It prints what happens until Ctrl-C.
 //
 // `make run` builds what it needs and starts it. With -once it ends as soon as
-// the samples are Ready. With -cluster=current it runs the operator alone, against
-// a cluster that exists.
+// the samples are Ready.
 package main
 
 import (
@@ -16,123 +15,43 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"strings"
 	"syscall"
 	"time"
 
 	"github.com/go-logr/logr"
 	"k8s.io/klog/v2"
 	ctrl "sigs.k8s.io/controller-runtime"
+
+	"leasehold.dev/test/harness/program"
 )
 
-// settings are the flags.
-type settings struct {
-	manager string        // the operator's binary
-	viewer  string        // the page server's binary
-	config  string        // folder of the kustomize configuration
-	workDir string        // where the control plane's folder goes
-	lease   time.Duration // of the election; zero keeps that of config/manager
-	timeout time.Duration // of becoming ready
-	once    bool
-	cluster string // empty starts a control plane
-}
+// timeout bounds the wait for each replica and for each sample.
+const timeout = 2 * time.Minute
 
-func main() {
-	s, err := parse(os.Args[1:], os.Stderr)
-	if errors.Is(err, flag.ErrHelp) {
-		return
+func main() { os.Exit(program.Run("run", nil, run)) }
+
+// run starts everything, waits for the end and stops everything. It returns no error after a signal.
+func run(ctx context.Context, args []string, output io.Writer) (err error) {
+	flags := flag.NewFlagSet("run", flag.ContinueOnError)
+	workDir := flags.String("workdir", filepath.Join("bin", "run"), "Folder for data and logs, removed at the end.")
+	once := flags.Bool("once", false, "Stop, with exit code 0, as soon as the samples are Ready.")
+	if err := flags.Parse(args); err != nil {
+		return err
 	}
-	if err != nil {
-		os.Exit(2)
+	if flags.NArg() > 0 {
+		return fmt.Errorf("reading the arguments: unexpected %q", flags.Arg(0))
 	}
+	// A second signal ends this process at once. The watchdog of the control plane then removes what is left.
+	context.AfterFunc(ctx, func() { signal.Reset(os.Interrupt, syscall.SIGTERM) })
 	// The libraries log watches that end with the control plane.
 	ctrl.SetLogger(logr.Discard())
 	klog.SetLogger(logr.Discard())
-
-	ctx, stop := untilSignal(context.Background())
-	// The first signal restores the default handler, so a second one kills this process.
-	// The watchdog of the control plane then removes what is left.
-	context.AfterFunc(ctx, stop)
-	out := newProgress(os.Stdout)
-	start := run
-	if s.cluster == clusterCurrent {
-		start = runCurrent
-	}
-	if err := start(ctx, s, out); err != nil {
-		out.printf("failed", "%v", err)
-		os.Exit(1)
-	}
-}
-
-// untilSignal returns a context that ends with a signal. A terminal that closes sends SIGHUP, which would
-// end this process alone: the operator runs in a group of its own, and would go on for ever. nohup ignores
-// SIGHUP on purpose.
-func untilSignal(ctx context.Context) (context.Context, context.CancelFunc) {
-	signals := []os.Signal{os.Interrupt, syscall.SIGTERM}
-	if !signal.Ignored(syscall.SIGHUP) {
-		signals = append(signals, syscall.SIGHUP)
-	}
-	return signal.NotifyContext(ctx, signals...)
-}
-
-func parse(args []string, help io.Writer) (*settings, error) {
-	s := &settings{}
-	flags := flag.NewFlagSet("run", flag.ContinueOnError)
-	flags.SetOutput(help)
-	flags.StringVar(&s.manager, "manager", filepath.Join("bin", "manager"), "the operator's binary")
-	flags.StringVar(&s.viewer, "viewer", filepath.Join("bin", "viewer"), "the page server's binary")
-	flags.StringVar(&s.config, "config", "config",
-		"folder of the kustomize configuration; its default and samples are applied")
-	flags.StringVar(&s.workDir, "workdir", filepath.Join("bin", "run"), "folder for data and logs, removed at the end")
-	flags.DurationVar(&s.lease, "lease", 0,
-		"lease duration of the leader election, at least 3s; 0 keeps that of config/manager")
-	flags.DurationVar(&s.timeout, "timeout", 2*time.Minute, "how long replicas and samples may take to become ready, each")
-	flags.BoolVar(&s.once, "once", false, "stop, with exit code 0, as soon as the samples are Ready")
-	flags.StringVar(&s.cluster, "cluster", "",
-		"\"current\" runs the operator alone, against the cluster of the current kubeconfig; empty starts a control plane")
-	if err := flags.Parse(args); err != nil {
-		return nil, err
-	}
-	err := errors.Join(checkLease(s.lease), checkCluster(s), checkRest(flags.Args()))
-	if err != nil {
-		fmt.Fprintln(help, err)
-	}
-	return s, err
-}
-
-// checkLease refuses durations that leave no time between two attempts to renew.
-func checkLease(lease time.Duration) error {
-	if lease != 0 && (lease < 3*time.Second || lease%time.Second != 0) {
-		return fmt.Errorf("-lease %v: want whole seconds, at least 3", lease)
-	}
-	return nil
-}
-
-func checkCluster(s *settings) error {
-	if s.cluster != "" && s.cluster != clusterCurrent {
-		return fmt.Errorf("-cluster %s: want %q or nothing", s.cluster, clusterCurrent)
-	}
-	if s.cluster != "" && (s.once || s.lease != 0) {
-		return errors.New("-once and -lease are for a control plane that this program starts")
-	}
-	return nil
-}
-
-func checkRest(args []string) error {
-	if len(args) > 0 {
-		return fmt.Errorf("unexpected arguments %q", args)
-	}
-	return nil
-}
-
-// run starts everything, waits for the end and stops everything. It returns no error after
-// a signal.
-func run(ctx context.Context, s *settings, out *progress) (err error) {
-	e := &environment{settings: s, out: out}
+	e := &environment{workDir: *workDir, out: newProgress(output)}
 	working, end := context.WithCancel(ctx)
 	defer func() {
 		if ctx.Err() != nil {
 			err = nil // the signal caused it
-			out.printf("stopping", "a signal came; another one ends this process at once")
 		}
 		end() // first, so that no end of a process is reported from here on
 		err = errors.Join(err, e.stop(context.WithoutCancel(ctx)))
@@ -147,18 +66,45 @@ func run(ctx context.Context, s *settings, out *progress) (err error) {
 		e.awaitReplicas,     // webhooks answer from here on
 		e.keepReplicas,      // not earlier: one that cannot start is an error
 		e.applySamples,
-		e.awaitSamples,
 	} {
 		if err := step(working); err != nil {
 			return err
 		}
 	}
-	if s.once {
+	if *once {
 		return nil
 	}
 	if err := e.printCommands(); err != nil {
 		return err
 	}
 	<-ctx.Done()
+	return nil
+}
+
+// printCommands prints commands that a user may try.
+func (e *environment) printCommands() error {
+	path, err := e.plane.KubectlPath()
+	if err != nil {
+		return err
+	}
+	kubectl := fmt.Sprintf("%s --kubeconfig %s", path, e.plane.Kubeconfig())
+	var text strings.Builder
+	fmt.Fprintf(&text, "  kubeconfig  %s\n", e.plane.Kubeconfig())
+	fmt.Fprintf(&text, "\n  Things to try in another terminal:\n")
+	for _, try := range [][2]string{
+		{"list everything", "get tenants,storagebuckets,markdownviews,namespaces,deployments -o wide"},
+		{"check that an admin of the sample may work in its namespaces",
+			"auth can-i create deployments.apps -n sample-dev --as jane@example.com"},
+		{"change a page: its viewers roll, and the address above changes",
+			`patch markdownview handbook --type=merge -p '{"spec":{"markdowns":{"on-call.md":"# On call\n\nNobody."}}}'`},
+		{"delete a managed bucket and a Tenant, and watch this output", "delete storagebucket/sample-managed tenant/sample"},
+	} {
+		fmt.Fprintf(&text, "\n  # %s\n  %s %s\n", try[0], kubectl, try[1])
+	}
+	fmt.Fprintf(&text, "\n  Kill the S3 server (kill -9 %d): its buckets become unreachable with the third failure, and\n"+
+		"  Ready again after it has restarted, %v later.\n", e.server.Pid(), serverPause)
+	fmt.Fprintf(&text, "  Kill a replica (kill -9 <process>): the other one takes over, and it starts again as in a Pod.\n")
+	fmt.Fprintf(&text, "  Ctrl-C stops everything and leaves nothing behind.")
+	e.out.block(text.String())
 	return nil
 }

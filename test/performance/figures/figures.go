@@ -1,5 +1,5 @@
 // Package figures has what measurements find: figures with all their runs and the goal of each,
-// gathered in a report that is written as a table for the terminal, as Markdown and as JSON.
+// gathered in a report that is written as Markdown and as JSON.
 //
 // It knows nothing of what is measured.
 package figures
@@ -15,7 +15,7 @@ type Figure struct {
 	ID string `json:"id"`
 	// Title says what it is, in a few words.
 	Title string `json:"title"`
-	// Unit is that of each run: "s", "ms", "B", "1/s", or "" for counts and ratios.
+	// Unit is that of each run: "s", "ms", "B", or "" for counts and ratios.
 	Unit string `json:"unit,omitempty"`
 	// Runs are the values of all runs, in the order in which they were taken.
 	Runs []float64 `json:"runs"`
@@ -31,27 +31,18 @@ type Goal struct {
 	Value float64 `json:"value"`
 	// Exactly says that the figure has to be the value; else at most the value.
 	Exactly bool `json:"exactly,omitempty"`
-	// Of is which of the runs has to keep it.
-	Of Of `json:"of"`
+	// Median says that the median has to keep it; else every run.
+	Median bool `json:"median,omitempty"`
 }
 
-// Of says which of several runs a goal is about.
-type Of string
-
-// The runs that a goal can be about.
-const (
-	Every  Of = "every"  // of all runs, so that one can miss it
-	Median Of = "median" // of the run in the middle
-)
-
 // AtMost is the goal that no run is above the value.
-func AtMost(value float64) *Goal { return &Goal{Value: value, Of: Every} }
+func AtMost(value float64) *Goal { return &Goal{Value: value} }
 
 // MedianAtMost is the goal that the median is not above the value.
-func MedianAtMost(value float64) *Goal { return &Goal{Value: value, Of: Median} }
+func MedianAtMost(value float64) *Goal { return &Goal{Value: value, Median: true} }
 
 // Exactly is the goal that every run is the value.
-func Exactly(value float64) *Goal { return &Goal{Value: value, Exactly: true, Of: Every} }
+func Exactly(value float64) *Goal { return &Goal{Value: value, Exactly: true} }
 
 // Verdict is how a figure stands to its goal.
 type Verdict string
@@ -71,39 +62,24 @@ func (f Figure) Verdict() Verdict {
 		return Absent
 	case f.Goal == nil:
 		return Reported
-	case f.Goal.Of == Median:
-		return f.Goal.judge(f.Median())
 	}
-	for _, run := range f.Runs {
-		if f.Goal.judge(run) != Met {
+	judged := f.Runs
+	if f.Goal.Median {
+		judged = []float64{f.Median()}
+	}
+	for _, value := range judged {
+		// What is not a number does not meet it.
+		if value != f.Goal.Value && (f.Goal.Exactly || !(value < f.Goal.Value)) {
 			return Missed
 		}
 	}
 	return Met
 }
 
-// judge is written so that what is not a number is missed.
-func (g Goal) judge(value float64) Verdict {
-	if value == g.Value || (!g.Exactly && value < g.Value) {
-		return Met
-	}
-	return Missed
-}
-
-// Min returns the smallest of the runs. It panics if there is none, as do Median and Max.
-func (f Figure) Min() float64 { return slices.Min(f.Runs) }
-
-// Max returns the largest of the runs.
-func (f Figure) Max() float64 { return slices.Max(f.Runs) }
-
-// Median returns the run in the middle, or the mean of the two there.
+// Median returns the run in the middle, or the mean of the two there. It panics if there is none.
 func (f Figure) Median() float64 {
 	sorted := slices.Sorted(slices.Values(f.Runs))
-	middle := len(sorted) / 2
-	if len(sorted)%2 == 1 {
-		return sorted[middle]
-	}
-	return (sorted[middle-1] + sorted[middle]) / 2
+	return (sorted[(len(sorted)-1)/2] + sorted[len(sorted)/2]) / 2
 }
 
 // Section is what one measurement has found.
@@ -135,20 +111,11 @@ type Report struct {
 	Sections []Section     `json:"sections"`
 }
 
-// Missed are the figures that do not keep their goals, in the order of the sections.
-func (r Report) Missed() []Figure {
-	return r.figures(func(f Figure) bool { return f.Goal != nil && f.Verdict() != Met })
-}
-
-// Absent are the figures that no run measured, in the order of the sections.
-func (r Report) Absent() []Figure {
-	return r.figures(func(f Figure) bool { return f.Verdict() == Absent })
-}
-
-func (r Report) figures(has func(Figure) bool) (found []Figure) {
+// With returns the figures of a verdict, in the order of the sections.
+func (r Report) With(v Verdict) (found []Figure) {
 	for _, s := range r.Sections {
 		for _, f := range s.Figures {
-			if has(f) {
+			if f.Verdict() == v {
 				found = append(found, f)
 			}
 		}
@@ -159,14 +126,4 @@ func (r Report) figures(has func(Figure) bool) (found []Figure) {
 // Failed are the sections that broke off.
 func (r Report) Failed() []Section {
 	return slices.DeleteFunc(slices.Clone(r.Sections), func(s Section) bool { return s.Failure == "" })
-}
-
-// Machine is where it was measured.
-type Machine struct {
-	System string `json:"system"` // as in linux/amd64
-	Cores  int    `json:"cores"`
-	Memory uint64 `json:"memory"` // bytes
-	Go     string `json:"go"`
-	// Load is the mean number of processes that wanted to run in the minute before.
-	Load float64 `json:"load"`
 }

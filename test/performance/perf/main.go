@@ -122,13 +122,11 @@ func (c *campaign) run(ctx context.Context, chosen []measurement) error {
 		c.report.Sections = append(c.report.Sections, c.measure(ctx, m))
 		c.report.Took = time.Since(c.report.Started)
 		// Each time, so that little is lost whatever happens.
-		errs = append(errs, figures.Write(c.dir, c.report))
+		errs = append(errs, c.report.Write(c.dir))
 	}
-	fmt.Fprintln(c.output)
-	errs = append(errs, c.report.WriteTable(c.output))
-	fmt.Fprintf(c.output, "\nthe report is in %s, for machines in %s beside it\n",
-		filepath.Join(c.dir, figures.MarkdownFile), figures.JSONFile)
-	if failed, absent := c.report.Failed(), c.report.Absent(); len(failed) > 0 {
+	fmt.Fprintf(c.output, "\n%s\nthe report is in %s, for machines in %s beside it\n",
+		c.report, filepath.Join(c.dir, figures.MarkdownFile), figures.JSONFile)
+	if failed, absent := c.report.Failed(), c.report.With(figures.Absent); len(failed) > 0 {
 		errs = append(errs, fmt.Errorf("%d of %d measurements broke off", len(failed), len(c.report.Sections)))
 	} else if len(absent) > 0 {
 		errs = append(errs, fmt.Errorf("%d figures were not measured, the first is %s", len(absent), absent[0].ID))
@@ -137,7 +135,7 @@ func (c *campaign) run(ctx context.Context, chosen []measurement) error {
 		return err
 	}
 	// A quick run has too few figures to miss a goal.
-	if n := len(c.report.Missed()); n > 0 && !c.onlyReport && !c.report.Quick {
+	if n := len(c.report.With(figures.Missed)); n > 0 && !c.onlyReport && !c.report.Quick {
 		return fmt.Errorf("%w: %d were missed", errMissed, n)
 	}
 	return nil

@@ -1,0 +1,46 @@
+#!/usr/bin/env bash
+# Runs the operator of this checkout against the cluster of the current kubeconfig, until a signal. It
+# applies the definitions as `make install` does, so that either can follow the other, and nothing else.
+#
+#   KUBECTL=kubectl hack/current.sh bin/manager current
+set -euo pipefail
+[[ $# == 2 && $2 == current ]] || { echo "run: CLUSTER is current, with no ARGS, or empty" >&2; exit 2; }
+manager=$(realpath "$1")
+cd "$(dirname "$0")/.."
+kubeconfig=$(mktemp) # readable by this user only
+trap 'rm -f "$kubeconfig"' EXIT
+# Another context may become the current one while the operator runs.
+"$KUBECTL" config view --raw --minify --flatten >"$kubeconfig"
+k() { "$KUBECTL" --kubeconfig "$kubeconfig" "$@"; }
+echo "context $(k config current-context), cluster $(k config view -o jsonpath='{.clusters[0].name} at {.clusters[0].cluster.server}')"
+# The chart installs it too.
+installed=$(k get validatingwebhookconfiguration leasehold-validating-webhook-configuration --ignore-not-found -o name)
+[[ -z $installed ]] || { echo "run: the cluster has $installed: Leasehold is installed there, and two operators would compete; nothing has been changed" >&2; exit 1; }
+
+# It forces nothing: a definition that another manager applied may have fields that this one lacks, and
+# the API server would drop these from each object at its next write. A dry run of all of them precedes,
+# so a conflict changes nothing.
+k apply --server-side --dry-run=server -f config/crd/bases >/dev/null || { echo "run: nothing has been changed" >&2; exit 1; }
+k apply --server-side -f config/crd/bases
+cat <<'END'
+nothing else is installed, no samples either: kubectl apply -k config/samples
+not served here, in contrast to an installation:
+- admission webhooks: no warning before a deletion, no check of names that other Tenants hold, no check of pages
+- the fence and the leader election: run one operator only
+- the shipped rights: the operator acts with all rights of your kubeconfig
+- viewer images: the cluster pulls leasehold-viewer:dev, unless a MarkdownView names another image
+make uninstall removes the definitions again, with all objects of their kinds.
+END
+
+# A group of its own: Ctrl-C reaches this script, and a second signal would end the operator at once.
+set -m
+"$manager" --kubeconfig="$kubeconfig" --enable-webhooks=false --leader-election-namespace=leasehold-system \
+  --metrics-bind-address=0 --health-probe-bind-address=0 --zap-encoder=console &
+set +m
+pid=$! stopped=
+trap 'stopped=1; kill "$pid" || true' INT TERM HUP
+status=0
+wait "$pid" || status=$?
+while kill -0 "$pid" 2>/dev/null; do status=0; wait "$pid" || status=$?; done
+[[ -n $stopped ]] || { echo "run: the operator has ended by itself" >&2; exit "$status"; }
+echo 'the operator has ended; the definitions and all objects stay'
