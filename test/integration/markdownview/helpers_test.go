@@ -2,7 +2,6 @@ package markdownview_test
 
 import (
 	"context"
-	"encoding/json"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
@@ -38,10 +37,6 @@ func build(name string, with ...func(*v1beta1.MarkdownView)) *v1beta1.MarkdownVi
 		f(v)
 	}
 	return v
-}
-
-func in(namespace string) func(*v1beta1.MarkdownView) {
-	return func(v *v1beta1.MarkdownView) { v.Namespace = namespace }
 }
 
 func showing(f files) func(*v1beta1.MarkdownView) {
@@ -149,35 +144,3 @@ func change[T client.Object](ctx context.Context, o T, f func(T)) {
 	GinkgoHelper()
 	operator.Change(ctx, k8s, o, f)
 }
-
-// reconciles returns the number of successful reconciles of MarkdownViews by the leader, also
-// of those with a requeue.
-func reconciles(ctx context.Context) float64 {
-	return suite.Reconciles(ctx, "markdownview") +
-		suite.Metric(ctx, `controller_runtime_reconcile_total{controller="markdownview",result="requeue_after"}`)
-}
-
-// newNamespace makes a namespace for one spec.
-func newNamespace(ctx context.Context, labels map[string]string) string {
-	GinkgoHelper()
-	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: unique("space"), Labels: labels}}
-	Expect(k8s.Create(ctx, ns)).To(Succeed())
-	DeferCleanup(func(ctx context.Context) { Expect(client.IgnoreNotFound(k8s.Delete(ctx, ns))).To(Succeed()) })
-	return ns.Name
-}
-
-// settled waits until the views of earlier specs and what they owned are gone.
-func settled(ctx SpecContext) {
-	suite.NeedsControllers()
-	Eventually(func(g Gomega) {
-		var views v1beta1.MarkdownViewList
-		g.Expect(k8s.List(ctx, &views)).To(Succeed())
-		g.Expect(views.Items).To(BeEmpty())
-		for _, list := range []client.ObjectList{&corev1.ConfigMapList{}, &corev1.ServiceList{}} {
-			g.Expect(k8s.List(ctx, list, client.MatchingLabels{v1beta1.LabelManagedBy: v1beta1.ManagedByValue})).To(Succeed())
-			g.Expect(list).To(HaveField("Items", BeEmpty()))
-		}
-	}).WithContext(ctx).WithTimeout(expect.Long).Should(Succeed())
-}
-
-func unmarshal(text string, into any) error { return json.Unmarshal([]byte(text), into) }

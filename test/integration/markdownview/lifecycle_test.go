@@ -2,8 +2,9 @@ package markdownview_test
 
 import (
 	"context"
-	"time"
+	"encoding/json"
 
+	"github.com/fluxcd/cli-utils/pkg/kstatus/status"
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 	appsv1 "k8s.io/api/apps/v1"
@@ -14,12 +15,15 @@ import (
 
 	"leasehold.dev/api/v1beta1"
 	"leasehold.dev/test/harness/expect"
+	"leasehold.dev/test/integration/internal/operator"
 )
 
 var _ = Describe("A MarkdownView", func() {
 	It("gets its ConfigMap, Deployment and Service, and says where the page is", func(ctx SpecContext) {
 		v := given(ctx, build(unique("life"), replicas(2)))
+		Expect(operator.Kstatus(v)).To(Equal(status.InProgressStatus), "before the operator has seen it")
 		eventuallyObserved(ctx, v)
+		Expect(operator.Kstatus(v)).To(Equal(status.InProgressStatus))
 
 		By("saying that it is under way")
 		Expect(v).To(And(
@@ -63,6 +67,7 @@ var _ = Describe("A MarkdownView", func() {
 			expect.HaveCondition(v1beta1.ConditionReady, metav1.ConditionFalse, v1beta1.ReasonProgressing),
 			HaveField("Status.AvailableReplicas", BeEquivalentTo(1))))
 		eventuallyReady(ctx, v)
+		Expect(operator.Kstatus(v)).To(Equal(status.CurrentStatus))
 		Expect(v.Status).To(And(
 			HaveField("AvailableReplicas", BeEquivalentTo(2)), HaveField("Replicas", BeEquivalentTo(2)),
 			HaveField("URL", "http://viewer-"+v.Name+".default.svc"), HaveField("ContentHash", HaveLen(64))))
@@ -97,36 +102,6 @@ var _ = Describe("A MarkdownView", func() {
 		Expect(first.Status.ObservedGeneration).To(BeEquivalentTo(1))
 		By("being found by its short name and its category")
 		Expect(suite.Kubectl(ctx, "get", "mdv,leasehold", "-n", v.Namespace)).To(ContainSubstring(v.Name))
-	})
-
-	It("shows other content by other Pods, and the same content by the same", func(ctx SpecContext) {
-		v := givenReady(ctx, build(unique("content"), showing(files{"SUMMARY.md": "a", "old.md": "b"})))
-		deployment := deploymentOf(v)
-		Expect(k8s.Get(ctx, client.ObjectKeyFromObject(deployment), deployment)).To(Succeed())
-		generation, hash := deployment.Generation, v.Status.ContentHash
-
-		By("removing a file and adding another")
-		change(ctx, v, showing(files{"SUMMARY.md": "a", "new.md": "b"}))
-		eventuallyObserved(ctx, v)
-		Expect(fetched(configMapOf(v))(ctx)).To(HaveField("Data", Equal(map[string]string{"SUMMARY.md": "a", "new.md": "b"})))
-		Expect(fetched(deployment)(ctx)).To(HaveField("Generation", generation+1))
-		Expect(v.Status.ContentHash).NotTo(Equal(hash))
-		Expect(deployment.Spec.Template.Annotations).To(HaveKeyWithValue(v1beta1.AnnotationContentHash, v.Status.ContentHash))
-		Expect(v).To(And(
-			expect.HaveCondition(v1beta1.ConditionAvailable, metav1.ConditionTrue), // the old viewers serve on
-			expect.HaveCondition(v1beta1.ConditionReady, metav1.ConditionFalse, v1beta1.ReasonProgressing)))
-		eventuallyReady(ctx, v)
-		Eventually(ctx, eventsAbout(v)).Should(expect.ContainEvent(
-			expect.Event{Type: corev1.EventTypeNormal, Reason: v1beta1.EventContentUpdated, Times: 1}))
-
-		By("changing nothing that is shown")
-		change(ctx, v, func(v *v1beta1.MarkdownView) { v.Labels = map[string]string{"example.com/team": "x"} })
-		change(ctx, v, replicas(2))
-		eventuallyReady(ctx, v)
-		again := deploymentOf(v)
-		Expect(fetched(again)(ctx)).To(HaveField("Spec.Template", Equal(deployment.Spec.Template)))
-		Expect(eventsAbout(v)(ctx)).To(expect.ContainEvent(
-			expect.Event{Type: corev1.EventTypeNormal, Reason: v1beta1.EventContentUpdated, Times: 1}))
 	})
 
 	It("takes another viewer with its arguments, and drops them again", func(ctx SpecContext) {
@@ -172,7 +147,7 @@ var _ = Describe("A MarkdownView", func() {
 		}
 		raw, err := suite.Kubectl(ctx, "get", "mdv", v.Name, "-n", v.Namespace, "--subresource=scale", "-o", "json")
 		Expect(err).NotTo(HaveOccurred(), raw)
-		Expect(unmarshal(raw, &scale)).To(Succeed())
+		Expect(json.Unmarshal([]byte(raw), &scale)).To(Succeed())
 		Expect(scale.Spec.Replicas).To(BeEquivalentTo(3))
 		Expect(scale.Status.Replicas).To(BeEquivalentTo(3))
 		Expect(scale.Status.Selector).
@@ -190,8 +165,7 @@ var _ = Describe("A MarkdownView", func() {
 
 		By("giving up on a rollout")
 		deploymentSays(ctx, v, func(d *appsv1.Deployment) {
-			progressing(d, corev1.ConditionFalse,
-				"ProgressDeadlineExceeded")
+			progressing(d, corev1.ConditionFalse, "ProgressDeadlineExceeded")
 		})
 		Eventually(ctx, fetched(v)).Should(And(
 			expect.HaveCondition(v1beta1.ConditionDegraded, metav1.ConditionTrue, v1beta1.ReasonRolloutStalled),
@@ -204,18 +178,5 @@ var _ = Describe("A MarkdownView", func() {
 		eventuallyReady(ctx, v)
 		Expect(v.Status.Conditions).NotTo(ContainElement(HaveField("Type", v1beta1.ConditionStalled)))
 		Expect(v).To(expect.HaveCondition(v1beta1.ConditionDegraded, metav1.ConditionFalse, v1beta1.ReasonAsExpected))
-	})
-
-	It("ignores a Deployment's status that is about an older spec", func(ctx SpecContext) {
-		v := givenReady(ctx, build(unique("late")))
-		change(ctx, v, replicas(4))
-		eventuallyObserved(ctx, v)
-		Expect(fetched(deploymentOf(v))(ctx)).To(HaveField("Status.ObservedGeneration", BeEquivalentTo(1)),
-			"the change has not been observed yet")
-		Consistently(ctx, fetched(v)).WithTimeout(2 * time.Second).Should(And(
-			expect.HaveCondition(v1beta1.ConditionReady, metav1.ConditionFalse, v1beta1.ReasonProgressing),
-			expect.HaveCondition(v1beta1.ConditionAvailable, metav1.ConditionTrue)))
-		eventuallyReady(ctx, v) // it was alive
-		Expect(v.Status.AvailableReplicas).To(BeEquivalentTo(4))
 	})
 })

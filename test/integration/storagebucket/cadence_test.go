@@ -3,7 +3,6 @@ package storagebucket_test
 import (
 	"context"
 	"fmt"
-	"net/http"
 	"slices"
 	"time"
 
@@ -15,7 +14,6 @@ import (
 	"leasehold.dev/api/v1beta1"
 	"leasehold.dev/test/harness/expect"
 	"leasehold.dev/test/harness/fault"
-	"leasehold.dev/test/harness/record"
 	"leasehold.dev/test/integration/internal/operator"
 )
 
@@ -43,37 +41,6 @@ var _ = Describe("The cadence of probes", func() {
 		operator.Change(ctx, k8s, rare, func(b *v1beta1.StorageBucket) { b.Spec.Probe.PeriodSeconds = 7200 })
 		Eventually(func() int { return len(probes(proxy, seldom)) }).Should(Equal(2))
 	}, SpecTimeout(2*time.Minute))
-
-	It("does not suffer from an endpoint that swallows every request, and neither does deletion", func(ctx SpecContext) {
-		proxy, dark := through(fault.Options{}), through(fault.Options{})
-		hole := dark.Inject(fault.Rule{Fault: fault.BlackHole{}})
-		namespace := place(ctx)
-		// More buckets than there are workers: it is the endpoint that must not
-		// hold up the others, not one bucket.
-		var swallowed []*v1beta1.StorageBucket
-		for range 10 {
-			swallowed = append(swallowed, given(ctx, build(namespace, dark.URL(), "dark", probing(10, 10, 3))))
-		}
-		Eventually(hole.Count).WithTimeout(expect.Medium).Should(BeNumerically(">=", 2))
-		var names []string
-		for range 50 {
-			names = append(names, bucketOnServer(ctx))
-			given(ctx, build(namespace, proxy.URL(), names[len(names)-1], probing(10, 10, 3)))
-		}
-		Eventually(func(g Gomega) {
-			for _, name := range names {
-				g.Expect(len(probes(proxy, name))).To(BeNumerically(">=", 3), name)
-			}
-		}).WithTimeout(expect.Long).Should(Succeed())
-		for _, name := range names {
-			Expect(slices.Max(gaps(probes(proxy, name)))).To(BeNumerically("<=", 20*time.Second), "two periods of %s", name)
-		}
-		By("deleting while a probe hangs")
-		before := hole.Count()
-		Eventually(hole.Count).WithTimeout(expect.Medium).Should(BeNumerically(">", before))
-		Expect(k8s.Delete(ctx, swallowed[0])).To(Succeed())
-		Eventually(ctx, operator.Reading(k8s, swallowed[0])).Should(expect.BeGone())
-	}, SpecTimeout(3*time.Minute))
 
 	It("is kept by the leader alone, and goes on after it without a stampede", Serial, func(ctx SpecContext) {
 		suite.NeedsProcesses()
@@ -139,52 +106,4 @@ var _ = Describe("The cadence of probes", func() {
 		Expect(times[many-1].Received.Sub(times[0].Received)).To(BeNumerically(">", 15*time.Second))
 		Expect(probes(proxy, notYet)).To(BeEmpty(), "what was probed before the restart is not due after it")
 	}, SpecTimeout(4*time.Minute))
-})
-
-var _ = Describe("A converged bucket", func() {
-	It("costs no write and no event while nothing changes, however often it is probed", func(ctx SpecContext) {
-		proxy, name := through(fault.Options{}), bucketOnServer(ctx)
-		namespace := place(ctx)
-		well := given(ctx, build(namespace, proxy.URL(), name))
-		missing := given(ctx, build(namespace, proxy.URL(), "no-such-bucket"))
-		ours := given(ctx, build(namespace, proxy.URL(), operator.Unique("managed"), managed(v1beta1.BucketRetain)))
-		eventuallyReady(ctx, well)
-		eventuallyReady(ctx, ours)
-		eventually(ctx, missing, metav1.ConditionFalse, v1beta1.ReasonBucketNotFound)
-		Eventually(ctx, reasonsOf(missing)).Should(HaveLen(1))
-		position, from := suite.AuditPosition(), len(probes(proxy, name))
-		Eventually(func() int { return len(probes(proxy, name)) }).WithTimeout(expect.Long).Should(Equal(from + 4))
-		Expect(suite.Writes(position, record.InNamespace(namespace))).To(BeEmpty())
-		Expect(reasonsOf(well)(ctx)).To(Equal([]string{"Normal BucketHealthy"}))
-		Expect(reasonsOf(missing)(ctx)).To(Equal([]string{"Warning BucketUnhealthy"}))
-	}, SpecTimeout(3*time.Minute))
-
-	It("costs one write when it changes", func(ctx SpecContext) {
-		proxy, name := through(fault.Options{}), bucketOnServer(ctx)
-		position := suite.AuditPosition()
-		b := given(ctx, build(place(ctx), proxy.URL(), name))
-		eventuallyReady(ctx, b)
-		written := func() []string { return suite.Writes(position, record.InNamespace(b.Namespace)) }
-		Eventually(written).Should(Equal([]string{"patch storagebuckets/status " + b.Name}))
-		position = suite.AuditPosition()
-		injection := proxy.Inject(fault.Rule{Fault: fault.S3Error(http.StatusInternalServerError, "InternalError")})
-		eventually(ctx, b, metav1.ConditionFalse, v1beta1.ReasonServerError)
-		Expect(injection.Happened()).To(BeTrue())
-		Eventually(written).Should(Equal([]string{"patch storagebuckets/status " + b.Name}))
-	}, SpecTimeout(2*time.Minute))
-
-	It("is a series of its own, which goes with it", Serial, func(ctx SpecContext) {
-		suite.NeedsProcesses()
-		b := given(ctx, build(place(ctx), storage.Endpoint(), bucketOnServer(ctx)))
-		eventuallyReady(ctx, b)
-		up := fmt.Sprintf(`leasehold_storagebucket_up{name=%q,namespace=%q}`, b.Name, b.Namespace)
-		Expect(suite.Metric(ctx, up)).To(BeEquivalentTo(1))
-		operator.Change(ctx, k8s, b, func(b *v1beta1.StorageBucket) { b.Spec.CredentialsSecretRef.Name = "none" })
-		eventually(ctx, b, metav1.ConditionFalse, v1beta1.ReasonCredentialsNotFound)
-		value, found := suite.Series(ctx, up)
-		Expect(found).To(BeTrue())
-		Expect(value).To(BeZero())
-		Expect(k8s.Delete(ctx, b)).To(Succeed())
-		Eventually(ctx, func(ctx context.Context) bool { return suite.HasMetric(ctx, up) }).Should(BeFalse())
-	}, SpecTimeout(time.Minute))
 })

@@ -3,6 +3,7 @@ package storagebucket_test
 import (
 	"context"
 	"flag"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -32,7 +33,8 @@ var _ = Describe("The operator", func() {
 		suite.NeedsProcesses()
 		// One object of each kind, and a probe that went well and one that did not.
 		namespace := place(ctx)
-		eventuallyReady(ctx, given(ctx, build(namespace, storage.Endpoint(), bucketOnServer(ctx))))
+		b := given(ctx, build(namespace, storage.Endpoint(), bucketOnServer(ctx)))
+		eventuallyReady(ctx, b)
 		eventually(ctx, given(ctx, build(namespace, storage.Endpoint(), operator.Unique("nowhere"))), "False",
 			v1beta1.ReasonBucketNotFound)
 		view := &v1beta1.MarkdownView{ObjectMeta: named(namespace, operator.Unique("view")), Spec: v1beta1.MarkdownViewSpec{
@@ -65,6 +67,17 @@ var _ = Describe("The operator", func() {
 					"%+v is exposed and not listed", family)
 			}
 		}).WithContext(ctx).WithTimeout(expect.Medium).Should(Succeed())
+
+		By("losing the series of an object with the object")
+		for series, o := range map[string]client.Object{
+			fmt.Sprintf(`leasehold_storagebucket_up{name=%q,namespace=%q}`, b.Name, namespace):          b,
+			fmt.Sprintf(`leasehold_markdownview_available{name=%q,namespace=%q}`, view.Name, namespace): view,
+			fmt.Sprintf(`leasehold_tenant_namespaces{tenant=%q}`, tenant.Name):                          tenant,
+		} {
+			Eventually(ctx, suite.HasMetric).WithArguments(series).Should(BeTrue(), series)
+			Expect(k8s.Delete(ctx, o)).To(Succeed())
+			Eventually(ctx, suite.HasMetric).WithArguments(series).WithTimeout(expect.Medium).Should(BeFalse(), series)
+		}
 	}, SpecTimeout(expect.Long))
 })
 

@@ -30,6 +30,8 @@ var (
 			// addresses of this machine stay forbidden.
 			"--endpoint-allow-cidr=127.0.0.1/32",
 			"--probe-tick-interval=200ms",
+			// A spec waits for its end; a removal that works takes a moment.
+			"--bucket-removal-grace-period=40s",
 		},
 		Env: []string{"AWS_ACCESS_KEY_ID=" + ambientKey, "AWS_SECRET_ACCESS_KEY=" + ambientSecret},
 		// StorageBuckets have no webhooks; those of Tenants show that the operator answers.
