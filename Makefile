@@ -109,12 +109,9 @@ race: export CGO_ENABLED := 1
 race: needs-go $(CONTROLPLANE) s3server build $(TOOLS)/gotestsum $(TOOLS)/ginkgo $(TOOLS)/helm ## Run the unit tests with the race detector, which needs a C compiler.
 	@GO=$(GO) GOTESTSUM=$(TOOLS)/gotestsum ARTIFACTS=$(ARTIFACTS) hack/unit.sh '-race $(LINK_FLAGS) $(UNIT_FLAGS)' $(filter-out hack/monitoring,$(MODULES))
 
-# What happens at the memory limit needs cgroups and a machine that does little else: LABELS= runs it too.
-LABELS ?= !cgroup
-
 integration: needs-go $(CONTROLPLANE) s3server build $(TOOLS)/ginkgo $(TOOLS)/helm ## Run the integration specs against a real control plane.
 	@PROGRAMS=$(BIN) hack/integration.sh $(TOOLS)/ginkgo $(ARTIFACTS) $(LANES) '$(SUITES)' --procs=$(PROCS) --randomize-all --keep-going \
-		--timeout=45m --poll-progress-after=60s --label-filter='$(LABELS)' $(GINKGO_FLAGS)
+		--timeout=45m --poll-progress-after=60s $(GINKGO_FLAGS)
 
 PROVER = cd test/harness && $(GO) build -o $(TOOLS)/prove ./cmd/prove
 

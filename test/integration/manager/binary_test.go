@@ -7,15 +7,11 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"os"
-	"os/exec"
 	"strings"
 	"time"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
-	"github.com/onsi/gomega/gbytes"
-	"github.com/onsi/gomega/gexec"
 	authenticationv1 "k8s.io/api/authentication/v1"
 	authorizationv1 "k8s.io/api/authorization/v1"
 	coordinationv1 "k8s.io/api/coordination/v1"
@@ -45,7 +41,6 @@ const (
 // the control plane runs it.
 var _ = Describe("The operator as it ships", Serial, Ordered, func() {
 	var (
-		binary          string
 		installation    *env.Installation
 		leader, standby *env.Replica
 	)
@@ -54,9 +49,8 @@ var _ = Describe("The operator as it ships", Serial, Ordered, func() {
 		if shared.AuditLog == "" {
 			Skip("not on an existing cluster: the installation would replace the one that is there")
 		}
-		binary = operator.Manager()
 		var err error
-		installation, err = controlPlane.Install(ctx, leasehold.Subject("../../../config", binary))
+		installation, err = controlPlane.Install(ctx, leasehold.Subject("../../../config", operator.Manager()))
 		Expect(err).NotTo(HaveOccurred())
 		DeferCleanup(func(ctx SpecContext) { Expect(installation.Stop(ctx)).To(Succeed()) })
 		leader, err = installation.Start(ctx)
@@ -166,20 +160,16 @@ var _ = Describe("The operator as it ships", Serial, Ordered, func() {
 
 			grantBind(ctx, "view")
 			Eventually(wrong.Ready).WithContext(ctx).WithTimeout(expect.Long).Should(Succeed())
-			log, err := os.ReadFile(wrong.LogPath())
-			Expect(err).NotTo(HaveOccurred())
-			Expect(strings.Count(string(log), "not ready until the right is granted")).To(Equal(1), "reported once")
-			Expect(string(log)).To(ContainSubstring("the right is granted"))
+			Expect(strings.Count(logOf(wrong), "not ready until the right is granted")).To(Equal(1), "reported once")
+			Expect(logOf(wrong)).To(ContainSubstring("the right is granted"))
 			Expect(leader.Ready(ctx)).To(Succeed(), "the replicas with the shipped flag stay ready")
 		}, SpecTimeout(2*expect.Long))
 
 	It("has all the rights it needs, and its standby wrote nothing", func() {
 		for _, r := range []*env.Replica{leader, standby} {
-			said, err := os.ReadFile(r.LogPath())
-			Expect(err).NotTo(HaveOccurred())
-			Expect(string(said)).To(ContainSubstring(`"name":"webhooks"`), "it serves the webhooks")
-			Expect(string(said)).NotTo(ContainSubstring("forbidden: User"), r.Name())
-			Expect(string(said)).To(ContainSubstring(`"replica":"`+r.Name()+"_"), "the log names the replica as the Lease does")
+			Expect(logOf(r)).To(ContainSubstring(`"name":"webhooks"`), "it serves the webhooks")
+			Expect(logOf(r)).NotTo(ContainSubstring("forbidden: User"), r.Name())
+			Expect(logOf(r)).To(ContainSubstring(`"replica":"`+r.Name()+"_"), "the log names the replica as the Lease does")
 		}
 		events, err := record.ReadAuditLog(shared.AuditLog)
 		Expect(err).NotTo(HaveOccurred())
@@ -188,38 +178,12 @@ var _ = Describe("The operator as it ships", Serial, Ordered, func() {
 	})
 
 	It("releases the Lease and exits with 0 when asked to stop, so that the standby leads at once", func(ctx SpecContext) {
-		lease := followLease(ctx, operatorNamespace)
-		Eventually(lease.history).Should(HaveExactElements(HavePrefix(leader.Name() + "_")))
 		code, err := leader.Stop(ctx)
 		Expect(err).NotTo(HaveOccurred())
 		Expect(code).To(BeZero())
 		Expect(leader.LogTail(1)).To(ContainSubstring("exiting: received a signal to stop"))
-		// The shipped Lease of 15 s would expire later than this waits, and its holder is
-		// removed only by a release.
-		Eventually(lease.history).WithTimeout(expect.Short).Should(HaveExactElements(
-			HavePrefix(leader.Name()+"_"), BeEmpty(), HavePrefix(standby.Name()+"_")))
-	}, SpecTimeout(expect.Long))
-
-	It("exits with 1 and the reason when it has lost the Lease", func(ctx SpecContext) {
-		lease := electionLease(ctx)
-		Eventually(func() error {
-			lease = electionLease(ctx)
-			lease.Spec.HolderIdentity = new("somebody-else")
-			return kube.Update(ctx, lease)
-		}).Should(Succeed())
-		code, err := standby.Wait(ctx)
-		Expect(err).NotTo(HaveOccurred())
-		Expect(code).To(Equal(1))
-		Expect(standby.LogTail(20)).To(And(ContainSubstring("exiting"), ContainSubstring("leader election lost")))
-	}, SpecTimeout(expect.Long))
-
-	It("refuses to start without knowing its own namespace, and says what to set", func(ctx SpecContext) {
-		command := exec.CommandContext(ctx, binary)
-		command.Env = []string{"KUBECONFIG=" + shared.Kubeconfig}
-		session, err := gexec.Start(command, GinkgoWriter, GinkgoWriter)
-		Expect(err).NotTo(HaveOccurred())
-		Eventually(session).Should(gexec.Exit(1))
-		Expect(session.Err).To(gbytes.Say("set POD_NAMESPACE or --leader-election-namespace"))
+		// The shipped Lease of 15 s would expire later than this waits.
+		Eventually(holder).WithContext(ctx).WithTimeout(expect.Short).Should(HavePrefix(standby.Name() + "_"))
 	}, SpecTimeout(expect.Long))
 })
 

@@ -37,7 +37,7 @@ var _ = Describe("The Helm chart", operator.OldestKubernetes, func() {
 		}}
 		Expect(kube.Create(ctx, namespace)).To(Succeed())
 		DeferCleanup(func(ctx SpecContext) { Expect(kube.Delete(ctx, namespace)).To(Succeed()) })
-		warned := &warnings{}
+		warned := &operator.Warnings{}
 		judge := clientThat(warned)
 		for _, file := range files {
 			rendered, err := c.Template(ctx, namespace.Name, "--values", file)
@@ -59,7 +59,7 @@ var _ = Describe("The Helm chart", operator.OldestKubernetes, func() {
 				Expect(count).To(Equal(1), kind)
 			}
 		}
-		Expect(warned.texts).To(BeEmpty())
+		Expect(warned.All()).To(BeEmpty())
 
 		By("refusing what only the API server knows to be wrong")
 		rendered, err := c.Template(ctx, namespace.Name, "--set", "resources.requests.memory=much", "--show-only",
@@ -75,18 +75,8 @@ func dryRun(ctx context.Context, judge client.Client, o *unstructured.Unstructur
 		client.FieldOwner("helm"))
 }
 
-// warnings are those that the API server sends.
-type warnings struct{ texts []string }
-
-// HandleWarningHeaderWithContext implements rest.WarningHandlerWithContext.
-func (w *warnings) HandleWarningHeaderWithContext(_ context.Context, code int, _, text string) {
-	if code == 299 {
-		w.texts = append(w.texts, text)
-	}
-}
-
 // clientThat is an administrator's client. An unknown field is an error.
-func clientThat(handler *warnings) client.Client {
+func clientThat(handler *operator.Warnings) client.Client {
 	GinkgoHelper()
 	own := rest.CopyConfig(config)
 	own.WarningHandlerWithContext = handler

@@ -2,8 +2,10 @@ package manager_test
 
 import (
 	"context"
+	"encoding/json"
 	"os"
 	"slices"
+	"strings"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
@@ -121,11 +123,6 @@ func (f *fenced) stranger(ctx context.Context) client.Client {
 	return c
 }
 
-// ofNobody is a question that changes nothing.
-func ofNobody() *authenticationv1.TokenReview {
-	return &authenticationv1.TokenReview{Spec: authenticationv1.TokenReviewSpec{Token: "nobody's"}}
-}
-
 // writes are dry runs of what the operator does, of each kind of request.
 func (f *fenced) writes(ctx context.Context) map[string]func(client.Client) error {
 	meta := metav1.ObjectMeta{Namespace: "target", Name: "tried"}
@@ -191,70 +188,36 @@ func (f *fenced) lease(ctx context.Context, name string) *coordinationv1.Lease {
 
 func (f *fenced) holder(ctx context.Context) string {
 	GinkgoHelper()
-	return ptr.Deref(f.lease(ctx, "manager.leasehold.dev").Spec.HolderIdentity, "")
+	return ptr.Deref(f.lease(ctx, leasehold.Lease).Spec.HolderIdentity, "")
 }
 
 // roles are the replica that leads and the one that does not, once both are well.
 func (f *fenced) roles(ctx context.Context) (leader, standby *env.Replica) {
 	GinkgoHelper()
 	Eventually(func(g Gomega) {
-		leader, standby = nil, nil
-		holder := f.holder(ctx)
-		for _, r := range f.installation.Replicas() {
+		replicas := f.installation.Replicas()
+		for _, r := range replicas {
 			g.Expect(r.Ready(ctx)).To(Succeed())
-			if len(holder) > len(r.Name()) && holder[:len(r.Name())+1] == r.Name()+"_" {
-				leader = r
-			} else {
-				standby = r
-			}
 		}
+		leader = leasehold.Holder(f.lease(ctx, leasehold.Lease), replicas)
 		g.Expect(leader).NotTo(BeNil())
+		standby = replicas[0]
+		if standby == leader {
+			standby = replicas[1]
+		}
 		g.Expect(f.tries(leader)(ctx)).To(Succeed(), "the fence has heard of it")
 	}).WithContext(ctx).WithTimeout(expect.Medium).Should(Succeed())
 	return leader, standby
 }
 
-// hold sets the holder of the Lease, and creates the Lease if there is none.
-func (f *fenced) hold(ctx context.Context, name string, holder *string) {
-	GinkgoHelper()
-	lease := &coordinationv1.Lease{
-		ObjectMeta: metav1.ObjectMeta{Namespace: operatorNamespace, Name: name},
-		Spec:       coordinationv1.LeaseSpec{HolderIdentity: holder},
-	}
-	if err := f.client.Create(ctx, lease.DeepCopy()); err != nil {
-		stored := f.lease(ctx, name)
-		stored.Spec.HolderIdentity = holder
-		Expect(f.client.Update(ctx, stored)).To(Succeed())
-	}
-}
-
-func (f *fenced) binding(ctx context.Context) *admissionregistrationv1.ValidatingAdmissionPolicyBinding {
-	GinkgoHelper()
-	b := &admissionregistrationv1.ValidatingAdmissionPolicyBinding{}
-	Expect(f.client.Get(ctx, client.ObjectKey{Name: "leasehold-fence.leasehold.dev"}, b)).To(Succeed())
-	return b
-}
-
 // aim lets the fence look at another Lease.
 func (f *fenced) aim(ctx context.Context, lease string) {
 	GinkgoHelper()
-	b := f.binding(ctx)
-	b.Spec.ParamRef.Name = lease
-	Expect(f.client.Update(ctx, b)).To(Succeed())
-}
-
-// off turns the fence off until the spec has ended, as docs/operations.md describes.
-func (f *fenced) off(ctx context.Context) {
-	GinkgoHelper()
-	_, standby := f.roles(ctx)
-	act := func(ctx context.Context, action admissionregistrationv1.ValidationAction) {
-		b := f.binding(ctx)
-		b.Spec.ValidationActions = []admissionregistrationv1.ValidationAction{action}
-		Expect(f.client.Update(ctx, b)).To(Succeed())
-	}
-	act(ctx, admissionregistrationv1.Audit)
-	DeferCleanup(func(ctx SpecContext) { act(ctx, admissionregistrationv1.Deny) })
-	Eventually(f.tries(standby)).WithContext(ctx).Should(Succeed())
+	b := &admissionregistrationv1.ValidatingAdmissionPolicyBinding{}
+	b.Name = "leasehold-fence.leasehold.dev"
+	operator.Change(ctx, f.client, b, func(b *admissionregistrationv1.ValidatingAdmissionPolicyBinding) {
+		b.Spec.ParamRef.Name = lease
+	})
 }
 
 // tenant makes a Tenant; its name is used once.
@@ -271,33 +234,13 @@ func (f *fenced) tenant(ctx context.Context, name string, suffixes ...v1beta1.Na
 // ask changes the namespaces in the spec of a Tenant.
 func (f *fenced) ask(ctx context.Context, t *v1beta1.Tenant, suffixes ...v1beta1.NamespaceSuffix) {
 	GinkgoHelper()
-	Eventually(func(g Gomega) {
-		g.Expect(f.client.Get(ctx, client.ObjectKeyFromObject(t), t)).To(Succeed())
-		t.Spec.Namespaces = suffixes
-		g.Expect(f.client.Update(ctx, t)).To(Succeed())
-	}).WithContext(ctx).Should(Succeed())
+	operator.Change(ctx, f.client, t, func(t *v1beta1.Tenant) { t.Spec.Namespaces = suffixes })
 }
 
 func (f *fenced) ready(ctx context.Context, t *v1beta1.Tenant) {
 	GinkgoHelper()
-	Eventually(func(g Gomega) {
-		g.Expect(f.client.Get(ctx, client.ObjectKeyFromObject(t), t)).To(Succeed())
-		g.Expect(t).To(And(expect.HaveObservedGeneration(),
-			expect.HaveCondition(v1beta1.ConditionReady, metav1.ConditionTrue)))
-	}).WithContext(ctx).WithTimeout(expect.Medium).Should(Succeed())
-}
-
-func (f *fenced) eventsAbout(ctx context.Context, t *v1beta1.Tenant) []eventsv1.Event {
-	GinkgoHelper()
-	list := &eventsv1.EventList{}
-	Expect(f.client.List(ctx, list, client.InNamespace(metav1.NamespaceDefault))).To(Succeed())
-	var about []eventsv1.Event
-	for _, e := range list.Items {
-		if e.Regarding.UID == t.UID {
-			about = append(about, e)
-		}
-	}
-	return about
+	Eventually(ctx, operator.Fetched(f.client, t)).WithTimeout(expect.Medium).Should(And(
+		expect.HaveObservedGeneration(), expect.HaveCondition(v1beta1.ConditionReady, metav1.ConditionTrue)))
 }
 
 func (f *fenced) position() record.Bookmark {
@@ -340,4 +283,41 @@ func logOf(r *env.Replica) string {
 	said, err := os.ReadFile(r.LogPath())
 	Expect(err).NotTo(HaveOccurred())
 	return string(said)
+}
+
+// expectReason waits until the replica leads, and expects its last takeover in the log and in an
+// event with a reason that matches.
+func (f *fenced) expectReason(ctx context.Context, r *env.Replica, reason string) {
+	GinkgoHelper()
+	var identity string
+	Eventually(func() string {
+		identity = f.holder(ctx)
+		return identity
+	}).WithContext(ctx).WithTimeout(expect.Medium).Should(HavePrefix(r.Name() + "_"))
+	Eventually(func(g Gomega) {
+		g.Expect(takeoversIn(logOf(r))).To(ContainElement(And(
+			HaveField("Replica", identity), HaveField("Reason", MatchRegexp(reason)),
+			HaveField("Lock", "leasehold-system/manager.leasehold.dev"))))
+		var events eventsv1.EventList
+		g.Expect(f.client.List(ctx, &events, client.InNamespace(operatorNamespace))).To(Succeed())
+		g.Expect(events).To(expect.ContainEvent(expect.Event{
+			Type: corev1.EventTypeNormal, Reason: "LeaderElection",
+			Note: "^" + identity + " became leader: " + strings.TrimPrefix(reason, "^"),
+		}))
+	}).WithContext(ctx).Should(Succeed())
+}
+
+// takeoverLine is what a replica logs when it has taken the Lease.
+type takeoverLine struct{ Msg, Replica, Lock, Reason string }
+
+func takeoversIn(log string) []takeoverLine {
+	var found []takeoverLine
+	for text := range strings.Lines(log) {
+		var line takeoverLine
+		// Some lines are of libraries, and no JSON.
+		if json.Unmarshal([]byte(text), &line) == nil && line.Msg == "took the Lease" {
+			found = append(found, line)
+		}
+	}
+	return found
 }

@@ -1,3 +1,5 @@
+// Package manager_test specifies the manager as it ships: two processes of the binary with its
+// election, fence, certificate, probes and pages, on a real API server, and under attack.
 package manager_test
 
 import (

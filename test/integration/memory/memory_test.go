@@ -11,9 +11,6 @@ import (
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 	"golang.org/x/sync/errgroup"
-	corev1 "k8s.io/api/core/v1"
-	rbacv1 "k8s.io/api/rbac/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"leasehold.dev/api/v1beta1"
@@ -36,19 +33,22 @@ const buffers = 12 << 20
 const whileStarting = 96 << 20
 
 var _ = Describe("The memory of a replica", Serial, func() {
-	BeforeEach(suite.NeedsProcesses)
-	// The heap of a new process holds no garbage of an earlier spec.
-	BeforeEach(func(ctx SpecContext) {
+	// The unit tests of the caches hold what is kept of each other object, and how much.
+	It("grows with the number of views, not with their contents", func(ctx SpecContext) {
+		suite.NeedsProcesses()
+		// The heap of a new process holds no garbage of an earlier spec.
 		suite.StopReplicas(ctx)
 		suite.StartReplicas(ctx)
-	})
-
-	It("grows with the number of views, not with their contents", func(ctx SpecContext) {
-		n := count("MEMORY_VIEWS", 60)
+		n := 60
+		if text := os.Getenv("MEMORY_VIEWS"); text != "" {
+			var err error
+			n, err = strconv.Atoi(text)
+			Expect(err).NotTo(HaveOccurred())
+		}
 		before := live(ctx)
-		at, started := figures("VmRSS"), figures("VmHWM")
+		started := figures("VmHWM")
 		By(fmt.Sprintf("making %d views of 880 KiB", n))
-		create(ctx, n, func(int) client.Object { return view(operator.Unique("large"), 4) })
+		createViews(ctx, n)
 		Eventually(func(g Gomega) {
 			var views v1beta1.MarkdownViewList
 			g.Expect(k8s.List(ctx, &views)).To(Succeed())
@@ -58,105 +58,31 @@ var _ = Describe("The memory of a replica", Serial, func() {
 			}
 		}).WithContext(ctx).WithTimeout(5 * time.Minute).WithPolling(5 * time.Second).Should(Succeed())
 		heldAtMost(ctx, before, buffers+n*(16<<10))
-		report("with the views", at)
+		AddReportEntry("resident with the views, in bytes", figures("VmRSS"))
 
 		By("starting with them")
 		startsWithin(ctx, started, whileStarting)
 	}, SpecTimeout(40*time.Minute))
-
-	It("grows with the number of foreign objects, not with what is in them", func(ctx SpecContext) {
-		n := count("MEMORY_FOREIGN", 60)
-		before := live(ctx)
-		at, started := figures("VmRSS"), figures("VmHWM")
-		namespace := operator.Unique("foreign")
-		Expect(k8s.Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}})).To(Succeed())
-		By(fmt.Sprintf("making %d RoleBindings, ClusterRoles and Namespaces; of 60, 40 have 240 KiB each", n))
-		create(ctx, n, func(i int) client.Object {
-			return &rbacv1.RoleBinding{ObjectMeta: stuffed(i, namespace), RoleRef: rbacv1.RoleRef{
-				APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "view"}}
-		})
-		create(ctx, n, func(i int) client.Object { return &rbacv1.ClusterRole{ObjectMeta: stuffed(i, "")} })
-		create(ctx, n, func(i int) client.Object { return &corev1.Namespace{ObjectMeta: stuffed(i, "")} })
-		heldAtMost(ctx, before, buffers+3*n*(8<<10))
-		report("with the foreign objects", at)
-
-		By("starting with them")
-		startsWithin(ctx, started, whileStarting+int64(3*n*(8<<10)))
-	}, SpecTimeout(40*time.Minute))
 })
 
-var _ = Describe("The memory of a replica", Serial, func() {
-	BeforeEach(suite.NeedsProcesses)
-
-	It("does not grow with the subjects of role bindings of the reserved name", func(ctx SpecContext) {
-		suite.StopReplicas(ctx)
-		suite.StartReplicas(ctx)
-		const n = 60
-		before, at := live(ctx), figures("VmRSS")
-		namespaces := make([]string, n)
-		for i := range namespaces {
-			namespaces[i] = operator.Unique("reserved")
-		}
-		create(ctx, n, func(i int) client.Object {
-			return &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespaces[i]}}
-		})
-		subjects := make([]rbacv1.Subject, 1000)
-		for i := range subjects {
-			subjects[i] = rbacv1.Subject{Kind: rbacv1.UserKind, APIGroup: rbacv1.GroupName, Name: text(1 << 10)}
-		}
-		By(fmt.Sprintf("making %d role bindings of 1 MiB", n))
-		create(ctx, n, func(i int) client.Object {
-			return &rbacv1.RoleBinding{
-				ObjectMeta: metav1.ObjectMeta{Namespace: namespaces[i], Name: "leasehold:tenant-admin"}, Subjects: subjects,
-				RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "view"}}
-		})
-		// Of each, 33 subjects of 1 KiB stay.
-		heldAtMost(ctx, before, buffers+n*(48<<10))
-		report("with the role bindings", at)
-	}, SpecTimeout(20*time.Minute))
-})
-
-// stuffed is metadata of the largest size for 40 objects of every 60, so that a large number
-// of them fits into etcd.
-func stuffed(i int, namespace string) metav1.ObjectMeta {
-	m := metav1.ObjectMeta{Namespace: namespace, Name: operator.Unique("foreign"), Annotations: map[string]string{}}
-	if i < 40 || i%60 == 0 {
-		m.Annotations["example.com/a"] = text(240 << 10)
-	}
-	return m
-}
-
-func text(n int) string { return strings.Repeat("0123456789abcdef", n/16) }
-
-// create makes n objects, a few at once, and has them deleted after the spec.
-func create(ctx context.Context, n int, object func(int) client.Object) {
+// createViews makes n views of 880 KiB, a few at once, and has them deleted after the spec.
+func createViews(ctx context.Context, n int) {
 	GinkgoHelper()
-	all := make([]client.Object, n)
-	each := func(ctx context.Context, f func(context.Context, int) error) error {
+	each := func(ctx context.Context, f func(context.Context, *v1beta1.MarkdownView) error) {
+		GinkgoHelper()
 		var group errgroup.Group
 		group.SetLimit(4)
 		for i := range n {
-			group.Go(func() error { return f(ctx, i) })
+			group.Go(func() error { return f(ctx, view(fmt.Sprintf("large-%d", i), 4)) })
 		}
-		return group.Wait()
+		Expect(group.Wait()).To(Succeed())
 	}
 	DeferCleanup(func(ctx context.Context) {
-		Expect(each(ctx, func(ctx context.Context, i int) error {
-			return client.IgnoreNotFound(k8s.Delete(ctx, all[i]))
-		})).To(Succeed())
+		each(ctx, func(ctx context.Context, v *v1beta1.MarkdownView) error {
+			return client.IgnoreNotFound(k8s.Delete(ctx, v))
+		})
 	})
-	Expect(each(ctx, func(ctx context.Context, i int) error {
-		all[i] = object(i)
-		if err := k8s.Create(ctx, all[i]); err != nil {
-			return err
-		}
-		// Objects that the test holds must not count in this measurement.
-		all[i].SetAnnotations(nil)
-		if v, ok := all[i].(*v1beta1.MarkdownView); ok {
-			v.Spec.Markdowns = nil
-		}
-		return nil
-	})).To(Succeed())
+	each(ctx, func(ctx context.Context, v *v1beta1.MarkdownView) error { return k8s.Create(ctx, v) })
 }
 
 // live is what each replica still referred to when it last collected garbage, in bytes: the
@@ -217,13 +143,6 @@ func figures(field string) map[string]int64 {
 		all[r.Name()] = status(r, field)
 	}
 	return all
-}
-
-func report(when string, before map[string]int64) {
-	GinkgoHelper()
-	for name, resident := range figures("VmRSS") {
-		AddReportEntry(fmt.Sprintf("%s %s: RSS %d MiB, before %d MiB", name, when, resident>>20, before[name]>>20))
-	}
 }
 
 // status reads a figure of the replica's process, in bytes.

@@ -1,16 +1,15 @@
 // Package memory_test measures what users can make the operator's replicas hold in memory.
-// The numbers of objects are small in `make test`; MEMORY_VIEWS and MEMORY_FOREIGN set those of the goals.
+// The number of views is small in `make test`; MEMORY_VIEWS sets that of the goal.
 package memory_test
 
 import (
 	"fmt"
-	"os"
 	"slices"
 	"strconv"
+	"strings"
 	"testing"
 
 	. "github.com/onsi/ginkgo/v2"
-	. "github.com/onsi/gomega"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -40,18 +39,6 @@ var _ = SynchronizedBeforeSuite(suite.Start, func(ctx SpecContext, data []byte) 
 
 var _ = SynchronizedAfterSuite(func() {}, suite.End)
 
-// count returns how many objects a spec creates: few, or the number in the variable.
-func count(variable string, few int) int {
-	GinkgoHelper()
-	text := os.Getenv(variable)
-	if text == "" {
-		return few
-	}
-	n, err := strconv.Atoi(text)
-	Expect(err).NotTo(HaveOccurred(), "%s is no number", variable)
-	return n
-}
-
 // view makes a view of files that have 220 KiB each.
 func view(name string, files int) *v1beta1.MarkdownView {
 	v := &v1beta1.MarkdownView{ObjectMeta: metav1.ObjectMeta{Namespace: metav1.NamespaceDefault, Name: name}}
@@ -59,7 +46,7 @@ func view(name string, files int) *v1beta1.MarkdownView {
 	contents := ""
 	for i := range files {
 		contents += fmt.Sprintf("- [%d](%d.md)\n", i+1, i+1)
-		v.Spec.Markdowns[fmt.Sprintf("%d.md", i+1)] = v1beta1.MarkdownText(text(220 << 10))
+		v.Spec.Markdowns[fmt.Sprintf("%d.md", i+1)] = v1beta1.MarkdownText(strings.Repeat("0123456789abcdef", 220<<6))
 	}
 	v.Spec.Markdowns["SUMMARY.md"] = v1beta1.MarkdownText(contents)
 	return v

@@ -131,22 +131,17 @@ func (s *Suite) WarnedClient() (client.Client, *Warnings) {
 	GinkgoHelper()
 	warnings := &Warnings{}
 	config := rest.CopyConfig(s.Config)
-	config.WarningHandler = warnings
+	config.WarningHandlerWithContext = warnings
 	c, err := client.New(config, client.Options{Scheme: s.Client.Scheme()})
 	Expect(err).NotTo(HaveOccurred())
 	return c, warnings
 }
 
-// HandleWarningHeader implements rest.WarningHandler.
-func (w *Warnings) HandleWarningHeader(_ int, _, message string) {
+// HandleWarningHeaderWithContext implements rest.WarningHandlerWithContext.
+func (w *Warnings) HandleWarningHeaderWithContext(_ context.Context, _ int, _, message string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.messages = append(w.messages, message)
-}
-
-// HandleWarningHeaderWithContext implements rest.WarningHandlerWithContext.
-func (w *Warnings) HandleWarningHeaderWithContext(_ context.Context, code int, agent, message string) {
-	w.HandleWarningHeader(code, agent, message)
 }
 
 // All returns the warnings since the last call.
