@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -38,13 +39,27 @@ type offline struct {
 	t      *testing.T
 }
 
-func (m offline) GetAPIReader() client.Reader { return m.reader }
+func (m offline) GetAPIReader() client.Reader { return live{m.reader, m.t} }
 
 func (m offline) Add(r manager.Runnable) error {
 	if inventory, ok := r.(*runners.Inventory); ok {
 		m.t.Cleanup(func() { metrics.Registry.Unregister(inventory) })
 	}
 	return m.Manager.Add(r)
+}
+
+// live is an API server that nothing lists our objects from: each replica counts them, and looks for those that
+// are due, in its cache.
+type live struct {
+	client.Reader
+	t *testing.T
+}
+
+func (r live) List(ctx context.Context, list client.ObjectList, opts ...client.ListOption) error {
+	if kind := fmt.Sprintf("%T", list); strings.HasPrefix(kind, "*v1beta1.") {
+		r.t.Errorf("%s is listed by the API server", kind)
+	}
+	return r.Reader.List(ctx, list, opts...)
 }
 
 // startRunnables runs all that addRunnables adds, on a cache over these objects.
@@ -76,7 +91,7 @@ func shippedRunnables(t *testing.T) *options {
 }
 
 // Each controller looks for what is due at its own interval: a tenth of the period, and at least
-// once in ten seconds. The inventory lists all kinds twice a minute.
+// once in ten seconds. The inventory lists all kinds twice a minute. All of that reads the cache.
 func TestTicks(t *testing.T) {
 	const inventory, most = 2, 5
 	for name, tc := range map[string]struct {

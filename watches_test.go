@@ -120,6 +120,29 @@ func TestWatches(t *testing.T) {
 	}
 }
 
+// TestReadinessWaitsForWatches tests that the readiness check waits for all kinds that a controller watches.
+func TestReadinessWaitsForWatches(t *testing.T) {
+	for name, tc := range map[string]struct {
+		setup func(context.Context, ctrl.Manager, newQueue) error
+		waits []client.Object
+	}{
+		"tenant":        {tenants, tenant.WatchedObjects()},
+		"markdownview":  {views, markdownview.WatchedObjects()},
+		"storagebucket": {buckets, storagebucket.WatchedObjects()},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := startWatches(t, tc.setup)
+			w.mu.Lock()
+			defer w.mu.Unlock()
+			for kind := range w.informers {
+				if !slices.ContainsFunc(tc.waits, func(o client.Object) bool { return fmt.Sprintf("%T", o) == kind }) {
+					t.Errorf("%s is watched, and the readiness check does not wait for it", kind)
+				}
+			}
+		})
+	}
+}
+
 // workers are the numbers of workers in the options, one for each controller.
 const workers = 3
 

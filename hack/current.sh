@@ -22,6 +22,8 @@ installed=$(k get validatingwebhookconfiguration leasehold-validating-webhook-co
 # so a conflict changes nothing.
 k apply --server-side --dry-run=server -f config/crd/bases >/dev/null || { echo "run: nothing has been changed" >&2; exit 1; }
 k apply --server-side -f config/crd/bases
+# The operator ends where a kind is not served yet.
+until [[ $(k api-resources --api-group=leasehold.dev -o name | wc -l) == 3 ]]; do sleep 0.1; done
 cat <<'END'
 nothing else is installed, no samples either: kubectl apply -k config/samples
 not served here, in contrast to an installation:

@@ -84,7 +84,7 @@ func crashLoop() features.Feature {
 		})).
 		Assess("and each write came from the Pod that held it", step(func(ctx context.Context, g *WithT) {
 			for _, c := range crashes {
-				shared.report.addCrash(crashFinding{Mode: "crash loop", Settings: defaultSettings, NewHolder: c.gap().Seconds()})
+				shared.report.add(crashTimes, "crash loop | %s | %.2f | ", defaultSettings, c.gap().Seconds())
 			}
 			judgeCrashes(ctx, g, f)
 		})).

@@ -34,12 +34,13 @@ var (
 
 // suite is the cluster with the operator on it.
 type suite struct {
-	settings settings
-	cluster  *cluster.Cluster
-	client   client.Client // the administrator's; reads the API server, not a cache
-	report   *report
-	began    time.Time
-	traces   map[string]bool // of which tests they have been kept
+	settings  settings
+	cluster   *cluster.Cluster
+	client    client.Client // the administrator's; reads the API server, not a cache
+	report    *report
+	began     time.Time
+	testBegan time.Time       // of the test that runs
+	traces    map[string]bool // of which tests they have been kept
 
 	hasPrevious bool // the features of the upgrade need it
 
@@ -63,28 +64,19 @@ type settings struct {
 }
 
 func readSettings(getenv func(string) string) (settings, error) {
-	s := settings{
-		NodeImage: getenv("E2E_NODE_IMAGE"), Name: getenv("E2E_NAME"), Cluster: getenv("E2E_CLUSTER"),
-		Keep:    getenv("E2E_KEEP") == "1",
-		Kubectl: getenv("KUBECTL"), Kind: getenv("KIND"), Kustomize: getenv("KUSTOMIZE"), Helm: getenv("HELM"),
-		Image: getenv("IMG"), ViewerImage: getenv("VIEWER_IMG"), S3Image: getenv("S3_IMG"),
-		ProverImage: getenv("PROVER_IMG"), ProverDir: getenv("PROVER_DIR"),
-		PreviousImage: getenv("PREVIOUS_IMG"), PreviousViewerImage: getenv("PREVIOUS_VIEWER_IMG"),
-		PreviousDir: getenv("PREVIOUS_DIR"),
-	}
-	for name, value := range map[string]string{
-		"E2E_NODE_IMAGE": s.NodeImage, "E2E_NAME": s.Name, "KUBECTL": s.Kubectl, "KIND": s.Kind, "KUSTOMIZE": s.Kustomize,
-		"HELM": s.Helm,
-		"IMG":  s.Image, "VIEWER_IMG": s.ViewerImage, "S3_IMG": s.S3Image,
-		"PROVER_IMG": s.ProverImage, "PROVER_DIR": s.ProverDir,
-		"PREVIOUS_IMG": s.PreviousImage, "PREVIOUS_VIEWER_IMG": s.PreviousViewerImage, "PREVIOUS_DIR": s.PreviousDir,
-		"ARTIFACTS": getenv("ARTIFACTS"),
+	s := settings{Cluster: getenv("E2E_CLUSTER"), Keep: getenv("E2E_KEEP") == "1"}
+	for name, value := range map[string]*string{
+		"E2E_NODE_IMAGE": &s.NodeImage, "E2E_NAME": &s.Name, "ARTIFACTS": &s.Artifacts,
+		"KUBECTL": &s.Kubectl, "KIND": &s.Kind, "KUSTOMIZE": &s.Kustomize, "HELM": &s.Helm,
+		"IMG": &s.Image, "VIEWER_IMG": &s.ViewerImage, "S3_IMG": &s.S3Image,
+		"PROVER_IMG": &s.ProverImage, "PROVER_DIR": &s.ProverDir,
+		"PREVIOUS_IMG": &s.PreviousImage, "PREVIOUS_VIEWER_IMG": &s.PreviousViewerImage, "PREVIOUS_DIR": &s.PreviousDir,
 	} {
-		if value == "" {
+		if *value = getenv(name); *value == "" {
 			return s, fmt.Errorf("%s is not set: run these tests by `make e2e`", name)
 		}
 	}
-	s.Artifacts = filepath.Join(getenv("ARTIFACTS"), "e2e")
+	s.Artifacts = filepath.Join(s.Artifacts, "e2e")
 	return s, nil
 }
 
@@ -101,7 +93,8 @@ func TestMain(m *testing.M) {
 	// The first signal ends the feature that runs and lets Finish clear up.
 	//nolint:forbidigo // there is no test yet whose context could be used
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	shared = &suite{settings: settings, began: time.Now(), report: newReport(), traces: map[string]bool{}}
+	shared = &suite{settings: settings, began: time.Now(), report: &report{rows: map[string]string{}},
+		traces: map[string]bool{}}
 	testenv = testenv.WithContext(ctx).
 		Setup(shared.setup).
 		BeforeEachTest(shared.beforeTest).
@@ -190,14 +183,14 @@ func (s *suite) finish(ctx context.Context, _ *envconf.Config) (context.Context,
 //nolint:thelper // the framework's order
 func (s *suite) beforeTest(ctx context.Context, _ *envconf.Config, t *testing.T) (context.Context, error) {
 	t.Helper()
-	s.report.begin(t.Name(), time.Now())
+	s.testBegan = time.Now()
 	return ctx, nil
 }
 
 //nolint:thelper // the framework's order
 func (s *suite) afterTest(ctx context.Context, _ *envconf.Config, t *testing.T) (context.Context, error) {
 	t.Helper()
-	s.report.end(t.Name(), t.Failed(), time.Now())
+	s.report.phase(t.Name(), s.testBegan, t.Failed())
 	s.keepTraces(ctx, t)
 	return ctx, nil
 }
@@ -242,10 +235,8 @@ func step(f func(ctx context.Context, g *WithT)) features.Func {
 // phase prints that a phase begins; the result prints how long it took.
 func (s *suite) phase(name string) (done func()) {
 	s.say("%s ...", name)
-	s.report.begin(name, time.Now())
-	return func() {
-		s.report.end(name, false, time.Now())
-	}
+	began := time.Now()
+	return func() { s.report.phase(name, began, false) }
 }
 
 func (s *suite) say(format string, args ...any) {

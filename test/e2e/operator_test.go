@@ -83,13 +83,18 @@ func (s *suite) make(ctx context.Context, argv ...string) error {
 // Lease has a holder and the API server reaches the webhooks. The nodes learn of a Service's
 // endpoints later than this process.
 func (s *suite) awaitOperator(ctx context.Context) error {
+	return until(ctx, "the operator", s.operatorReady)
+}
+
+// until polls a check. Its error has the last one of the check.
+func until(ctx context.Context, what string, check func(context.Context) error) error {
 	var missing error
 	err := wait.PollUntilContextTimeout(ctx, poll, readyTimeout, true, func(ctx context.Context) (bool, error) {
-		missing = s.operatorReady(ctx)
+		missing = check(ctx)
 		return missing == nil, nil
 	})
 	if err != nil {
-		return fmt.Errorf("waiting for the operator: %w: %w", err, missing)
+		return fmt.Errorf("waiting for %s: %w: %w", what, err, missing)
 	}
 	return nil
 }

@@ -64,9 +64,6 @@ func (f finding) assess(ctx context.Context, g *WithT, pod *corev1.Pod) {
 		g.Expect(podReady(pod)).To(Equal(ready), "the condition Ready, "+f.state+", "+f.replica)
 		g.Expect(served(ctx, pod)).To(Equal(ready && !f.leaving), "the webhooks' Service, "+f.state+", "+f.replica)
 	}).WithContext(ctx).WithTimeout(expect.Medium).WithPolling(poll).Should(Succeed())
-	shared.report.addProbe(probeFinding{
-		State: f.state, Replica: f.replica, Statuses: f.want, Ready: podReady(pod), Served: podReady(pod) && !f.leaving,
-	})
 }
 
 // served reports whether the webhooks' Service sends new connections to the Pod.

@@ -82,11 +82,11 @@ type upgrade struct {
 }
 
 func (u upgrade) feature() features.Feature {
-	f, tenants := &failing{}, (*stream)(nil)
+	f, tenants := &failing{}, (*load)(nil)
 	return features.New("both replicas are replaced: "+u.settings).
 		Assess("while Tenants come, each of which becomes Ready", step(func(ctx context.Context, g *WithT) {
 			f.prepare(ctx, g)
-			tenants = startStream(ctx)
+			tenants = startLoad(ctx, time.Second, false)
 			f.lost = time.Now()
 			g.Expect(shared.setOperatorArgs(ctx, u.args)).To(Succeed())
 			g.Expect(shared.awaitOperator(ctx)).To(Succeed())
@@ -96,10 +96,9 @@ func (u upgrade) feature() features.Feature {
 			g.Expect(len(tenants.tenants)).To(BeNumerically(">", 5))
 		})).
 		Assess("without a gap that is longer than a lease", step(func(_ context.Context, g *WithT) {
-			slowest := tenants.slowest()
-			shared.say("  %s: %d Tenants, the slowest took %s", u.settings, len(tenants.tenants),
-				slowest.Ready.Sub(slowest.Created))
-			g.Expect(slowest.Ready.Sub(slowest.Created)).To(BeNumerically("<", u.lease), slowest.Tenant.Name)
+			slowest, took := tenants.slowest()
+			shared.say("  %s: %d Tenants, the slowest took %s", u.settings, len(tenants.tenants), took)
+			g.Expect(took).To(BeNumerically("<", u.lease), slowest)
 		})).
 		Assess("with at least one replica Ready, and both on nodes of their own in the end",
 			step(func(ctx context.Context, g *WithT) {
@@ -129,7 +128,7 @@ func (u upgrade) feature() features.Feature {
 }
 
 // judge follows the Lease from the old leader to the last.
-func (u upgrade) judge(ctx context.Context, g *WithT, f *failing, tenants *stream) {
+func (u upgrade) judge(ctx context.Context, g *WithT, f *failing, tenants *load) {
 	leader, err := shared.leader(ctx)
 	g.Expect(err).NotTo(HaveOccurred())
 	f.holder = leader.Name

@@ -2,10 +2,10 @@ package e2e
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/util/wait"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"leasehold.dev/test/e2e/cluster"
@@ -15,18 +15,12 @@ import (
 // containers have never been restarted: one that was is held back longer and
 // longer before its next start, and the next feature would wait for it.
 func (s *suite) settle(ctx context.Context) error {
-	var missing error
-	err := wait.PollUntilContextTimeout(ctx, poll, readyTimeout, true, func(ctx context.Context) (bool, error) {
-		var worn bool
-		if missing = s.settled(ctx); missing == nil {
-			worn, missing = s.replaceWorn(ctx)
+	return until(ctx, "the operator to settle", func(ctx context.Context) error {
+		if err := s.settled(ctx); err != nil {
+			return err
 		}
-		return missing == nil && !worn, nil
+		return s.replaceWorn(ctx)
 	})
-	if err != nil {
-		return fmt.Errorf("waiting for the operator to settle: %w: %w", err, missing)
-	}
-	return nil
 }
 
 // settled is nil when all nodes take Pods and both replicas are Ready.
@@ -68,24 +62,26 @@ func (s *suite) candidates(ctx context.Context) ([]corev1.Pod, error) {
 }
 
 // replaceWorn deletes a Pod that has been restarted, or that is on the node of the other
-// one; the standby first. It reports whether there was one.
-func (s *suite) replaceWorn(ctx context.Context) (worn bool, err error) {
+// one; the standby first. It is an error if there was one.
+func (s *suite) replaceWorn(ctx context.Context) error {
 	standby, err := s.standby(ctx)
 	if err != nil {
-		return false, err
+		return err
 	}
 	leader, err := s.leader(ctx)
 	if err != nil {
-		return false, err
+		return err
 	}
 	switch {
 	case restarts(standby) > 0 || standby.Spec.NodeName == leader.Spec.NodeName:
 		// It holds nothing that it would have to give back.
-		return true, client.IgnoreNotFound(s.client.Delete(ctx, standby, client.GracePeriodSeconds(1)))
+		err = s.client.Delete(ctx, standby, client.GracePeriodSeconds(1))
 	case restarts(leader) > 0:
-		return true, client.IgnoreNotFound(s.client.Delete(ctx, leader))
+		err = s.client.Delete(ctx, leader)
+	default:
+		return nil
 	}
-	return false, nil
+	return errors.Join(errors.New("a Pod has to be replaced"), client.IgnoreNotFound(err))
 }
 
 func restarts(p *corev1.Pod) int32 {

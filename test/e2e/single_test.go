@@ -3,14 +3,12 @@ package e2e
 import (
 	"context"
 	"fmt"
-	"io"
 	"slices"
 	"strings"
 	"time"
 
 	. "github.com/onsi/gomega"
 	appsv1 "k8s.io/api/apps/v1"
-	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -57,9 +55,8 @@ func singleReplica() features.Feature {
 				c.awaitRestart(ctx, g)
 				took, reason := c.resumed(ctx, g)
 				shared.say("  the only replica led %s after the crash, %s after its caches were filled", c.gap(), took)
-				shared.report.addCrash(crashFinding{
-					Mode: "single replica", Settings: defaultSettings, NewHolder: c.gap().Seconds(), Resumed: took.Seconds(),
-				})
+				shared.report.add(crashTimes, "single replica | %s | %.2f | %.3f", defaultSettings, c.gap().Seconds(),
+					took.Seconds())
 				g.Expect(reason).To(ContainSubstring("an earlier process in this Pod"))
 				all = append(all, took)
 			}
@@ -80,50 +77,24 @@ func singleReplica() features.Feature {
 // resumed reads from the log of the restarted container how long it took from filled caches to the
 // Lease, and why it could take it.
 func (c crash) resumed(ctx context.Context, g *WithT) (took time.Duration, reason string) {
-	lines, err := shared.logLines(ctx, c.pod)
+	log, err := shared.kubectl(ctx, "logs", c.pod, "--namespace="+operatorNamespace, "--container="+operatorContainer,
+		"--timestamps")
 	g.Expect(err).NotTo(HaveOccurred())
 	var joined, led time.Time
-	for _, l := range lines {
+	for line := range strings.Lines(log) {
+		stamp, text, _ := strings.Cut(line, " ") // the time at which the container runtime read it
+		at, err := time.Parse(time.RFC3339Nano, stamp)
+		g.Expect(err).NotTo(HaveOccurred())
 		switch {
-		case strings.Contains(l.text, joinsElection) && joined.IsZero():
-			joined = l.at
-		case strings.Contains(l.text, tookLease):
-			led, reason = l.at, l.text
+		case strings.Contains(text, joinsElection) && joined.IsZero():
+			joined = at
+		case strings.Contains(text, tookLease):
+			led, reason = at, text
 		}
 	}
 	g.Expect(joined).To(BeTemporally(">", c.lost))
 	g.Expect(led).To(BeTemporally(">=", joined))
 	return led.Sub(joined), reason
-}
-
-// logLine is a line of a container's log, with the time at which the container runtime read it.
-type logLine struct {
-	at   time.Time
-	text string
-}
-
-// logLines are those of the operator's container that runs, or has run last, in a Pod.
-func (s *suite) logLines(ctx context.Context, pod string) ([]logLine, error) {
-	stream, err := s.cluster.Clients().CoreV1().Pods(operatorNamespace).
-		GetLogs(pod, &corev1.PodLogOptions{Container: operatorContainer, Timestamps: true}).Stream(ctx)
-	if err != nil {
-		return nil, fmt.Errorf("asking for the log of Pod %s: %w", pod, err)
-	}
-	defer stream.Close()
-	content, err := io.ReadAll(stream)
-	if err != nil {
-		return nil, fmt.Errorf("reading the log of Pod %s: %w", pod, err)
-	}
-	var lines []logLine
-	for line := range strings.Lines(string(content)) {
-		stamp, text, _ := strings.Cut(strings.TrimSpace(line), " ")
-		at, err := time.Parse(time.RFC3339Nano, stamp)
-		if err != nil {
-			return nil, fmt.Errorf("reading the log of Pod %s: %w", pod, err)
-		}
-		lines = append(lines, logLine{at: at, text: text})
-	}
-	return lines, nil
 }
 
 // scale sets how many replicas the Deployment has.

@@ -9,8 +9,6 @@ import (
 	. "github.com/onsi/gomega"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
-	eventsv1 "k8s.io/api/events/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	auditv1 "k8s.io/apiserver/pkg/apis/audit/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/e2e-framework/pkg/features"
@@ -155,22 +153,16 @@ func (f *failing) restore(ctx context.Context, g *WithT) {
 
 // eventsAbout counts the events about an object, by reason and note.
 func eventsAbout(ctx context.Context, o client.Object) (map[string]int, error) {
-	var list eventsv1.EventList
-	if err := shared.client.List(ctx, &list, client.InNamespace(metav1.NamespaceDefault)); err != nil {
-		return nil, err
-	}
-	said := map[string]int{}
-	for _, e := range list.Items {
-		if e.Regarding.UID != o.GetUID() {
-			continue
-		}
+	events, err := eventsOf(o)(ctx)
+	counts := map[string]int{}
+	for _, e := range events {
 		times := 1
 		if e.Series != nil {
 			times = int(e.Series.Count)
 		}
-		said[e.Reason+": "+e.Note] += times
+		counts[e.Reason+": "+e.Note] += times
 	}
-	return said, nil
+	return counts, err
 }
 
 // judge reads the audit log, for the report and for the author of each write.
@@ -183,24 +175,21 @@ func (to takeover) judge(ctx context.Context, g *WithT, f *failing) {
 	if to.released {
 		lost = letGo(leadership, f.lost, f.holder)
 	}
-	found := failover{
-		Mode: to.mode, Settings: to.settings, Transitions: to.transitions,
-		FirstReady: f.firstReady.Sub(lost).Seconds(), Refused: len(failures), Asked: asked,
-	}
-	took := false
+	newHolder, firstWrite, took := 0.0, 0.0, false
 	for _, term := range leadership.Terms {
 		if took = term.Holder == f.holder && !term.At.Before(lost); took {
-			found.NewHolder = term.At.Sub(lost).Seconds()
+			newHolder = term.At.Sub(lost).Seconds()
 			break
 		}
 	}
 	for _, w := range operatorWrites(events, record.Since(lost), record.Succeeded) {
-		if podNameOf(w) == f.holder {
-			found.FirstWrite = w.StageTimestamp.Sub(lost).Seconds()
+		if record.PodOf(w) == f.holder {
+			firstWrite = w.StageTimestamp.Sub(lost).Seconds()
 			break
 		}
 	}
-	shared.report.addFailover(found)
+	shared.report.add(failovers, "%s | %s | %.1f | %.1f | %.1f | %d | %d of %d", to.mode, to.settings, newHolder,
+		firstWrite, f.firstReady.Sub(lost).Seconds(), to.transitions, len(failures), asked)
 	for _, refused := range failures {
 		shared.say("  %s: not answered: %s", to.mode, refused)
 	}
@@ -209,7 +198,7 @@ func (to takeover) judge(ctx context.Context, g *WithT, f *failing) {
 	g.Expect(texts(leadership.Undecided)).To(BeEmpty())
 	g.Expect(leadership.Judged).To(BeNumerically(">", 0))
 	g.Expect(took).To(BeTrue(), "%s took the Lease after the loss", f.holder)
-	g.Expect(found.FirstWrite).To(BeNumerically(">=", found.NewHolder), "a replica writes only while it leads")
+	g.Expect(firstWrite).To(BeNumerically(">=", newHolder), "a replica writes only while it leads")
 	if to.expires > 0 {
 		g.Expect(lapse(events, f.leader.Name, f.holder, f.lost)).To(BeNumerically(">=", to.expires), "the Lease had expired")
 	}
@@ -280,14 +269,6 @@ func operatorWrites(events []auditv1.Event, also ...record.Filter) []auditv1.Eve
 	return record.Writes(events, operatorUser, append(also,
 		record.Not(record.Resource("coordination.k8s.io", "leases")),
 		record.Not(record.Resource("events.k8s.io", "events")))...)
-}
-
-// podNameOf is the Pod that sent a request.
-func podNameOf(e auditv1.Event) string {
-	if names := e.User.Extra["authentication.kubernetes.io/pod-name"]; len(names) == 1 {
-		return names[0]
-	}
-	return ""
 }
 
 func texts(strays []record.Stray) []string {

@@ -72,7 +72,7 @@ type releaseChange struct {
 	buckets   map[string]string
 	before    *snapshot
 	admission *admission
-	churn     *churn
+	churn     *load
 	began     time.Time
 }
 
@@ -186,7 +186,7 @@ func (u *releaseChange) populate(ctx context.Context, g *WithT) {
 	u.began = time.Now()
 	u.admission, err = askAdmission(ctx)
 	g.Expect(err).NotTo(HaveOccurred())
-	u.churn = startChurn(ctx)
+	u.churn = startLoad(ctx, 2*time.Second, true)
 }
 
 // newTeam is a Tenant with an admin of each kind.
@@ -269,12 +269,13 @@ func (u *releaseChange) writes(ctx context.Context, g *WithT, since record.Bookm
 func (u *releaseChange) judgeLoad(ctx context.Context, g *WithT) {
 	u.churn.stop()
 	asked, failures := u.admission.stop()
+	_, slowest := u.churn.slowest()
 	shared.say("  %d webhook calls in %s, %d refused; %d Tenants created, changed and deleted, the slowest Ready after %s",
-		asked, time.Since(u.began).Round(time.Second), len(failures), u.churn.lives, u.churn.slowest.Round(time.Second/10))
+		asked, time.Since(u.began).Round(time.Second), len(failures), len(u.churn.tenants), slowest.Round(time.Second/10))
 	g.Expect(failures).To(BeEmpty())
 	g.Expect(asked).To(BeNumerically(">", 100))
 	g.Expect(u.churn.errs).To(BeEmpty())
-	g.Expect(u.churn.lives).To(BeNumerically(">", 10))
+	g.Expect(len(u.churn.tenants)).To(BeNumerically(">", 10))
 	g.Expect(shared.fetchByName(ctx, shared.workers(ctx, g)[0], u.view.Status.URL)).To(ContainSubstring("Edition one"))
 }
 

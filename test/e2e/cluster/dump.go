@@ -21,8 +21,11 @@ import (
 // Dump writes the state of the cluster into dir: all objects and events, the audit log, and kind's
 // logs of the nodes. It continues after an error, and returns all errors.
 func (c *Cluster) Dump(ctx context.Context, dir string) error {
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return fmt.Errorf("making the folder of the dump: %w", err)
+	}
 	_, auditErr := c.AuditLog(ctx)
-	errs := []error{auditErr, c.dumpObjects(ctx, filepath.Join(dir, "objects"))}
+	errs := []error{auditErr, c.dumpObjects(ctx, filepath.Join(dir, "objects.yaml"))}
 	if err := c.provider.ExportLogs(ctx, filepath.Join(dir, "kind")); err != nil {
 		errs = append(errs, fmt.Errorf("exporting kind's logs: %w", err))
 	}
@@ -72,30 +75,15 @@ func (c *Cluster) Objects(ctx context.Context) ([]unstructured.Unstructured, err
 	return objects, errors.Join(errs...)
 }
 
-// dumpObjects writes one file for each kind.
-func (c *Cluster) dumpObjects(ctx context.Context, dir string) error {
-	if err := os.MkdirAll(dir, 0o755); err != nil {
-		return fmt.Errorf("making the folder of objects: %w", err)
-	}
+// dumpObjects writes all objects, one kind after the other.
+func (c *Cluster) dumpObjects(ctx context.Context, path string) error {
 	objects, err := c.Objects(ctx)
 	errs := []error{err}
-	files := map[string]*strings.Builder{}
+	var dump strings.Builder
 	for i := range objects {
 		text, err := yaml.Marshal(&objects[i])
-		if err != nil {
-			errs = append(errs, fmt.Errorf("encoding %s %s: %w", objects[i].GetKind(), objects[i].GetName(), err))
-			continue
-		}
-		name := objects[i].GroupVersionKind().GroupKind().String()
-		if files[name] == nil {
-			files[name] = &strings.Builder{}
-		}
-		fmt.Fprintf(files[name], "---\n%s", text)
+		errs = append(errs, err)
+		fmt.Fprintf(&dump, "---\n%s", text)
 	}
-	for name, text := range files {
-		if err := os.WriteFile(filepath.Join(dir, name+".yaml"), []byte(text.String()), 0o644); err != nil {
-			errs = append(errs, fmt.Errorf("writing objects: %w", err))
-		}
-	}
-	return errors.Join(errs...)
+	return errors.Join(append(errs, os.WriteFile(path, []byte(dump.String()), 0o644))...)
 }

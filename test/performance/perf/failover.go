@@ -33,14 +33,12 @@ type plan struct {
 	pairs, tenants int
 	// s3 is that the leader calls an S3 server all the time.
 	s3 bool
-	// idle is for how long requests are counted while nothing happens.
-	idle time.Duration
 }
 
 // Most of the time of full plans is waiting for Leases to expire.
 var (
-	fullPlan    = plan{setting: shipped, ways: ways, trials: 20, peerTrials: 20, pairs: 2, tenants: 200, idle: time.Minute}
-	quickPlan   = plan{setting: short, ways: ways, trials: 1, peerTrials: 1, pairs: 1, tenants: 10, idle: 4 * time.Second}
+	fullPlan    = plan{setting: shipped, ways: ways, trials: 20, peerTrials: 20, pairs: 2, tenants: 200}
+	quickPlan   = plan{setting: short, ways: ways, trials: 1, peerTrials: 1, pairs: 1, tenants: 10}
 	fullPauses  = plan{setting: short, ways: []way{pause}, trials: 100, peerTrials: 20, pairs: 2, tenants: 10, s3: true}
 	quickPauses = plan{setting: short, ways: []way{pause}, trials: 2, peerTrials: 1, pairs: 1, tenants: 10, s3: true}
 )
@@ -62,7 +60,6 @@ type group struct {
 	losses   []way
 
 	mu        sync.Mutex
-	rates     []electionRates
 	handovers map[way][]handover
 	failures  []error
 }
@@ -123,19 +120,6 @@ func (c *comparison) run(ctx context.Context) (err error) {
 	}()
 	if err := c.start(ctx, random); err != nil {
 		return err
-	}
-	if c.plan.idle > 0 {
-		c.say("counting what the election asks for in %s of rest", c.plan.idle)
-		err := c.each(func(g *group, p *pair) error {
-			rates, err := p.idle(ctx, c.plan.idle)
-			g.mu.Lock()
-			defer g.mu.Unlock()
-			g.rates = append(g.rates, rates)
-			return err
-		})
-		if err != nil {
-			return fmt.Errorf("counting requests: %w", err)
-		}
 	}
 	return c.lose(ctx)
 }

@@ -62,10 +62,6 @@ func (g *group) figures(with setting) []figures.Figure {
 			"it ends one renew deadline after a retry period; at 1 the next one may lead"),
 		g.figure("F4.pause", "from when a leader that was paused goes on to the end of its process", "ms",
 			g.between(pause, ms, woken, ended), figures.AtMost(exitWithin), ""),
-		g.figure("F6.leader", "requests by the election of the leader in a retry period", "",
-			of(g.rates, func(r electionRates) float64 { return r.leader }), figures.AtMost(1.05), "without other work"),
-		g.figure("F6.standby", "requests by the election of the standby in a retry period", "",
-			of(g.rates, func(r electionRates) float64 { return r.standby }), figures.Exactly(0), "it watches the Lease"),
 		g.figure("F7", "replicas that ended though nothing was done to them, on each control plane", "",
 			of(g.pairs, func(p *pair) float64 { return float64(p.gaveUp) }), figures.Exactly(0),
 			"in the whole measurement; the trial is begun again then"))

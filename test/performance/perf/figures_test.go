@@ -34,7 +34,7 @@ func TestFigures(t *testing.T) {
 	paused := handover{loss: loss{at: at(0), woken: at(20000), ended: at(20090)}, acquired: at(14990),
 		first: at(15000), strays: 3}
 	severed := handover{loss: loss{at: at(0), ended: at(10500)}, renewed: at(-1500), acquired: at(16490), first: at(16500)}
-	ours := &group{name: "ours", rates: []electionRates{{leader: 1.03}}, pairs: []*pair{{gaveUp: 1}},
+	ours := &group{name: "ours", pairs: []*pair{{gaveUp: 1}},
 		handovers: map[way][]handover{kill: {killed, late}, stop: {stopped, slow},
 			pause: {paused, {loss: loss{ended: at(1), at: at(0)}, first: at(15000)}}, cut: {severed}}}
 	want := map[string]struct {
@@ -54,8 +54,6 @@ func TestFigures(t *testing.T) {
 		"F3.cut":     {[]float64{0}, figures.Met},
 		"F4.cut":     {[]float64{0.8}, figures.Met},
 		"F4.pause":   {[]float64{90}, figures.Met},
-		"F6.leader":  {[]float64{1.03}, figures.Met},
-		"F6.standby": {[]float64{0}, figures.Met},
 		"F7":         {[]float64{1}, figures.Missed},
 	}
 	g := NewWithT(t)

@@ -144,18 +144,3 @@ func callsAfter(j fault.Journal, end time.Time, next string) (n int) {
 	}
 	return n
 }
-
-// electionRates are how many requests about the Lease the leader and the standby make in a
-// retry period.
-type electionRates struct{ leader, standby float64 }
-
-// ratesOf counts the requests that the API server received in a time. A watch that lasts is none.
-func ratesOf(events []auditv1.Event, leader string, from, to time.Time, retry time.Duration) electionRates {
-	count := func(who record.Filter) float64 {
-		asked := record.Select(events, record.User(leasehold.User), aboutLease, record.Named(leasehold.Lease),
-			record.Since(from), who,
-			func(e auditv1.Event) bool { return e.RequestReceivedTimestamp.Time.Before(to) })
-		return float64(len(asked)) * retry.Seconds() / to.Sub(from).Seconds()
-	}
-	return electionRates{leader: count(by(leader)), standby: count(record.Not(by(leader)))}
-}

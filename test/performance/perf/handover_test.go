@@ -137,22 +137,6 @@ func TestObserve(t *testing.T) {
 	}
 }
 
-func TestRatesOf(t *testing.T) {
-	g := NewWithT(t)
-	look := func(pod string, ms int) auditv1.Event {
-		return request(pod, ms, "get", "coordination.k8s.io", "leases", http.StatusOK, 0, "")
-	}
-	other := look("a", 1500)
-	other.ObjectRef.Name = "another"
-	events := []auditv1.Event{
-		renews("a", "a_1", 900, 10), look("b", 1000), renews("a", "a_1", 2000, 11), works("a", 2100, 12), other,
-		look("b", 2900), renews("a", "a_1", 3000, 13),
-	}
-	// One and two in two seconds.
-	g.Expect(ratesOf(events, "a", at(1000), at(3000), 500*time.Millisecond)).
-		To(Equal(electionRates{leader: 0.25, standby: 0.5}))
-}
-
 // Requests from a process that could not be found count against the leader that was paused.
 func TestCallsAfter(t *testing.T) {
 	j := fault.Journal{

@@ -20,7 +20,6 @@ import (
 	"leasehold.dev/api/v1beta1"
 	"leasehold.dev/test/harness/env"
 	"leasehold.dev/test/harness/fault"
-	"leasehold.dev/test/harness/record"
 	"leasehold.dev/test/leasehold"
 )
 
@@ -148,29 +147,6 @@ func (p *pair) stop(ctx context.Context) error {
 		errs = append(errs, proxy.Close())
 	}
 	return errors.Join(errs...)
-}
-
-// idle counts the requests of the election while nothing happens.
-func (p *pair) idle(ctx context.Context, window time.Duration) (rates electionRates, err error) {
-	leader, err := p.settle(ctx)
-	if err != nil {
-		return rates, err
-	}
-	begin, err := record.End(p.plane.AuditLog())
-	if err != nil {
-		return rates, err
-	}
-	from := time.Now()
-	if err := pass(ctx, window); err != nil {
-		return rates, err
-	}
-	to := time.Now()
-	// What was received by then is written down when it is answered.
-	if err := pass(ctx, time.Second); err != nil {
-		return rates, err
-	}
-	events, _, err := record.ReadAuditLogFrom(p.plane.AuditLog(), begin)
-	return ratesOf(events, leader.Name(), from, to, p.plan.retry), err
 }
 
 // settle starts replicas that do not run, waits until both replicas are ready and the Lease
