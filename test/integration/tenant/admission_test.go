@@ -9,7 +9,7 @@ import (
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -28,14 +28,6 @@ func typed(name string, s spec) *unstructured.Unstructured {
 		"metadata": map[string]any{"name": name}, "spec": s}}
 }
 
-func many(n int, f func(int) any) []any {
-	var out []any
-	for i := range n {
-		out = append(out, f(i))
-	}
-	return out
-}
-
 var _ = Describe("Admission of a Tenant", func() {
 	good := func(with spec) spec {
 		s := spec{"namespaces": []any{"dev"}, "admins": []any{user("ann")}}
@@ -43,81 +35,48 @@ var _ = Describe("Admission of a Tenant", func() {
 		return s
 	}
 
+	// The golden file of config/ holds the limits of the schema, and that of the webhook what it answers.
 	DescribeTable("refuses what is wrong and says what to change",
-		func(ctx SpecContext, name string, s spec, want string) {
-			if name == "" {
-				name = unique("bad")
-			}
-			err := k8s.Create(ctx, typed(name, s))
-			Expect(err).To(HaveOccurred())
-			Expect(apierrors.IsInvalid(err) || apierrors.IsBadRequest(err)).To(BeTrue(),
-				"a mistake of the user's must be told as one: %v", err)
-			Expect(err.Error()).To(ContainSubstring(want))
-			Expect(reading(typed(name, nil))(ctx)).To(expect.BeGone())
+		func(ctx SpecContext, s spec, want string) {
+			o := typed(unique("bad"), s)
+			err := k8s.Create(ctx, o)
+			Expect(apierrors.IsInvalid(err)).To(BeTrue(), "a mistake of the user's: %v", err)
+			Expect(err).To(MatchError(ContainSubstring(want)))
+			Expect(reading(o)(ctx)).To(expect.BeGone())
 		},
-		Entry("no spec", "", nil, "spec"),
-		Entry("no namespaces", "", spec{"admins": []any{user("ann")}}, "spec.namespaces: Required value"),
-		Entry("empty namespaces", "", good(spec{"namespaces": []any{}}), "should have at least 1 items"),
-		Entry("65 namespaces", "", good(spec{"namespaces": many(65, func(i int) any { return fmt.Sprintf("n%d", i) })}),
-			"must have at most 64 items"),
-		Entry("the same name twice", "", good(spec{"namespaces": []any{"dev", "dev"}}), "Duplicate value"),
-		Entry("an empty name", "", good(spec{"namespaces": []any{""}}), "spec.namespaces[0]"),
-		Entry("upper case", "", good(spec{"namespaces": []any{"Dev"}}), "should match"),
-		Entry("unicode", "", good(spec{"namespaces": []any{"dév"}}), "should match"),
-		Entry("a look-alike letter", "", good(spec{"namespaces": []any{"dеv"}}), "should match"),
-		Entry("a dot", "", good(spec{"namespaces": []any{"a.b"}}), "should match"),
-		Entry("a path", "", good(spec{"namespaces": []any{"../x"}}), "should match"),
-		Entry("a trailing hyphen", "", good(spec{"namespaces": []any{"dev-"}}), "should match"),
-		Entry("a number", "", good(spec{"namespaces": []any{int64(7)}}), "cannot unmarshal number"),
-		Entry("namespaces that are no list", "", good(spec{"namespaces": "dev"}), "cannot unmarshal string"),
-		Entry("a name of 64 letters", "", good(spec{"namespaces": []any{strings.Repeat("a", 64)}}),
-			"may not be more than 63"),
-		Entry("prefix and name of 64 letters together", "",
+		Entry("no namespaces", good(spec{"namespaces": []any{}}), "should have at least 1 items"),
+		Entry("the same name twice", good(spec{"namespaces": []any{"dev", "dev"}}), "Duplicate value"),
+		Entry("upper case", good(spec{"namespaces": []any{"Dev"}}), "should match"),
+		Entry("a look-alike letter", good(spec{"namespaces": []any{"dеv"}}), "should match"),
+		Entry("a path", good(spec{"namespaces": []any{"../x"}}), "should match"),
+		Entry("prefix and name of 64 letters together",
 			good(spec{"namespacePrefix": "team-", "namespaces": []any{strings.Repeat("a", 59)}}),
 			"together must be at most 63 characters"),
-		Entry("a prefix of 53 letters", "", good(spec{"namespacePrefix": strings.Repeat("a", 53)}),
-			"may not be more than 52"),
-		Entry("a prefix that starts with a hyphen", "", good(spec{"namespacePrefix": "-a"}), "should match"),
-		Entry("a huge prefix", "", good(spec{"namespacePrefix": strings.Repeat("a", 100_000)}), "may not be more than 52"),
-		Entry("kube- by concatenation", "", good(spec{"namespacePrefix": "kube-", "namespaces": []any{"system"}}),
-			"reserved"),
-		Entry("kube- across the seam", "", good(spec{"namespacePrefix": "kub", "namespaces": []any{"e-x"}}), "reserved"),
-		Entry("openshift-", "", good(spec{"namespacePrefix": "openshift-"}), "reserved"),
-		Entry("default", "", good(spec{"namespacePrefix": "def", "namespaces": []any{"ault"}}), "reserved"),
-		Entry("the operator's own namespace", "", good(spec{"namespacePrefix": "leasehold-", "namespaces": []any{"system"}}),
+		Entry("a prefix that starts with a hyphen", good(spec{"namespacePrefix": "-a"}), "should match"),
+		Entry("kube- across the seam", good(spec{"namespacePrefix": "kub", "namespaces": []any{"e-x"}}), "reserved"),
+		Entry("default", good(spec{"namespacePrefix": "def", "namespaces": []any{"ault"}}), "reserved"),
+		Entry("the operator's own namespace", good(spec{"namespacePrefix": "leasehold-", "namespaces": []any{"system"}}),
 			"the operator's own"),
-		Entry("no admins", "", spec{"namespaces": []any{"dev"}}, "spec.admins: Required value"),
-		Entry("empty admins", "", good(spec{"admins": []any{}}), "should have at least 1 items"),
-		Entry("33 admins", "", good(spec{"admins": many(33, func(i int) any { return user(fmt.Sprint(i)) })}),
-			"must have at most 32 items"),
-		Entry("an admin of no kind", "", good(spec{"admins": []any{spec{"name": "ann"}}}), "kind: Required value"),
-		Entry("an admin of a strange kind", "", good(spec{"admins": []any{spec{"kind": "Robot", "name": "ann"}}}),
-			"Unsupported value"),
-		Entry("an admin without a name", "", good(spec{"admins": []any{spec{"kind": "User", "name": ""}}}), "name"),
-		Entry("a group of the system", "", good(spec{"admins": []any{spec{"kind": "Group", "name": "system:masters"}}}),
+		Entry("an admin without a name", good(spec{"admins": []any{user("")}}), "name"),
+		Entry("a group of the system", good(spec{"admins": []any{spec{"kind": "Group", "name": "system:masters"}}}),
 			"must not start with 'system:'"),
-		Entry("everybody", "", good(spec{"admins": []any{spec{"kind": "Group", "name": "system:authenticated"}}}),
-			"must not start with 'system:'"),
-		Entry("a service account by its user name", "",
-			good(spec{"admins": []any{user("system:serviceaccount:kube-system:default")}}), "must not start with 'system:'"),
-		Entry("a ServiceAccount without a namespace", "",
-			good(spec{"admins": []any{spec{"kind": "ServiceAccount", "name": "x"}}}),
+		Entry("a ServiceAccount without a namespace", good(spec{"admins": []any{spec{"kind": "ServiceAccount", "name": "x"}}}),
 			"namespace must be set for kind ServiceAccount"),
-		Entry("a User with a namespace", "", good(spec{"admins": []any{spec{"kind": "User", "name": "x", "namespace": "y"}}}),
+		Entry("a User with a namespace", good(spec{"admins": []any{spec{"kind": "User", "name": "x", "namespace": "y"}}}),
 			"must not be set for kinds User and Group"),
-		Entry("a ServiceAccount with a strange name", "",
+		Entry("a ServiceAccount with a strange name",
 			good(spec{"admins": []any{spec{"kind": "ServiceAccount", "name": "A:b", "namespace": "y"}}}),
 			"must consist of lower case letters"),
-		Entry("a strange policy", "", good(spec{"namespaceDeletionPolicy": "Maybe"}), "Unsupported value"),
-		Entry("a name with a dot", "a.b", good(nil), "metadata.name must be"),
-		Entry("a name of 51 letters", strings.Repeat("a", 51), good(nil), "metadata.name must be"),
 	)
 
-	It("accepts the longest names there may be", func(ctx SpecContext) {
+	It("accepts the longest names there may be, and no others", func(ctx SpecContext) {
+		for _, name := range []string{"a.b", strings.Repeat("a", 51)} {
+			Expect(k8s.Create(ctx, typed(name, good(nil)))).To(MatchError(ContainSubstring("metadata.name must be")), name)
+		}
 		name := unique("long")
 		name += "-" + strings.Repeat("a", 50-len(name)-1)
 		t := givenReady(ctx, build(name, suffixes(v1beta1.NamespaceSuffix(strings.Repeat("b", 12)))))
-		Expect(namespaceOf(t.Status.Namespaces[0].Name).Name).To(HaveLen(63))
+		Expect(t.Status.Namespaces[0].Name).To(HaveLen(63))
 	})
 
 	It("takes all the namespaces one Tenant may have", func(ctx SpecContext) {
@@ -129,52 +88,39 @@ var _ = Describe("Admission of a Tenant", func() {
 		Expect(t.Status.Namespaces).To(HaveLen(64))
 	})
 
-	DescribeTable("refuses a change of the prefix",
-		func(ctx SpecContext, prefix string) {
-			t := givenReady(ctx, build(unique("fix"), suffixes("dev")))
-			t.Spec.NamespacePrefix = prefix
-			err := k8s.Update(ctx, t)
-			Expect(err).To(MatchError(ContainSubstring("spec.namespacePrefix field should not be changed")))
-		},
-		Entry("to another", "other-"),
-	)
-
-	It("lets the default prefix be left out again", func(ctx SpecContext) {
-		t := givenReady(ctx, build(unique("omit"), suffixes("dev")))
-		change(ctx, t, withPrefix(""))
-		eventuallyReady(ctx, t)
-		By("but not when it had been another")
-		other := givenReady(ctx, build(unique("omit"), suffixes("dev"),
+	It("refuses a change of the prefix, and lets the default be left out again", func(ctx SpecContext) {
+		t := givenReady(ctx, build(unique("fix"), suffixes("dev"),
 			func(x *v1beta1.Tenant) { x.Spec.NamespacePrefix = x.Name + "-own-" }))
-		other.Spec.NamespacePrefix = ""
-		Expect(k8s.Update(ctx, other)).To(MatchError(ContainSubstring("should not be changed")))
+		for _, prefix := range []string{"other-", ""} {
+			t.Spec.NamespacePrefix = prefix
+			Expect(k8s.Update(ctx, t)).To(MatchError(ContainSubstring("spec.namespacePrefix field should not be changed")))
+		}
+		omitted := givenReady(ctx, build(unique("omit"), suffixes("dev")))
+		change(ctx, omitted, withPrefix(""))
+		eventuallyReady(ctx, omitted)
 	})
 
-	It("warns of each namespace that an update or a deletion removes", func(ctx SpecContext) {
-		c, warnings := suite.WarnedClient()
+	It("warns of each namespace that an update or a deletion removes, and of one that exists already",
+		func(ctx SpecContext) {
+			c, warnings := suite.WarnedClient()
+			t := givenReady(ctx, build(unique("warn"), suffixes("dev", "prod")))
+			change(ctx, t, func(*v1beta1.Tenant) {})
+			t.Spec.Namespaces = []v1beta1.NamespaceSuffix{"dev"}
+			Expect(c.Update(ctx, t, client.DryRunAll)).To(Succeed())
+			Expect(warnings.All()).To(ConsistOf(fmt.Sprintf("namespace %s-prod will be deleted with everything in it", t.Name)))
+			Eventually(ctx, fetched(t)).Should(HaveField("Status.Namespaces", HaveLen(2)))
+			Expect(c.Delete(ctx, t, client.DryRunAll)).To(Succeed())
+			Expect(warnings.All()).To(ConsistOf(
+				fmt.Sprintf("namespace %s-dev will be deleted with everything in it", t.Name),
+				fmt.Sprintf("namespace %s-prod will be deleted with everything in it", t.Name)))
 
-		t := givenReady(ctx, build(unique("warn"), suffixes("dev", "prod")))
-		change(ctx, t, func(*v1beta1.Tenant) {})
-		t.Spec.Namespaces = []v1beta1.NamespaceSuffix{"dev"}
-		Expect(c.Update(ctx, t, client.DryRunAll)).To(Succeed())
-		Expect(warnings.All()).To(ConsistOf(fmt.Sprintf("namespace %s-prod will be deleted with everything in it", t.Name)))
-
-		Eventually(ctx, fetched(t)).Should(HaveField("Status.Namespaces", HaveLen(2)))
-		Expect(c.Delete(ctx, t, client.DryRunAll)).To(Succeed())
-		Expect(warnings.All()).To(ConsistOf(
-			fmt.Sprintf("namespace %s-dev will be deleted with everything in it", t.Name),
-			fmt.Sprintf("namespace %s-prod will be deleted with everything in it", t.Name)))
-	})
-
-	It("warns of a namespace that exists already", func(ctx SpecContext) {
-		c, warnings := suite.WarnedClient()
-		name := unique("there")
-		stranger(ctx, name+"-dev")
-		Eventually(func(g Gomega) { // the webhook looks into a cache, which may be a moment late
-			g.Expect(c.Create(ctx, build(name), client.DryRunAll)).To(Succeed())
-			g.Expect(warnings.All()).To(ContainElement(ContainSubstring("namespace " + name + "-dev exists")))
-		}).WithContext(ctx).Should(Succeed())
-	})
+			name := unique("there")
+			stranger(ctx, name+"-dev")
+			Eventually(func(g Gomega) { // the webhook looks into a cache, which may be a moment late
+				g.Expect(c.Create(ctx, build(name), client.DryRunAll)).To(Succeed())
+				g.Expect(warnings.All()).To(ContainElement(ContainSubstring("namespace " + name + "-dev exists")))
+			}).WithContext(ctx).Should(Succeed())
+		})
 
 	It("refuses a name that another Tenant holds", func(ctx SpecContext) {
 		name := unique("held")
@@ -184,8 +130,8 @@ var _ = Describe("Admission of a Tenant", func() {
 			holder.Name))))
 	})
 
-	It("lets exactly one of two Tenants win that race for a name, 50 times", func(ctx SpecContext) {
-		for range 50 {
+	It("lets exactly one of two Tenants win that race for a name, 10 times", func(ctx SpecContext) {
+		for range 10 {
 			base := unique("race")
 			pair := []*v1beta1.Tenant{
 				build(base, withPrefix(base+"-"), suffixes("a-x")),
@@ -208,38 +154,24 @@ var _ = Describe("Admission of a Tenant", func() {
 			}
 			Expect(admitted).NotTo(BeEmpty(), "one of the two must win")
 			Eventually(func(g Gomega) {
-				owners := 0
+				ns, owners := namespaceOf(base+"-a-x"), 0
+				g.Expect(k8s.Get(ctx, client.ObjectKeyFromObject(ns), ns)).To(Succeed())
 				for _, t := range admitted {
 					g.Expect(k8s.Get(ctx, client.ObjectKeyFromObject(t), t)).To(Succeed())
 					g.Expect(t).To(expect.HaveObservedGeneration())
-					switch c := readyOf(t); c.Reason {
-					case v1beta1.ReasonReconciled:
-						owners++
-					default:
+					c := meta.FindStatusCondition(t.Status.Conditions, v1beta1.ConditionReady)
+					if c.Reason != v1beta1.ReasonReconciled {
 						g.Expect(c.Reason).To(Equal(v1beta1.ReasonNamespaceConflict))
+						continue
 					}
+					owners++
+					g.Expect(ns).To(expect.BeControlledBy(t))
 				}
 				g.Expect(owners).To(Equal(1))
 			}).WithContext(ctx).WithTimeout(expect.Medium).Should(Succeed())
-			ns := namespaceOf(base + "-a-x")
-			Expect(k8s.Get(ctx, client.ObjectKeyFromObject(ns), ns)).To(Succeed())
-			for _, t := range admitted {
-				if readyOf(t).Reason == v1beta1.ReasonReconciled {
-					Expect(ns).To(expect.BeControlledBy(t))
-				}
-			}
 			for _, t := range admitted {
 				Expect(k8s.Delete(ctx, t)).To(Succeed())
 			}
 		}
 	})
 })
-
-func readyOf(t *v1beta1.Tenant) metav1.Condition {
-	for _, c := range t.Status.Conditions {
-		if c.Type == v1beta1.ConditionReady {
-			return c
-		}
-	}
-	return metav1.Condition{}
-}

@@ -126,15 +126,3 @@ func can(user string, groups []string, verb, resource, subresource, namespace,
 func userCan(user, verb, resource, namespace, name string) func(context.Context) (bool, error) {
 	return can(user, nil, verb, resource, "", namespace, name)
 }
-
-// settled waits until the Tenants of earlier specs are gone.
-func settled(ctx SpecContext) {
-	suite.NeedsControllers()
-	Eventually(ctx, func(ctx context.Context) ([]v1beta1.Tenant, error) {
-		var list v1beta1.TenantList
-		return list.Items, k8s.List(ctx, &list)
-	}).WithTimeout(expect.Long).Should(BeEmpty())
-}
-
-// reconciles is how many passes over Tenants the leader has made well.
-func reconciles(ctx context.Context) float64 { return suite.Reconciles(ctx, "tenant") }

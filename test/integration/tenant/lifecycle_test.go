@@ -130,15 +130,6 @@ var _ = Describe("A Tenant", func() {
 		DeferCleanup(func(ctx context.Context) { Expect(k8s.Delete(ctx, namespaceOf(old.Name))).To(Succeed()) })
 	})
 
-	It("rewrites its marks when the policy changes", func(ctx SpecContext) {
-		t := givenReady(ctx, build(unique("flip"), suffixes("dev")))
-		ns := namespaceOf(t.Name + "-dev")
-		change(ctx, t, retain)
-		Eventually(ctx, fetched(ns)).Should(HaveField("OwnerReferences", BeEmpty()))
-		change(ctx, t, func(t *v1beta1.Tenant) { t.Spec.NamespaceDeletionPolicy = v1beta1.NamespaceDelete })
-		Eventually(ctx, fetched(ns)).Should(expect.BeControlledBy(t))
-	})
-
 	It("waits, visibly, until its namespaces are gone before it goes itself", func(ctx SpecContext) {
 		suite.NeedsControllers()
 		t := givenReady(ctx, build(unique("wait"), suffixes("dev")))
@@ -146,7 +137,7 @@ var _ = Describe("A Tenant", func() {
 			Namespace: t.Name + "-dev", Name: "blocker", Finalizers: []string{"example.com/hold"}}}
 		Expect(k8s.Create(ctx, blocker)).To(Succeed())
 
-		Expect(k8s.Delete(ctx, t)).To(Succeed())
+		Expect(k8s.Delete(ctx, t, client.PropagationPolicy(metav1.DeletePropagationForeground))).To(Succeed())
 		Eventually(ctx, fetched(t)).WithTimeout(expect.Medium).Should(And(
 			expect.BeTerminating(),
 			expect.HaveCondition(v1beta1.ConditionReady, metav1.ConditionFalse, v1beta1.ReasonDeleting),
@@ -163,11 +154,8 @@ var _ = Describe("A Tenant", func() {
 
 	DescribeTable("leaves its namespaces, unmarked and unbound, when it is deleted",
 		func(ctx SpecContext, policy func(*v1beta1.Tenant), propagation metav1.DeletionPropagation) {
-			if propagation != metav1.DeletePropagationBackground {
-				suite.NeedsControllers()
-			}
-			t := given(ctx, build(unique("left"), suffixes("dev"), policy))
-			eventuallyReady(ctx, t)
+			suite.NeedsControllers()
+			t := givenReady(ctx, build(unique("left"), suffixes("dev"), policy))
 			ns := namespaceOf(t.Name + "-dev")
 			Expect(k8s.Get(ctx, client.ObjectKeyFromObject(ns), ns)).To(Succeed())
 			uid := ns.UID
@@ -182,16 +170,7 @@ var _ = Describe("A Tenant", func() {
 			Expect(reading(bindingIn(ns.Name))(ctx)).To(expect.BeGone())
 			DeferCleanup(func(ctx context.Context) { Expect(k8s.Delete(ctx, namespaceOf(ns.Name))).To(Succeed()) })
 		},
-		Entry("under Retain, in the background", retain, metav1.DeletePropagationBackground),
 		Entry("under Retain, in the foreground", retain, metav1.DeletePropagationForeground),
 		Entry("under Delete, with --cascade=orphan", func(*v1beta1.Tenant) {}, metav1.DeletePropagationOrphan),
 	)
-
-	It("goes without a trace when it is deleted in the foreground under Delete", func(ctx SpecContext) {
-		suite.NeedsControllers()
-		t := givenReady(ctx, build(unique("fore"), suffixes("dev")))
-		Expect(k8s.Delete(ctx, t, client.PropagationPolicy(metav1.DeletePropagationForeground))).To(Succeed())
-		Eventually(ctx, reading(t)).WithTimeout(expect.Long).Should(expect.BeGone())
-		Expect(reading(namespaceOf(t.Name + "-dev"))(ctx)).To(expect.BeGone())
-	})
 })

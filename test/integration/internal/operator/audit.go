@@ -3,7 +3,6 @@ package operator
 import (
 	"encoding/json"
 	"fmt"
-	"net/http"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
@@ -35,27 +34,22 @@ func (s *Suite) Events(since record.Bookmark) ([]auditv1.Event, record.Bookmark)
 // events are left out.
 func (s *Suite) Writes(since record.Bookmark, conditions ...record.Filter) []string {
 	GinkgoHelper()
-	events, _, err := record.ReadAuditLogFrom(s.auditLog(), since)
-	Expect(err).NotTo(HaveOccurred())
+	events, _ := s.Events(since)
 	conditions = append(conditions,
 		record.Not(record.Resource("coordination.k8s.io", "leases")), record.Not(record.Resource("events.k8s.io", "events")))
 	var writes []string
 	for _, e := range record.Writes(events, User, conditions...) {
-		writes = append(writes, describe(e))
+		o := e.ObjectRef
+		writes = append(writes, fmt.Sprintf("%s %s/%s %s", e.Verb, o.Resource, o.Subresource, o.Name))
 	}
 	return writes
-}
-
-func describe(e auditv1.Event) string {
-	return fmt.Sprintf("%s %s/%s %s", e.Verb, e.ObjectRef.Resource, e.ObjectRef.Subresource, e.ObjectRef.Name)
 }
 
 // Reads are what the operator read since, each as "verb resource
 // namespace/name", as far as it meets the conditions.
 func (s *Suite) Reads(since record.Bookmark, conditions ...record.Filter) []string {
 	GinkgoHelper()
-	events, _, err := record.ReadAuditLogFrom(s.auditLog(), since)
-	Expect(err).NotTo(HaveOccurred())
+	events, _ := s.Events(since)
 	var reads []string
 	for _, e := range record.Select(events,
 		append(conditions, record.User(User), record.Verb("get", "list", "watch"))...) {
@@ -79,23 +73,6 @@ func (s *Suite) FirstStatus(resource string, o client.Object) {
 		}
 	}
 	Fail("the operator wrote no status of " + o.GetName())
-}
-
-// LifeOf counts the operator's creates of objects of that name that succeeded, and all its
-// requests to delete them.
-func (s *Suite) LifeOf(group, resource, name string) (created, deleted int) {
-	GinkgoHelper()
-	events, err := record.ReadAuditLog(s.auditLog())
-	Expect(err).NotTo(HaveOccurred())
-	for _, e := range record.Writes(events, User, record.Resource(group, resource), record.Named(name)) {
-		switch {
-		case e.Verb == "delete":
-			deleted++
-		case e.ResponseStatus != nil && e.ResponseStatus.Code == http.StatusCreated:
-			created++
-		}
-	}
-	return created, deleted
 }
 
 // auditLog skips, visibly, where there is none.

@@ -78,12 +78,6 @@ func (s *Suite) StopReplicas(ctx context.Context) {
 	}
 }
 
-// Series reads one series, with its labels, of the leader's metrics.
-func (s *Suite) Series(ctx context.Context, name string) (value float64, found bool) {
-	GinkgoHelper()
-	return SeriesOf(ctx, s.Leader(ctx), name)
-}
-
 // SeriesOf reads one series, with its labels, of a replica's metrics.
 func SeriesOf(ctx context.Context, replica *env.Replica, name string) (value float64, found bool) {
 	GinkgoHelper()
@@ -114,20 +108,9 @@ func metricsURL(replica *env.Replica) string {
 	return fmt.Sprintf("http://127.0.0.1:%d/metrics", replica.Ports().Metrics)
 }
 
-// Metric is the value of a series, zero if it is absent.
-func (s *Suite) Metric(ctx context.Context, name string) float64 {
-	value, _ := s.Series(ctx, name)
-	return value
-}
-
-// HasMetric reports whether there is such a series.
+// HasMetric reports whether the leader's metrics have the series.
 func (s *Suite) HasMetric(ctx context.Context, name string) bool {
-	_, found := s.Series(ctx, name)
+	GinkgoHelper()
+	_, found := SeriesOf(ctx, s.Leader(ctx), name)
 	return found
-}
-
-// Reconciles is how many passes the controller of that name has made well, on
-// the leader.
-func (s *Suite) Reconciles(ctx context.Context, controller string) float64 {
-	return s.Metric(ctx, fmt.Sprintf(`controller_runtime_reconcile_total{controller=%q,result="success"}`, controller))
 }

@@ -3,11 +3,9 @@ package tenant_test
 import (
 	"encoding/json"
 	"fmt"
-	"strconv"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
-	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -18,40 +16,6 @@ import (
 	"leasehold.dev/test/harness/expect"
 	"leasehold.dev/test/harness/record"
 )
-
-var _ = Describe("A steady state", Serial, func() {
-	BeforeEach(suite.NeedsProcesses)
-	BeforeEach(settled)
-
-	It("is left alone: 100 looks, no write and no event", func(ctx SpecContext) {
-		t := givenReady(ctx, build(unique("calm"), suffixes("dev")))
-		ns := namespaceOf(t.Name + "-dev")
-		Eventually(ctx, eventsAbout(t)).Should(HaveLen(2))
-		before := reconciles(ctx)
-		since := suite.AuditPosition()
-
-		for i := range 100 {
-			// A stranger's annotation is nothing to us, but it wakes the controller.
-			change(ctx, ns, func(ns *corev1.Namespace) {
-				ns.Annotations["example.com/touched"] = strconv.Itoa(i)
-			})
-			Eventually(func(g Gomega) { g.Expect(reconciles(ctx)).To(BeNumerically(">", before+float64(i))) }).
-				WithContext(ctx).WithTimeout(expect.Short).WithPolling(expect.Poll / 10).Should(Succeed())
-		}
-		Expect(reconciles(ctx)-before).To(BeNumerically(">=", 100), "the controller must have been alive")
-		Expect(suite.Writes(since)).To(BeEmpty())
-		Expect(eventsAbout(t)(ctx)).To(HaveLen(2))
-	})
-
-	It("ends with the Tenant: its metrics go when it goes", func(ctx SpecContext) {
-		t := givenReady(ctx, build(unique("gauge"), suffixes("dev", "prod")))
-		series := fmt.Sprintf(`leasehold_tenant_namespaces{tenant=%q}`, t.Name)
-		Eventually(ctx, suite.Metric).WithArguments(series).Should(BeEquivalentTo(2))
-		Expect(k8s.Delete(ctx, t)).To(Succeed())
-		Eventually(ctx, reading(t)).WithTimeout(expect.Long).Should(expect.BeGone())
-		Eventually(ctx, suite.HasMetric).WithArguments(series).Should(BeFalse())
-	})
-})
 
 // The API server's side of controllers/internal/apply: no release note promises
 // it, so it is pinned here.
@@ -114,7 +78,6 @@ var _ = Describe("A report", func() {
 
 	It("is written at the version that was judged where our types do not show all of the stored status", Serial,
 		func(ctx SpecContext) {
-			suite.NeedsProcesses()
 			name := unique("newer")
 			stranger(ctx, name+"-dev")
 			t := given(ctx, build(name, suffixes("dev")))
