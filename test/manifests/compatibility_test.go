@@ -1,14 +1,12 @@
 package manifests
 
 import (
-	"bytes"
-	"errors"
 	"fmt"
-	"io"
 	"maps"
 	"os"
 	"path/filepath"
 	"reflect"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -29,17 +27,18 @@ import (
 const released = "testdata/released"
 
 // documents reads the objects in YAML files.
-func documents(g Gomega, files ...string) (all []*unstructured.Unstructured) {
+func documents(t *testing.T, files ...string) (all []*unstructured.Unstructured) {
+	t.Helper()
 	for _, file := range files {
 		text, err := os.ReadFile(file)
-		g.Expect(err).NotTo(HaveOccurred())
-		for decoder := yaml.NewYAMLOrJSONDecoder(bytes.NewReader(text), 4096); ; {
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, document := range separate(t, text) {
 			o := &unstructured.Unstructured{}
-			err := decoder.Decode(&o.Object)
-			if errors.Is(err, io.EOF) {
-				break
+			if err := yaml.Unmarshal(document, &o.Object); err != nil {
+				t.Fatalf("%s: %v", file, err)
 			}
-			g.Expect(err).NotTo(HaveOccurred(), file)
 			all = append(all, o)
 		}
 	}
@@ -184,11 +183,11 @@ func untried(field string, schema map[string]any, have map[string][]any) (all []
 // Nothing that the last release accepts and stores may be refused, lost or changed.
 func TestCompatibility(t *testing.T) {
 	g := NewWithT(t)
-	definitions := documents(g, filepath.Join(released, "crds.yaml"))
+	definitions := documents(t, filepath.Join(released, "crds.yaml"))
 	bases, err := filepath.Glob(filepath.Join("..", "..", "config", "crd", "bases", "*.yaml"))
 	g.Expect(err).NotTo(HaveOccurred())
-	current := documents(g, bases...)
-	objects := documents(g, filepath.Join(released, "objects.yaml"))
+	current := documents(t, bases...)
+	objects := documents(t, filepath.Join(released, "objects.yaml"))
 	have := map[string]map[string][]any{}
 	for _, o := range objects {
 		kind := o.GetKind() + " " + o.GroupVersionKind().Version
@@ -271,6 +270,23 @@ func storedObjectsSurvive(t *testing.T, definitions, current, objects []*unstruc
 		}
 		g.Expect(c.Delete(ctx, read)).To(Succeed(), "delete %s", name)
 	}
+	tutorialSamplesAreAccepted(t, c)
+}
+
+// tutorialSamplesAreAccepted: the API server takes each sample of the page for readers of the
+// tutorials, with all its fields.
+func tutorialSamplesAreAccepted(t *testing.T, c client.Client) {
+	t.Helper()
+	g, kinds := NewWithT(t), map[string]bool{}
+	page := read(t, "docs", "coming-from-the-tutorials.md")
+	for _, sample := range regexp.MustCompile("(?s)```yaml\n(.*?)```").FindAllStringSubmatch(page, -1) {
+		o := &unstructured.Unstructured{}
+		g.Expect(yaml.Unmarshal([]byte(sample[1]), &o.Object)).To(Succeed())
+		kinds[o.GetKind()] = true
+		g.Expect(c.Create(t.Context(), o, client.FieldValidation(metav1.FieldValidationStrict), client.DryRunAll)).
+			To(Succeed(), sample[1])
+	}
+	g.Expect(kinds).To(HaveLen(3), "each kind has a sample")
 }
 
 func TestNarrowed(t *testing.T) {

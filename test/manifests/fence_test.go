@@ -224,22 +224,3 @@ func TestFenceDecides(t *testing.T) {
 		})
 	}
 }
-
-// An overlay that turns the fence off takes it away and nothing else.
-func TestFenceOff(t *testing.T) {
-	kinds := func(objects []object) (names []string) {
-		for _, o := range objects {
-			if o.GetName() != fenceName {
-				names = append(names, o.GetObjectKind().GroupVersionKind().Kind+" "+o.GetName())
-			}
-		}
-		return names
-	}
-	on, off := render(t, "default"), render(t, "fencing/off")
-	if diff := gocmp.Diff(kinds(on), kinds(off)); diff != "" {
-		t.Errorf("the rest of config/default (-on +off):\n%s", diff)
-	}
-	if slices.ContainsFunc(off, func(o object) bool { return o.GetName() == fenceName }) {
-		t.Error("the fence is still there")
-	}
-}

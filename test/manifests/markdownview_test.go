@@ -12,57 +12,53 @@ import (
 	gocmp "github.com/google/go-cmp/cmp"
 	appsv1 "k8s.io/api/apps/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
-	"k8s.io/utils/ptr"
 
 	"leasehold.dev/api/v1beta1"
 	"leasehold.dev/controllers/markdownview/summary"
 )
 
+// field returns the schema of a field of a kind.
+func field(t *testing.T, definition string, path ...string) apiextensionsv1.JSONSchemaProps {
+	t.Helper()
+	crd := one[*apiextensionsv1.CustomResourceDefinition](t, render(t, "default"), definition)
+	schema := *crd.Spec.Versions[0].Schema.OpenAPIV3Schema
+	for _, name := range path {
+		schema = schema.Properties[name]
+	}
+	return schema
+}
+
 // The schema has the limits of fields that the scale subresource changes: the API server does
 // not call a webhook of the kind for its subresources.
 func TestMarkdownViewDefinition(t *testing.T) {
-	crd := one[*apiextensionsv1.CustomResourceDefinition](t, render(t, "default"), "markdownviews.leasehold.dev")
-	version := crd.Spec.Versions[0]
-	replicas := version.Schema.OpenAPIV3Schema.Properties["spec"].Properties["replicas"]
-	if ptr.Deref(replicas.Minimum, 0) != v1beta1.MinViewerReplicas ||
-		ptr.Deref(replicas.Maximum, 0) != v1beta1.MaxViewerReplicas {
-		t.Errorf("replicas from %v to %v, want from %d to %d",
-			replicas.Minimum, replicas.Maximum, v1beta1.MinViewerReplicas, v1beta1.MaxViewerReplicas)
+	const definition = "markdownviews.leasehold.dev"
+	replicas, markdowns := field(t, definition, "spec", "replicas"), field(t, definition, "spec", "markdowns")
+	got := []any{*replicas.Minimum, *replicas.Maximum, *field(t, definition, "spec", "viewerImage").MaxLength,
+		*markdowns.MaxProperties, *field(t, definition, "spec", "viewerArgs").MaxItems}
+	want := []any{float64(v1beta1.MinViewerReplicas), float64(v1beta1.MaxViewerReplicas), int64(v1beta1.MaxViewerImage),
+		int64(v1beta1.MaxMarkdowns), int64(v1beta1.MaxViewerArgs)}
+	if diff := gocmp.Diff(want, got); diff != "" {
+		t.Errorf("limits of replicas, images, files and arguments (-want +got):\n%s", diff)
 	}
-	if want := fmt.Sprintf("self.metadata.name.size() <= %d &&",
-		v1beta1.MaxMarkdownViewName); !strings.HasPrefix(version.Schema.OpenAPIV3Schema.XValidations[0].Rule, want) {
-		t.Errorf("the rule of the name is %q, want %q in it", version.Schema.OpenAPIV3Schema.XValidations[0].Rule, want)
+	rule := field(t, definition).XValidations[0].Rule
+	length := fmt.Sprintf("self.metadata.name.size() <= %d &&", v1beta1.MaxMarkdownViewName)
+	if !strings.HasPrefix(rule, length) {
+		t.Errorf("the rule of the name is %q, want %q in it", rule, length)
 	}
 	// The webhook checks the size, because no schema rule counts bytes. The description documents
 	// it.
-	markdowns := version.Schema.OpenAPIV3Schema.Properties["spec"].Properties["markdowns"]
-	images := version.Schema.OpenAPIV3Schema.Properties["spec"].Properties["viewerImage"]
-	if ptr.Deref(images.MaxLength, 0) != v1beta1.MaxViewerImage {
-		t.Errorf("images have at most %d characters, want %d", ptr.Deref(images.MaxLength, 0), v1beta1.MaxViewerImage)
-	}
-	arguments := version.Schema.OpenAPIV3Schema.Properties["spec"].Properties["viewerArgs"]
-	if files, args := ptr.Deref(markdowns.MaxProperties, 0), ptr.Deref(arguments.MaxItems, 0); files !=
-		v1beta1.MaxMarkdowns || args != v1beta1.MaxViewerArgs {
-		t.Errorf("a view has at most %d files and %d arguments, want %d and %d", files, args, v1beta1.MaxMarkdowns,
-			v1beta1.MaxViewerArgs)
-	}
-	if want := fmt.Sprintf("at most %d KiB",
-		v1beta1.MaxMarkdownBytes>>10); !strings.Contains(strings.ReplaceAll(markdowns.Description, "\n", " "), want) {
-		t.Errorf("markdowns are described by %q, want %q in it", markdowns.Description, want)
+	text := strings.ReplaceAll(markdowns.Description, "\n", " ")
+	if want := fmt.Sprintf("at most %d KiB", v1beta1.MaxMarkdownBytes>>10); !strings.Contains(text, want) {
+		t.Errorf("markdowns are described by %q, want %q in it", text, want)
 	}
 }
 
 // The API server rejects a status with more namespaces than the schema allows.
 func TestTenantDefinition(t *testing.T) {
-	crd := one[*apiextensionsv1.CustomResourceDefinition](t, render(t, "default"), "tenants.leasehold.dev")
-	namespaces := crd.Spec.Versions[0].Schema.OpenAPIV3Schema.Properties["status"].Properties["namespaces"]
-	if most := crd.Spec.Versions[0].Schema.OpenAPIV3Schema.Properties["spec"].Properties["namespaces"].MaxItems; ptr.Deref(
-		most, 0) != v1beta1.MaxNamespaces {
-		t.Errorf("the spec has at most %v namespaces, want %d", ptr.Deref(most, 0), v1beta1.MaxNamespaces)
-	}
-	if ptr.Deref(namespaces.MaxItems, 0) != v1beta1.MaxStatusNamespaces {
-		t.Errorf("the status has at most %v namespaces, want %d", ptr.Deref(namespaces.MaxItems, 0),
-			v1beta1.MaxStatusNamespaces)
+	for part, want := range map[string]int64{"spec": v1beta1.MaxNamespaces, "status": v1beta1.MaxStatusNamespaces} {
+		if most := *field(t, "tenants.leasehold.dev", part, "namespaces").MaxItems; most != want {
+			t.Errorf("the %s has at most %d namespaces, want %d", part, most, want)
+		}
 	}
 }
 

@@ -8,10 +8,8 @@ import (
 	"time"
 
 	gocmp "github.com/google/go-cmp/cmp"
-	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/labels"
-	"k8s.io/utils/ptr"
 )
 
 // alert is a rule of config/prometheus. Whether it fires when it should is the
@@ -88,19 +86,8 @@ func TestAlertsSayWhatToDo(t *testing.T) {
 
 // Alerts that warn of a limit have it from elsewhere in config/.
 func TestThresholdsAreThoseOfTheManifests(t *testing.T) {
-	objects := render(t, "default")
-	var timeouts []int32
-	for _, c := range all[*admissionregistrationv1.ValidatingWebhookConfiguration](objects) {
-		for _, w := range c.Webhooks {
-			timeouts = append(timeouts, ptr.Deref(w.TimeoutSeconds, 10))
-		}
-	}
-	for _, c := range all[*admissionregistrationv1.MutatingWebhookConfiguration](objects) {
-		for _, w := range c.Webhooks {
-			timeouts = append(timeouts, ptr.Deref(w.TimeoutSeconds, 10))
-		}
-	}
-	if len(timeouts) == 0 {
+	all := webhooks(t, render(t, "default"))
+	if len(all) == 0 {
 		t.Fatal("there are no webhooks")
 	}
 	share := capture(t, "main.go", `memoryShare = ([0-9.]+)`)
@@ -112,9 +99,9 @@ func TestThresholdsAreThoseOfTheManifests(t *testing.T) {
 		"LeaseholdMemory":      {fmt.Sprintf("/ %s)\n  > 0.9", share)},
 		"LeaseholdWorkerStuck": {fmt.Sprintf("> %g", 1.2*stuck.Seconds()/2)},
 	}
-	for _, timeout := range timeouts {
+	for _, w := range all {
 		thresholds["LeaseholdWebhookSlow"] = append(thresholds["LeaseholdWebhookSlow"],
-			fmt.Sprintf("> %g", float64(timeout)/2))
+			fmt.Sprintf("> %g", float64(*w.TimeoutSeconds)/2))
 	}
 	for _, a := range alerts(t) {
 		for _, threshold := range thresholds[a.Alert] {

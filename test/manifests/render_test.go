@@ -5,7 +5,6 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"io"
 	"io/fs"
 	"os"
@@ -58,34 +57,11 @@ func renderedOverlay(t *testing.T, dir string) []byte {
 	if _, done := renderings[dir]; !done {
 		path := filepath.Join("..", "..", "config", dir)
 		if dir == "fencing/off" {
-			path = withComponent(t, path)
+			path = filepath.Join("testdata", "fencing-off")
 		}
 		renderings[dir] = kustomize(t, path)
 	}
 	return renderings[dir]
-}
-
-// withComponent writes an overlay of config/default with the component.
-func withComponent(t *testing.T, component string) string {
-	t.Helper()
-	dir := t.TempDir()
-	from := func(path string) string {
-		absolute, err := filepath.Abs(path)
-		if err != nil {
-			t.Fatal(err)
-		}
-		relative, err := filepath.Rel(dir, absolute)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return relative
-	}
-	overlay := fmt.Sprintf("resources: [%s]\ncomponents: [%s]\n",
-		from(filepath.Join("..", "..", "config", "default")), from(component))
-	if err := os.WriteFile(filepath.Join(dir, "kustomization.yaml"), []byte(overlay), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	return dir
 }
 
 // kustomize builds dir with the version that hack/tools pins.
