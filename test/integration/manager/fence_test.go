@@ -48,7 +48,7 @@ var _ = Describe("The fence", Ordered, func() {
 		leader, standby = f.roles(ctx)
 		// The times in a Pod's status have whole seconds.
 		Eventually(func() time.Duration {
-			return time.Since(f.lease(ctx, leasehold.Lease).Spec.AcquireTime.Time)
+			return time.Since(f.lease(ctx).Spec.AcquireTime.Time)
 		}).WithContext(ctx).Should(BeNumerically(">", time.Second))
 		leader.Kill()
 		f.expectReason(ctx, standby, "^evidence: container manager of Pod "+leader.Name()+
@@ -86,7 +86,7 @@ var _ = Describe("The fence", Ordered, func() {
 		_, standby := f.roles(ctx)
 		c := f.as(standby)
 		Eventually(func() error { // the leader renews it at the same time
-			return c.Update(ctx, f.lease(ctx, leasehold.Lease), client.DryRunAll)
+			return c.Update(ctx, f.lease(ctx), client.DryRunAll)
 		}).WithContext(ctx).Should(Succeed())
 		event := &eventsv1.Event{
 			ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "said-by-the-standby"}, Type: corev1.EventTypeNormal,

@@ -178,17 +178,17 @@ func (f *fenced) tries(r *env.Replica) func(context.Context) error {
 	}
 }
 
-// lease is the Lease of that name in the operator's namespace.
-func (f *fenced) lease(ctx context.Context, name string) *coordinationv1.Lease {
+// lease is the Lease of the election.
+func (f *fenced) lease(ctx context.Context) *coordinationv1.Lease {
 	GinkgoHelper()
-	lease := &coordinationv1.Lease{}
-	Expect(f.client.Get(ctx, client.ObjectKey{Namespace: operatorNamespace, Name: name}, lease)).To(Succeed())
+	lease, err := leasehold.ElectionLease(ctx, f.client)
+	Expect(err).NotTo(HaveOccurred())
 	return lease
 }
 
 func (f *fenced) holder(ctx context.Context) string {
 	GinkgoHelper()
-	return ptr.Deref(f.lease(ctx, leasehold.Lease).Spec.HolderIdentity, "")
+	return ptr.Deref(f.lease(ctx).Spec.HolderIdentity, "")
 }
 
 // roles are the replica that leads and the one that does not, once both are well.
@@ -199,7 +199,7 @@ func (f *fenced) roles(ctx context.Context) (leader, standby *env.Replica) {
 		for _, r := range replicas {
 			g.Expect(r.Ready(ctx)).To(Succeed())
 		}
-		leader = leasehold.Holder(f.lease(ctx, leasehold.Lease), replicas)
+		leader = leasehold.Holder(f.lease(ctx), replicas)
 		g.Expect(leader).NotTo(BeNil())
 		standby = replicas[0]
 		if standby == leader {
