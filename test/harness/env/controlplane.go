@@ -167,9 +167,6 @@ func (c *ControlPlane) configure(ctx context.Context, o Options) error {
 		return err
 	}
 	args.Set("egress-selector-config-file", egress)
-	for flag, values := range o.APIServerArgs {
-		args.Set(flag, values...)
-	}
 	return nil
 }
 
@@ -239,9 +236,7 @@ func (c *ControlPlane) stopAll() error {
 	for _, r := range replicas {
 		r.Kill()
 		errs = append(errs, r.Close())
-		if r.status != nil {
-			r.status.stop()
-		}
+		r.status.stop()
 	}
 	if c.manager != nil {
 		if !c.manager.running() {

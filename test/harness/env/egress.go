@@ -37,9 +37,9 @@ egressSelections:
 `
 )
 
-// serviceRoute returns the Forwarder behind a port of a Service. It returns nil if the Service
-// selects none of the route's Pods.
-type serviceRoute func(context.Context, *corev1.Service, corev1.ServicePort) (*Forwarder, error)
+// serviceRoute connects to what is behind a port of a Service. The connection has to be closed when
+// the returned context ends. It is nil if the Service selects none of the route's Pods.
+type serviceRoute func(context.Context, *corev1.Service, corev1.ServicePort) (net.Conn, context.Context, error)
 
 // egress is the API server's way to Services, which have addresses that lead nowhere because
 // there is no kube-proxy. The API server resolves a Service to its ClusterIP and sends the
@@ -95,36 +95,43 @@ func (e *egress) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	// The Host header of the API server has a fixed value.
-	connect, err := e.resolve(r.Context(), r.URL.Host)
-	conn, _, hijackErr := http.NewResponseController(w).Hijack()
+	server, until, err := e.dial(r.Context(), r.URL.Host)
+	answer := "200 OK"
+	if err != nil {
+		answer = "502 " + strings.Join(strings.Fields(err.Error()), " ") // on one line
+	} else {
+		defer func() { _ = server.Close() }() // errors change nothing for either end
+	}
+	client, _, hijackErr := http.NewResponseController(w).Hijack()
 	if hijackErr != nil {
 		http.Error(w, hijackErr.Error(), http.StatusInternalServerError)
 		return
 	}
-	answer := "200 OK"
-	if err != nil {
-		answer = "502 " + strings.Join(strings.Fields(err.Error()), " ") // on one line
+	defer func() { _ = client.Close() }()
+	if _, writeErr := fmt.Fprintf(client, "HTTP/1.1 %s\r\n\r\n", answer); err != nil || writeErr != nil {
+		return // the API server has its answer, or is gone
 	}
-	if _, writeErr := fmt.Fprintf(conn, "HTTP/1.1 %s\r\n\r\n", answer); err != nil || writeErr != nil {
-		_ = conn.Close() // the API server has its answer, or is gone
-		return
-	}
-	connect(conn)
+	defer context.AfterFunc(until, func() {
+		_ = client.Close()
+		_ = server.Close()
+	})()
+	relay.Join(client, server)
 }
 
-// resolve returns a function that connects a connection with what is behind the address of a
-// Service, and returns when both sides have closed.
-func (e *egress) resolve(ctx context.Context, address string) (func(net.Conn), error) {
+// dial connects to what is behind the address of a Service. The connection has to be closed when the
+// returned context ends.
+func (e *egress) dial(ctx context.Context, address string) (net.Conn, context.Context, error) {
 	host, port, err := net.SplitHostPort(address)
 	if err != nil {
-		return nil, fmt.Errorf("reading the address of a Service: %w", err)
+		return nil, nil, fmt.Errorf("reading the address of a Service: %w", err)
 	}
-	if net.ParseIP(host) == nil {
-		return dial(ctx, address) // a Service of type ExternalName
+	if net.ParseIP(host) == nil { // a Service of type ExternalName
+		server, err := (&net.Dialer{}).DialContext(ctx, "tcp", address)
+		return server, ctx, err
 	}
 	services, err := e.services(ctx)
 	if err != nil {
-		return nil, fmt.Errorf("listing Services: %w", err)
+		return nil, nil, fmt.Errorf("listing Services: %w", err)
 	}
 	for _, s := range services {
 		if !slices.Contains(s.Spec.ClusterIPs, host) {
@@ -132,18 +139,15 @@ func (e *egress) resolve(ctx context.Context, address string) (func(net.Conn), e
 		}
 		for _, p := range s.Spec.Ports {
 			if strconv.Itoa(int(p.Port)) == port {
-				forwarder, err := e.forwarderOf(ctx, &s, p)
-				if err != nil {
-					return nil, err
-				}
-				return forwarder.Forward, nil
+				return e.dialPod(ctx, &s, p)
 			}
 		}
 	}
-	return nil, fmt.Errorf("no Service has the address %s", address)
+	return nil, nil, fmt.Errorf("no Service has the address %s", address)
 }
 
-func (e *egress) forwarderOf(ctx context.Context, s *corev1.Service, p corev1.ServicePort) (*Forwarder, error) {
+func (e *egress) dialPod(ctx context.Context, s *corev1.Service,
+	p corev1.ServicePort) (net.Conn, context.Context, error) {
 	e.mu.Lock()
 	routes := make([]serviceRoute, 0, len(e.routes))
 	for _, route := range e.routes {
@@ -151,27 +155,14 @@ func (e *egress) forwarderOf(ctx context.Context, s *corev1.Service, p corev1.Se
 	}
 	e.mu.Unlock()
 	for _, route := range routes {
-		if forwarder, err := route(ctx, s, p); forwarder != nil || err != nil {
-			return forwarder, err
+		if server, until, err := route(ctx, s, p); server != nil || err != nil {
+			return server, until, err
 		}
 	}
-	return nil, fmt.Errorf("routing to Service %s: it selects no Pod that runs here", client.ObjectKeyFromObject(s))
+	return nil, nil, fmt.Errorf("routing to Service %s: it selects no Pod that runs here", client.ObjectKeyFromObject(s))
 }
 
-// dial is resolve for an address that needs no Forwarder.
-func dial(ctx context.Context, address string) (func(net.Conn), error) {
-	server, err := (&net.Dialer{}).DialContext(ctx, "tcp", address)
-	if err != nil {
-		return nil, err
-	}
-	return func(client net.Conn) {
-		defer context.AfterFunc(ctx, func() { closeBoth(client, server) })()
-		relay.Join(client, server)
-		closeBoth(client, server)
-	}, nil
-}
-
-// stop ends the proxy. Connections that were handed to a Forwarder end with the Forwarder.
+// stop ends the proxy. Connections to Pods end with their router.
 func (e *egress) stop() error {
 	e.cancel()
 	err := e.server.Close()
@@ -189,10 +180,4 @@ func (c *ControlPlane) startEgress(ctx context.Context) (config string, err erro
 		return list.Items, err
 	})
 	return filepath.Join(c.dir, egressFile), err
-}
-
-// closeBoth ignores errors: they change nothing for either end.
-func closeBoth(a, b net.Conn) {
-	_ = a.Close()
-	_ = b.Close()
 }

@@ -13,7 +13,7 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// routeInterval is the period of the forwarder's readiness probes.
+// routeInterval is the period of the router's readiness probes.
 const routeInterval = 100 * time.Millisecond
 
 // InstallOptions is an operator as it ships: its manifests and its program.
@@ -45,13 +45,14 @@ type InstallOptions struct {
 
 // Installation is an installed operator with its replicas. Two things stand in
 // for what a control plane without nodes does not have: processes for the
-// Pods of its Deployment, and Forwarders for the Services that select them.
+// Pods of its Deployment, and a router for the Services that select them.
 type Installation struct {
 	cp       *ControlPlane
-	subject  *workload
+	shipped  appsv1.Deployment
+	program  InstallOptions
+	router   router
 	objects  int
-	webhooks []string    // the paths of those that are shipped
-	injector *caInjector // nil if the harness issues no certificate
+	webhooks []string // the paths of those that are shipped
 
 	mu       sync.Mutex
 	replicas []*Replica
@@ -84,9 +85,6 @@ func (c *ControlPlane) Install(ctx context.Context, s InstallOptions) (*Installa
 	if err == nil {
 		err = c.Apply(ctx, objects...)
 	}
-	if err == nil {
-		i.injector, err = c.startInjector(ctx, objects)
-	}
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("installing %s: %w", s.Manifests, err), i.Stop(ctx))
 	}
@@ -101,15 +99,15 @@ func (c *ControlPlane) newInstallation(s InstallOptions,
 	if err != nil {
 		return nil, err
 	}
-	w := &workload{cp: c, shipped: shipped, program: s}
-	if err := w.variables().check(); err != nil {
+	i := &Installation{cp: c, shipped: shipped, program: s}
+	if err := i.variables().check(); err != nil {
 		return nil, fmt.Errorf("checking Deployment %s: %w", shipped.Name, err)
 	}
-	return &Installation{cp: c, subject: w}, nil
+	return i, nil
 }
 
 // Shipped is the Deployment that the replicas stand in for.
-func (i *Installation) Shipped() *appsv1.Deployment { return i.subject.shipped.DeepCopy() }
+func (i *Installation) Shipped() *appsv1.Deployment { return i.shipped.DeepCopy() }
 
 // Objects is how many objects were applied.
 func (i *Installation) Objects() int { return i.objects }
@@ -120,7 +118,7 @@ func (i *Installation) Objects() int { return i.objects }
 func (i *Installation) Start(ctx context.Context, change ...func(*ReplicaOptions)) (*Replica, error) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	o := i.subject.options(len(i.replicas))
+	o := i.options(len(i.replicas))
 	for _, f := range change {
 		f(&o)
 	}
@@ -129,7 +127,7 @@ func (i *Installation) Start(ctx context.Context, change ...func(*ReplicaOptions
 		return nil, err
 	}
 	i.replicas = append(i.replicas, r)
-	i.subject.router.add(ctx, r.backend)
+	i.router.add(r)
 	return r, nil
 }
 
@@ -161,8 +159,7 @@ func (i *Installation) Stop(ctx context.Context) error {
 	for n, r := range replicas {
 		errs[n] = errors.Join(errs[n], r.Close())
 	}
-	i.injector.stop()
 	i.cp.egress.remove(i)
-	i.subject.router.stop()
+	i.router.stop()
 	return errors.Join(errs...)
 }

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync"
 	"time"
 
@@ -57,7 +58,7 @@ type NodeOptions struct {
 }
 
 // Node stands in for a scheduler and a kubelet, as far as a Pod of one container
-// with ConfigMaps for volumes goes: it runs the container's program as a process
+// goes: it runs the container's program as a process
 // of this machine, has its HTTP readiness probe answered and reports that in the
 // Pod's status, so that the controllers of Kubernetes see what they would see in
 // a cluster. There is no isolation: it is for programs one trusts.
@@ -239,36 +240,24 @@ func probe(ctx context.Context, pod *corev1.Pod, url string) bool {
 	return response.StatusCode >= 200 && response.StatusCode < 400
 }
 
-// mount writes the ConfigMaps of the Pod below dir and returns the folders by
-// the paths at which the container sees them.
+// mount writes the volumes of the Pod below dir and returns the folders by the paths at which the
+// container sees them. A program gets no token.
 func (n *Node) mount(ctx context.Context, pod *corev1.Pod, dir string) (map[string]string, error) {
-	folders := map[string]string{}
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("making the pod's folder: %w", err)
 	}
-	for _, m := range pod.Spec.Containers[0].VolumeMounts {
-		folder := filepath.Join(dir, m.Name)
-		if err := os.MkdirAll(folder, 0o700); err != nil {
-			return nil, fmt.Errorf("making the folder of volume %s: %w", m.Name, err)
-		}
-		folders[m.MountPath] = folder
-		for _, v := range pod.Spec.Volumes {
-			if v.Name != m.Name || v.ConfigMap == nil {
-				continue
-			}
-			var content corev1.ConfigMap
-			if err := n.client.Get(ctx, client.ObjectKey{Namespace: pod.Namespace, Name: v.ConfigMap.Name},
-				&content); err != nil {
-				return nil, fmt.Errorf("reading config map %s: %w", v.ConfigMap.Name, err)
-			}
-			for name, text := range content.Data {
-				if err := os.WriteFile(filepath.Join(folder, filepath.Base(name)), []byte(text), 0o600); err != nil {
-					return nil, fmt.Errorf("writing a file of config map %s: %w", v.ConfigMap.Name, err)
-				}
-			}
-		}
+	pod = pod.DeepCopy()
+	c := &pod.Spec.Containers[0]
+	c.VolumeMounts = slices.DeleteFunc(c.VolumeMounts,
+		func(m corev1.VolumeMount) bool { return m.MountPath == accountFolder })
+	v := &podVolumes{template: corev1.PodTemplateSpec{ObjectMeta: pod.ObjectMeta, Spec: pod.Spec},
+		pod: client.ObjectKeyFromObject(pod), uid: pod.UID, client: n.client}
+	mounts, err := v.mounts(ctx, dir)
+	folders := map[string]string{}
+	for _, m := range mounts {
+		folders[m.Target] = m.Source
 	}
-	return folders, nil
+	return folders, err
 }
 
 func (n *Node) report(ctx context.Context, pod *corev1.Pod, ready corev1.ConditionStatus) error {

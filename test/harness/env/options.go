@@ -33,11 +33,8 @@ type Options struct {
 	// AuditPolicy is the text of an audit policy that replaces the whole of it.
 	AuditPolicy []byte
 
-	// APIServerArgs are more flags of kube-apiserver, without the leading
-	// dashes. A flag given here replaces the default one.
-	APIServerArgs map[string][]string
-
-	// EtcdArgs are more flags of etcd, in the same way.
+	// EtcdArgs are more flags of etcd, without the leading dashes. A flag given here replaces the
+	// default one.
 	EtcdArgs map[string][]string
 
 	// Controllers are the ones kube-controller-manager runs, by its own names

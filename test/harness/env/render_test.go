@@ -1,7 +1,6 @@
 package env
 
 import (
-	"context"
 	"crypto/tls"
 	"encoding/json"
 	"net/http"
@@ -143,7 +142,7 @@ func refusing(key types.NamespacedName, name string,
 }
 
 // startRefusing serves a webhook that refuses everything, with a certificate for these hosts.
-func startRefusing(t *testing.T, host string, more ...string) (ca []byte, _ Backend) {
+func startRefusing(t *testing.T, host string, more ...string) (ca []byte, _ *servingPod) {
 	t.Helper()
 	g := NewWithT(t)
 	certificate, key, err := cert.GenerateSelfSignedCertKey(host, nil, more)
@@ -154,7 +153,7 @@ func startRefusing(t *testing.T, host string, more ...string) (ca []byte, _ Back
 }
 
 // serveRefusing is startRefusing with a given certificate.
-func serveRefusing(t *testing.T, pair tls.Certificate) Backend {
+func serveRefusing(t *testing.T, pair tls.Certificate) *servingPod {
 	t.Helper()
 	refusal := &metav1.Status{Status: metav1.StatusFailure, Message: "refused by the test"}
 	server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -177,5 +176,5 @@ func serveRefusing(t *testing.T, pair tls.Certificate) Backend {
 	server.TLS = &tls.Config{Certificates: []tls.Certificate{pair}}
 	server.StartTLS()
 	t.Cleanup(server.Close)
-	return Backend{Address: server.Listener.Addr().String(), Ready: func(context.Context) error { return nil }}
+	return &servingPod{at: server.Listener.Addr().String()}
 }

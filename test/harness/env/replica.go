@@ -41,9 +41,6 @@ type ReplicaOptions struct {
 	PodLabels, PodAnnotations map[string]string
 	// Container is the name of the Pod's container. Empty: process.
 	Container string
-	// NoPodStatus leaves the Pod's status empty, as if its kubelet were cut off. Otherwise the
-	// status shows each start and end of the process, as a kubelet reports them.
-	NoPodStatus bool
 
 	// Binary is the program to run.
 	Binary string
@@ -81,7 +78,7 @@ type Replica struct {
 	config   *rest.Config
 	ports    ReplicaPorts
 	probe    *http.Client
-	status   *podStatus // nil: the Pod's status stays empty
+	status   *podStatus
 
 	sandbox    *sandbox.Sandbox // nil: it is not isolated
 	endUpdates context.CancelFunc
@@ -136,10 +133,8 @@ func newReplica(ctx context.Context, cp *ControlPlane, o ReplicaOptions) (*Repli
 	if err := r.prepare(ctx, cp, token); err != nil {
 		return nil, err
 	}
-	if !o.NoPodStatus {
-		// The status is written for as long as the process runs, which outlives the call.
-		r.status = newPodStatus(context.WithoutCancel(ctx), cp.client, r.identity.Pod, uid, o.Container)
-	}
+	// The status is written for as long as the process runs, which outlives the call.
+	r.status = newPodStatus(context.WithoutCancel(ctx), cp.client, r.identity.Pod, uid, o.Container)
 	return r, nil
 }
 
@@ -216,9 +211,7 @@ func (r *Replica) RestartWith(args ...string) error {
 		return fmt.Errorf("starting replica %s: %w", r.options.Name, err)
 	}
 	r.process = process
-	if r.status != nil {
-		r.status.follow(process)
-	}
+	r.status.follow(process)
 	return nil
 }
 
@@ -299,16 +292,11 @@ func (r *Replica) Ready(ctx context.Context) (err error) {
 	return nil
 }
 
-// backend returns what a Forwarder needs to send connections to a port of the program while the
-// replica is ready. Without isolation the program has a port of its own for its webhooks, which
-// stands in for every port.
-func (r *Replica) backend(port int) Backend {
+// address is where a port of the program is reached. Without isolation the program has a port of
+// its own for its webhooks, which stands in for every port.
+func (r *Replica) address(port int) (string, error) {
 	if r.sandbox == nil {
-		return Backend{Address: fmt.Sprintf("127.0.0.1:%d", r.ports.Webhook), Ready: r.Ready}
+		return fmt.Sprintf("127.0.0.1:%d", r.ports.Webhook), nil
 	}
-	address, err := r.sandbox.Publish(port)
-	if err != nil {
-		return Backend{Ready: func(context.Context) error { return err }}
-	}
-	return Backend{Address: address, Ready: r.Ready}
+	return r.sandbox.Publish(port)
 }

@@ -92,21 +92,6 @@ func TestPodStatusFollowsTheProcess(t *testing.T) {
 	}, eventually).Should(Succeed())
 }
 
-func TestPodStatusCanBeLeftEmpty(t *testing.T) {
-	t.Parallel()
-	g := NewWithT(t)
-	ctx, ns := t.Context(), namespace(t)
-	replica, err := startSmallOperator(ctx, shared, ns, "unreported", func(o *ReplicaOptions) { o.NoPodStatus = true })
-	g.Expect(err).NotTo(HaveOccurred())
-	g.Eventually(replica.Ready, eventually).WithContext(ctx).Should(Succeed(), replica.LogTail(20))
-	replica.Kill()
-	g.Consistently(func(g Gomega) {
-		var pod corev1.Pod
-		g.Expect(shared.client.Get(ctx, replica.Identity().Pod, &pod)).To(Succeed())
-		g.Expect(pod.Status.ContainerStatuses).To(BeEmpty())
-	}).Should(Succeed())
-}
-
 func TestReplica_StopKillsAfterTheGracePeriod(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)

@@ -24,7 +24,6 @@ const (
 	roleStops   = "stops"    // holds a control plane and calls Stop on SIGTERM
 	roleVisitor = "visitor"  // is ready when it has fetched all its URLs
 	rolePage    = "page"     // serves the files of a folder
-	roleS3      = "s3"       // holds an S3 server and waits to be killed
 	wroteMarker = "by-a-pod" // the ConfigMap the small operator writes
 )
 
@@ -37,8 +36,6 @@ func play(role string) {
 		err = visit(os.Args[1], os.Args[2:])
 	case rolePage:
 		err = http.ListenAndServe(os.Args[1], http.FileServer(http.Dir(os.Args[2])))
-	case roleS3:
-		err = holdS3()
 	case roleKilled, rolePanics, roleStops:
 		err = hold(role)
 	default:

@@ -2,9 +2,12 @@ package env
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"net"
 	"slices"
 	"sync"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -13,61 +16,115 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// router is the way from Services to the Pods of a Deployment. Its lock is not the Installation's:
+// pod is what a router sends connections to.
+type pod interface {
+	// Ready returns nil while connections may be sent there.
+	Ready(ctx context.Context) error
+	// address returns where a port of the Pod is reached.
+	address(port int) (string, error)
+}
+
+// router stands in for the Services of a Deployment where there is no kube-proxy: it connects each
+// caller with the next Pod that is ready, in turn. Like a Service it does not try a second Pod, and
+// leaves open connections alone when their Pod stops being ready. Its lock is not the Installation's:
 // the request that creates a replica's Pod may itself call a webhook.
 type router struct {
-	mu   sync.Mutex
-	pods []podBackend
-	// forwarders are by the port of the Pods. There is none before the first call, because its
-	// probes disturb the replicas.
-	forwarders map[int]*Forwarder
+	// begin starts the probes with the first connection, because they disturb the replicas.
+	begin   sync.Once
+	looking sync.Mutex // one look at a time, so that the last one saw the newest Pods
+	polling sync.WaitGroup
+
+	mu     sync.Mutex
+	ctx    context.Context // nil before the first connection
+	cancel context.CancelFunc
+	pods   []pod
+	ready  []pod
+	next   int
 }
 
-// podBackend returns the way to a port of a Pod.
-type podBackend func(port int) Backend
-
-func (r *router) add(ctx context.Context, pod podBackend) {
+func (r *router) add(p pod) {
 	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.pods = append(r.pods, pod)
-	for port, f := range r.forwarders {
-		f.SetBackends(context.WithoutCancel(ctx), r.backends(port)...)
+	r.pods = append(r.pods, p)
+	begun := r.ctx != nil
+	r.mu.Unlock()
+	if begun {
+		r.look()
 	}
 }
 
-func (r *router) backends(port int) []Backend {
-	all := make([]Backend, len(r.pods))
-	for i, pod := range r.pods {
-		all[i] = pod(port)
-	}
-	return all
-}
-
-// start returns the Forwarder to a port of the Pods, and starts it for the first caller.
-func (r *router) start(ctx context.Context, port int) (*Forwarder, error) {
+// dial connects to a port of the next ready Pod. The connection has to be closed when the returned
+// context ends.
+func (r *router) dial(ctx context.Context, port int) (net.Conn, context.Context, error) {
+	r.begin.Do(func() {
+		r.mu.Lock()
+		// The probes outlive the call, and so must their context.
+		r.ctx, r.cancel = context.WithCancel(context.WithoutCancel(ctx))
+		r.mu.Unlock()
+		r.look()
+		r.polling.Go(r.poll)
+	})
 	r.mu.Lock()
-	defer r.mu.Unlock()
-	if f := r.forwarders[port]; f != nil {
-		return f, nil
+	if len(r.ready) == 0 {
+		r.mu.Unlock()
+		return nil, nil, errors.New("no Pod is ready")
 	}
-	// The Forwarder outlives the call, and so must its context.
-	f, err := StartForwarder(context.WithoutCancel(ctx), routeInterval, r.backends(port)...)
+	r.next++
+	p, until := r.ready[r.next%len(r.ready)], r.ctx
+	r.mu.Unlock()
+	address, err := p.address(port)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	if r.forwarders == nil {
-		r.forwarders = map[int]*Forwarder{}
-	}
-	r.forwarders[port] = f
-	return f, nil
+	server, err := (&net.Dialer{}).DialContext(ctx, "tcp", address)
+	return server, until, err
 }
 
-func (r *router) stop() {
+func (r *router) poll() {
+	tick := time.NewTicker(routeInterval)
+	defer tick.Stop()
+	for {
+		select {
+		case <-r.ctx.Done():
+			return
+		case <-tick.C:
+			r.look()
+		}
+	}
+}
+
+// look probes all Pods concurrently, so one that does not answer does not delay the others.
+func (r *router) look() {
+	r.looking.Lock()
+	defer r.looking.Unlock()
+	r.mu.Lock()
+	pods := slices.Clone(r.pods)
+	r.mu.Unlock()
+	answers := make([]error, len(pods))
+	var all sync.WaitGroup
+	for i, p := range pods {
+		all.Go(func() { answers[i] = p.Ready(r.ctx) })
+	}
+	all.Wait()
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	for _, f := range r.forwarders {
-		f.Stop()
+	r.ready = nil
+	for i, err := range answers {
+		if err == nil {
+			r.ready = append(r.ready, pods[i])
+		}
 	}
+}
+
+// stop ends the probes, and the context of all connections.
+func (r *router) stop() {
+	r.begin.Do(func() {})
+	r.mu.Lock()
+	cancel := r.cancel
+	r.mu.Unlock()
+	if cancel != nil {
+		cancel()
+	}
+	r.polling.Wait()
 }
 
 // routeWebhooks connects the Services of webhooks with the replicas. A Service of the shipped
@@ -83,11 +140,10 @@ func (i *Installation) routeWebhooks(objects []*unstructured.Unstructured) error
 		if err != nil {
 			return err
 		}
-		if !i.subject.selects(service) {
-			shipped := i.subject.shipped
+		if !i.selects(service) {
 			return fmt.Errorf("webhooks are called through Service %s, which does not select the Pods of Deployment %s, "+
 				"and no other Deployment runs: the selector is %v and the labels are %v",
-				call.service, shipped.Name, service.Spec.Selector, shipped.Spec.Template.Labels)
+				call.service, i.shipped.Name, service.Spec.Selector, i.shipped.Spec.Template.Labels)
 		}
 		if !slices.Contains(i.webhooks, call.path) {
 			i.webhooks = append(i.webhooks, call.path)
@@ -111,13 +167,14 @@ func findService(objects []*unstructured.Unstructured, name types.NamespacedName
 }
 
 // route is a serviceRoute.
-func (i *Installation) route(ctx context.Context, s *corev1.Service, p corev1.ServicePort) (*Forwarder, error) {
-	if !i.subject.selects(s) {
-		return nil, nil
+func (i *Installation) route(ctx context.Context, s *corev1.Service,
+	p corev1.ServicePort) (net.Conn, context.Context, error) {
+	if !i.selects(s) {
+		return nil, nil, nil
 	}
-	port, err := i.subject.targetPort(s, p)
+	port, err := i.targetPort(s, p)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	return i.subject.router.start(ctx, port)
+	return i.router.dial(ctx, port)
 }

@@ -17,8 +17,8 @@ import (
 // routed is an Installation whose one container has a port called webhook, without replicas.
 func routed(t *testing.T, ns string) *Installation {
 	t.Helper()
-	i := &Installation{cp: shared, subject: &workload{cp: shared}}
-	d := &i.subject.shipped
+	i := &Installation{cp: shared}
+	d := &i.shipped
 	d.Name, d.Namespace = "manager", ns
 	d.Spec.Template.Labels = map[string]string{"app": "x", "more": "y"}
 	d.Spec.Template.Spec.Containers = []corev1.Container{{Name: "c", Ports: []corev1.ContainerPort{{Name: "webhook"}}}}
@@ -63,7 +63,7 @@ func TestShippedWebhooksAreCalledThroughTheirServices(t *testing.T) {
 			shipped := []*unstructured.Unstructured{object(t, service(key)), object(t, refusing(key, unique("refusing"), ca))}
 			g.Expect(i.routeWebhooks(shipped)).To(Succeed())
 			g.Expect(i.HasWebhooks()).To(BeTrue())
-			i.subject.router.add(t.Context(), func(int) Backend { return backend })
+			i.router.add(backend)
 			apply(t, shipped...)
 			g.Eventually(creating(t, ns), eventually).Should(MatchError(ContainSubstring(tc.want)))
 		})
@@ -85,7 +85,7 @@ func TestWebhooksOfTheRunningOperatorAreCalledThroughTheirServices(t *testing.T)
 	apply(t, shipped...)
 
 	ca, backend := startRefusing(t, first.Name+"."+ns+".svc", second.Name+"."+ns+".svc")
-	i.subject.router.add(t.Context(), func(int) Backend { return backend })
+	i.router.add(backend)
 	for _, key := range []types.NamespacedName{first, second} {
 		late := refusing(key, unique("late"), ca)
 		g.Expect(shared.client.Create(t.Context(), late)).To(Succeed())
@@ -123,7 +123,7 @@ func TestConversionWebhooksAreCalledThroughTheirServices(t *testing.T) {
 	}
 	g.Expect(i.routeWebhooks(shipped)).To(Succeed())
 	g.Expect(i.HasWebhooks()).To(BeTrue())
-	i.subject.router.add(t.Context(), func(int) Backend { return backend })
+	i.router.add(backend)
 	apply(t, shipped...)
 	thing := &unstructured.Unstructured{}
 	thing.SetAPIVersion(ns + ".example.org/v2")

@@ -41,8 +41,6 @@ type S3Options struct {
 	WorkDir string
 	// Keep leaves that folder behind after Stop, for a reader.
 	Keep bool
-	// Port of 127.0.0.1 to listen on. Zero: one that is free.
-	Port int
 }
 
 // S3Server is a real S3 server on this machine: versitygw with its data in folders and files. It
@@ -78,18 +76,15 @@ func StartS3(ctx context.Context, o S3Options) (_ *S3Server, err error) {
 	if err != nil {
 		return nil, err
 	}
-	if o.Port == 0 {
-		free, err := freePorts(1)
-		if err != nil {
-			return nil, err
-		}
-		o.Port = free[0]
+	free, err := freePorts(1)
+	if err != nil {
+		return nil, err
 	}
 	dir, watchdog, err := guardedDir(o.WorkDir, "s3server-", o.Keep)
 	if err != nil {
 		return nil, err
 	}
-	s := &S3Server{dir: dir, port: o.Port, account: newS3Account(), restartable: restartable{watchdog: watchdog}}
+	s := &S3Server{dir: dir, port: free[0], account: newS3Account(), restartable: restartable{watchdog: watchdog}}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, s.Stop())

@@ -7,7 +7,6 @@ import (
 	"os"
 	"slices"
 	"strings"
-	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -35,7 +34,7 @@ func (s InstallOptions) Render(ctx context.Context,
 	}
 	fillNamespace(objects, namespace)
 	notes = slices.Concat(notes, fillPlaceholders(objects), unrunContainers(objects))
-	objects, issued, err := issueCertificates(objects, time.Now())
+	objects, issued, err := issueCertificates(objects)
 	if err != nil {
 		return nil, nil, fmt.Errorf("rendering %s: %w", s.Manifests, err)
 	}

@@ -68,21 +68,21 @@ func TestTheDeployment(t *testing.T) {
 }
 
 func TestReplicasRunAsShipped(t *testing.T) {
-	w := &workload{cp: &ControlPlane{}, program: InstallOptions{Binary: "bin/manager", Env: []string{"A=b"}}}
-	w.shipped.Name, w.shipped.Namespace = "manager", "system"
-	w.shipped.Spec.Template.Labels = map[string]string{"app": "x"}
-	w.shipped.Spec.Template.Spec = corev1.PodSpec{ServiceAccountName: "account", Containers: []corev1.Container{{
+	i := &Installation{cp: &ControlPlane{}, program: InstallOptions{Binary: "bin/manager", Env: []string{"A=b"}}}
+	i.shipped.Name, i.shipped.Namespace = "manager", "system"
+	i.shipped.Spec.Template.Labels = map[string]string{"app": "x"}
+	i.shipped.Spec.Template.Spec = corev1.PodSpec{ServiceAccountName: "account", Containers: []corev1.Container{{
 		Name: "operator",
 		Args: []string{"--leader-elect", "--port=1"},
 		Env:  []corev1.EnvVar{{Name: "MODE", Value: "strict"}},
 	}}}
 	ports := ReplicaPorts{Webhook: 3}
 
-	got := w.options(1)
+	got := i.options(1)
 	if diff := cmp.Diff([]string{"--leader-elect", "--port=1"}, got.Args(ports)); diff != "" {
 		t.Errorf("arguments as shipped (-want +got):\n%s", diff)
 	}
-	w.program.Args = func(p ReplicaPorts) []string { return []string{fmt.Sprintf("--port=%d", p.Webhook)} }
+	i.program.Args = func(p ReplicaPorts) []string { return []string{fmt.Sprintf("--port=%d", p.Webhook)} }
 	if diff := cmp.Diff([]string{"--leader-elect", "--port=1", "--port=3"}, got.Args(ports)); diff != "" {
 		t.Errorf("our arguments come last (-want +got):\n%s", diff)
 	}

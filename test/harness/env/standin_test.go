@@ -57,8 +57,7 @@ func TestNodeStandsInForImages(t *testing.T) {
 	node, err := cp.StartNode(ctx, NodeOptions{StandIn: true})
 	g.Expect(err).NotTo(HaveOccurred())
 	t.Cleanup(node.Stop)
-	replica, err := startSmallOperator(ctx, cp, metav1.NamespaceDefault, "operator",
-		func(o *ReplicaOptions) { o.NoPodStatus = true })
+	replica, err := startSmallOperator(ctx, cp, metav1.NamespaceDefault, "operator")
 	g.Expect(err).NotTo(HaveOccurred())
 
 	deployment, set, daemon, job := workloads()

@@ -20,16 +20,6 @@ func HaveFinalizer(name string) types.GomegaMatcher {
 	}
 }
 
-// HaveNoFinalizers matches an object that nothing holds back from deletion.
-func HaveNoFinalizers() types.GomegaMatcher {
-	return &objectMatcher{
-		want: "to have no finalizers",
-		judge: func(o client.Object) (bool, string, error) {
-			return len(o.GetFinalizers()) == 0, "finalizers: " + list(o.GetFinalizers()), nil
-		},
-	}
-}
-
 // BeTerminating matches an object whose deletion has begun and is not complete.
 func BeTerminating() types.GomegaMatcher {
 	return &objectMatcher{

@@ -12,27 +12,22 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// BeOwnedBy matches an object that has an owner reference to owner, by UID.
-func BeOwnedBy(owner client.Object) types.GomegaMatcher {
-	return ownership("to be owned by", owner, func(refs []metav1.OwnerReference) bool {
-		return slices.ContainsFunc(refs, func(r metav1.OwnerReference) bool { return r.UID == owner.GetUID() })
-	})
-}
-
 // BeControlledBy matches an object that has exactly one controller reference, and
 // that one to owner, by UID.
 func BeControlledBy(owner client.Object) types.GomegaMatcher {
-	return ownership("to be controlled by", owner, func(refs []metav1.OwnerReference) bool {
-		controllers := 0
-		ours := false
-		for _, ref := range refs {
-			if ptr.Deref(ref.Controller, false) {
-				controllers++
-				ours = ref.UID == owner.GetUID()
+	return &objectMatcher{
+		want: fmt.Sprintf("to be controlled by\n    %s (UID %s)", describe(owner), owner.GetUID()),
+		judge: func(o client.Object) (bool, string, error) {
+			if owner.GetUID() == "" {
+				return false, "", fmt.Errorf("%s has no UID: the owner must have been read from the API server", describe(owner))
 			}
-		}
-		return controllers == 1 && ours
-	})
+			refs := o.GetOwnerReferences()
+			controllers := slices.DeleteFunc(slices.Clone(refs),
+				func(r metav1.OwnerReference) bool { return !ptr.Deref(r.Controller, false) })
+			return len(controllers) == 1 && controllers[0].UID == owner.GetUID(),
+				"owner references: " + list(referenceLines(refs)), nil
+		},
+	}
 }
 
 // HaveOwnerReferences matches an object that has these owner references and no
@@ -43,19 +38,6 @@ func HaveOwnerReferences(exactly ...metav1.OwnerReference) types.GomegaMatcher {
 		judge: func(o client.Object) (bool, string, error) {
 			refs := o.GetOwnerReferences()
 			return equality.Semantic.DeepEqual(byUID(refs), byUID(exactly)), list(referenceLines(refs)), nil
-		},
-	}
-}
-
-func ownership(want string, owner client.Object, holds func([]metav1.OwnerReference) bool) types.GomegaMatcher {
-	return &objectMatcher{
-		want: fmt.Sprintf("%s\n    %s (UID %s)", want, describe(owner), owner.GetUID()),
-		judge: func(o client.Object) (bool, string, error) {
-			if owner.GetUID() == "" {
-				return false, "", fmt.Errorf("%s has no UID: the owner must have been read from the API server", describe(owner))
-			}
-			refs := o.GetOwnerReferences()
-			return holds(refs), "owner references: " + list(referenceLines(refs)), nil
 		},
 	}
 }

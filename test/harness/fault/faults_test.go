@@ -10,7 +10,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/minio/minio-go/v7"
 	. "github.com/onsi/gomega"
 	clocktesting "k8s.io/utils/clock/testing"
 )
@@ -123,16 +122,6 @@ func TestAnswerInPlaceOfTheUpstream(t *testing.T) {
 	g.Expect(s.requests()).To(BeEmpty())
 	g.Expect(ask(t.Context(), p, http.MethodPut, "/bucket", "body").Status).To(Equal(200))
 	g.Expect(s.requests()).To(Equal([]string{"PUT /bucket body"}))
-}
-
-func TestS3ErrorIsReadByAClient(t *testing.T) {
-	g := NewWithT(t)
-	s := startS3(t)
-	p := startProxy(t, Options{Upstream: s.Endpoint()})
-	p.Inject(Rule{Fault: S3Error(http.StatusServiceUnavailable, "SlowDown")})
-	_, err := s3Through(t, p, s).ListBuckets(t.Context())
-	g.Expect(minio.ToErrorResponse(err).Code).To(Equal("SlowDown"))
-	g.Expect(minio.ToErrorResponse(err).StatusCode).To(Equal(503))
 }
 
 func TestGarbageIsNotHTTP(t *testing.T) {

@@ -5,7 +5,6 @@ import (
 	"net/http"
 	"testing"
 
-	"github.com/minio/minio-go/v7"
 	. "github.com/onsi/gomega"
 )
 
@@ -115,18 +114,16 @@ func TestGate_WaitEndsWithItsContext(t *testing.T) {
 // TestRequestArrivesLate has a client that dies while its request is on the way.
 func TestRequestArrivesLate(t *testing.T) {
 	g := NewWithT(t)
-	s := startS3(t)
-	p := startProxy(t, Options{Upstream: s.Endpoint()})
+	s := startService(t)
+	p := startProxy(t, Options{Upstream: s.URL})
 	gate := NewGate(BeforeForward)
 	p.Inject(Rule{Fault: gate})
 	ctx, die := context.WithCancel(t.Context())
-	ended := make(chan error, 1)
-	client := s3Through(t, p, s)
-	go func() { ended <- client.MakeBucket(ctx, "late", minio.MakeBucketOptions{}) }()
+	ended := askInBackground(ctx, p, http.MethodPut, "/late", "")
 	held := wait(t, gate)
 	die()
-	g.Eventually(ended, eventually).Should(Receive(MatchError(context.Canceled)))
-	g.Consistently(s.Buckets, moment).Should(BeEmpty())
+	g.Eventually(ended, eventually).Should(Receive(HaveField("Err", MatchError(context.Canceled))))
+	g.Consistently(s.requests, moment).Should(BeEmpty())
 	held.Release()
-	g.Eventually(s.Buckets, eventually).Should(Equal([]string{"late"}))
+	g.Eventually(s.requests, eventually).Should(Equal([]string{"PUT /late"}))
 }

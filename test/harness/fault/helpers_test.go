@@ -12,12 +12,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/minio/minio-go/v7"
-	"github.com/minio/minio-go/v7/pkg/credentials"
 	. "github.com/onsi/gomega"
 	"go.uber.org/goleak"
-
-	"leasehold.dev/test/harness/env"
 )
 
 const (
@@ -113,27 +109,4 @@ func askInBackground(ctx context.Context, p *Proxy, method, path, body string) <
 	answers := make(chan answer, 1)
 	go func() { answers <- ask(ctx, p, method, path, body) }()
 	return answers
-}
-
-// startS3 starts a real S3 server for the test.
-func startS3(t *testing.T) *env.S3Server {
-	t.Helper()
-	g := NewWithT(t)
-	s, err := env.StartS3(t.Context(), env.S3Options{WorkDir: t.TempDir()})
-	g.Expect(err).NotTo(HaveOccurred())
-	t.Cleanup(func() { g.Expect(s.Stop()).To(Succeed()) })
-	return s
-}
-
-// s3Through returns a client of the server through the proxy, which does not retry.
-func s3Through(t *testing.T, p *Proxy, s *env.S3Server) *minio.Client {
-	t.Helper()
-	client, err := minio.New(p.listener.Addr().String(), &minio.Options{
-		Creds:     credentials.NewStaticV4(s.Account().AccessKey, s.Account().SecretKey, ""),
-		Secure:    strings.HasPrefix(p.URL(), "https:"),
-		Region:    env.S3Region,
-		Transport: newClient(p).Transport, BucketLookup: minio.BucketLookupPath, MaxRetries: 1,
-	})
-	NewWithT(t).Expect(err).NotTo(HaveOccurred())
-	return client
 }

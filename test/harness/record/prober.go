@@ -28,35 +28,19 @@ const (
 	lookEvery = 5
 )
 
-// Figures are the names of a process's metrics. The zero value are those of
-// controller-runtime.
-type Figures struct {
-	// Queued is how much work waits. Running and Unfinished are not zero while work is
-	// being done.
-	Queued     string `json:"queued,omitempty"`
-	Running    string `json:"running,omitempty"`
-	Unfinished string `json:"unfinished,omitempty"`
-	// Finished is how much has been done so far.
-	Finished string `json:"finished,omitempty"`
-	// Goroutines and Files are how many the process has.
-	Goroutines string `json:"goroutines,omitempty"`
-	Files      string `json:"files,omitempty"`
-	// Heap grows with the heap that is left after a garbage collection, and Resident is
-	// what the system has given to the process, both in bytes.
-	Heap     string `json:"heap,omitempty"`
-	Resident string `json:"resident,omitempty"`
-}
-
-// ControllerRuntime are the names that controller-runtime gives to what it counts.
-var ControllerRuntime = Figures{
-	Queued: "workqueue_depth", Running: "controller_runtime_active_workers",
-	Unfinished: "workqueue_unfinished_work_seconds",
-	Finished:   "controller_runtime_reconcile_total",
-	Goroutines: "go_goroutines", Files: "process_open_fds",
+// The metrics of controller-runtime, of Go and of the process.
+const (
+	queuedWork    = "workqueue_depth"
+	activeWorkers = "controller_runtime_active_workers"
+	unfinished    = "workqueue_unfinished_work_seconds"
+	finishedWork  = "controller_runtime_reconcile_total"
+	goroutines    = "go_goroutines"
+	openFiles     = "process_open_fds"
 	// The goal of the next collection follows from what the last one has left. The heap
 	// itself also has what is garbage by now.
-	Heap: "go_memstats_next_gc_bytes", Resident: "process_resident_memory_bytes",
-}
+	leftHeap       = "go_memstats_next_gc_bytes"
+	residentMemory = "process_resident_memory_bytes"
+)
 
 // ProbeTarget has the addresses of a replica, as host and port. An empty address is not probed.
 type ProbeTarget struct {
@@ -64,7 +48,6 @@ type ProbeTarget struct {
 	// Probe is where /readyz and /healthz are, Metrics where /metrics is, and Webhook
 	// where the webhooks are served.
 	Probe, Metrics, Webhook string
-	Figures                 Figures
 	// Watches is how many it has open at the API server. Nil: not known.
 	Watches func() int
 	// Timeout is that of a probe. Zero: a second, as for a kubelet.
@@ -91,9 +74,6 @@ type Prober struct {
 // Probe starts to probe a replica. The Prober has to be stopped; the end of ctx does not
 // end it.
 func Probe(ctx context.Context, c clock.Clock, t ProbeTarget) *Prober {
-	if t.Figures == (Figures{}) {
-		t.Figures = ControllerRuntime
-	}
 	t.Timeout = cmp.Or(t.Timeout, probeTimeout)
 	p := &Prober{
 		target: t, clock: c, last: map[history.ProbeRequest]int{},
@@ -256,19 +236,18 @@ func (p *Prober) figures(ctx context.Context, process int) {
 		p.interrupted(history.Work, history.Resources, history.Memory)
 		return
 	}
-	names := p.target.Figures
 	work := history.Probe{Request: history.Work, Result: history.Idle, Figures: map[string]float64{}}
-	for _, name := range []string{names.Queued, names.Running, names.Unfinished} {
+	for _, name := range []string{queuedWork, activeWorkers, unfinished} {
 		if amount, _ := metrics.Sum(name); amount > 0 {
 			work.Result = history.Busy
 		}
 	}
-	if finished, known := metrics.Sum(names.Finished); known {
+	if finished, known := metrics.Sum(finishedWork); known {
 		work.Figures[history.Finished] = finished
 		p.note(ctx, process, work)
 	}
 	used := history.Probe{Request: history.Resources, Figures: known(metrics, map[string]string{
-		history.Goroutines: names.Goroutines, history.Files: names.Files,
+		history.Goroutines: goroutines, history.Files: openFiles,
 	})}
 	if p.target.Watches != nil {
 		used.Figures[history.Watches] = float64(p.target.Watches())
@@ -276,7 +255,7 @@ func (p *Prober) figures(ctx context.Context, process int) {
 	if len(used.Figures) > 0 {
 		p.note(ctx, process, used)
 	}
-	memory := known(metrics, map[string]string{history.Heap: names.Heap, history.Resident: names.Resident})
+	memory := known(metrics, map[string]string{history.Heap: leftHeap, history.Resident: residentMemory})
 	if len(memory) > 0 {
 		p.note(ctx, process, history.Probe{Request: history.Memory, Figures: memory})
 	}

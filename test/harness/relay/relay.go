@@ -48,23 +48,6 @@ func (r *Relay) accept() {
 	}
 }
 
-// Forward passes on a connection that another listener accepted. It returns when both sides have
-// closed.
-func (r *Relay) Forward(accepted net.Conn) {
-	r.mu.Lock()
-	stopped := r.stopped
-	if !stopped {
-		r.running.Add(1) // before Stop waits
-	}
-	r.mu.Unlock()
-	if stopped {
-		reset(accepted)
-		return
-	}
-	defer r.running.Done()
-	r.serve(accepted)
-}
-
 func (r *Relay) serve(accepted net.Conn) {
 	if !r.track(accepted) {
 		return

@@ -74,9 +74,6 @@ type Subject struct {
 	// Node runs Pods of the images in its options. Without it, Pods do not run. Deployments need
 	// env.WorkloadControllers in Plane.
 	Node *env.NodeOptions
-	// Figures are the names of the metrics of work and resources. The zero value has those of
-	// controller-runtime.
-	Figures record.Figures
 	// Previous is the program of the version to upgrade from. Empty means the same program.
 	Previous string
 	// ReleaseLease releases the Lease for processes that a fault has killed, so that no run waits

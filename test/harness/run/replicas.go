@@ -85,9 +85,7 @@ func (p *Prover) addReplica(ctx context.Context, u replicaOverrides) (*replica, 
 	r := &replica{proxy: proxy, clock: p.clock, build: u.build}
 	r.supervise(ctx, process)
 	if p.installation != nil {
-		target := probeTargetOf(process, proxy, p.installation.HasWebhooks())
-		target.Figures = p.subject.Figures
-		prober := record.Probe(ctx, p.clock, target)
+		prober := record.Probe(ctx, p.clock, probeTargetOf(process, proxy, p.installation.HasWebhooks()))
 		r.mu.Lock()
 		r.prober = prober
 		r.mu.Unlock()

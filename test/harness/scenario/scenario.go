@@ -115,24 +115,13 @@ func (s Scale) validate() error {
 func Parse(text []byte) (Scenario, error) {
 	var f File
 	if err := yaml.UnmarshalStrict(text, &f); err != nil {
-		return f.Scenario, fmt.Errorf("reading the scenario: %w",
-			NameKey(err, map[string]string{"must": "invariants", "perturbations": "faults"}))
+		return f.Scenario, fmt.Errorf("reading the scenario: %w", err)
 	}
 	s, err := f.unrolled()
 	if err != nil {
 		return s, fmt.Errorf("checking scenario %q: %w", s.Name, err)
 	}
 	return s, s.Validate()
-}
-
-// NameKey adds to the error of an unknown field the key that has replaced it, by the earlier one.
-func NameKey(err error, keys map[string]string) error {
-	for earlier, key := range keys {
-		if strings.Contains(err.Error(), fmt.Sprintf("unknown field %q", earlier)) {
-			err = fmt.Errorf("%w: %s is called %s now", err, earlier, key)
-		}
-	}
-	return err
 }
 
 // Separator separates the name of a scenario from the rest of a plan's ID.

@@ -34,7 +34,7 @@ var pages = map[string][]section{
 		{"subject.File", "subject.yaml"}, {"subject.Build", "build"}, {"subject.Helm", "helm"},
 		{"run.InstallationChange", "changes"}, {"run.Right", "changes, without"},
 		{"subject.ExternalSpec", "external"}, {"subject.S3Spec", "external, s3"},
-		{"subject.NodeSpec", "node"}, {"subject.ProgramSpec", "node, images"}, {"record.Figures", "figures"},
+		{"subject.NodeSpec", "node"}, {"subject.ProgramSpec", "node, images"},
 	},
 	"contract.md": {
 		{"invariant.Contract", "contract"}, {"invariant.Kind", "kinds"}, {"invariant.Child", "children"},
@@ -245,17 +245,4 @@ func wrap(item string) string {
 // anchor returns the fragment that links to a heading.
 func anchor(heading string) string {
 	return strings.ReplaceAll(regexp.MustCompile(`[^a-z0-9 -]`).ReplaceAllString(strings.ToLower(heading), ""), " ", "-")
-}
-
-func TestReference_NamesWhatAFieldMayHave(t *testing.T) {
-	g := NewWithT(t)
-	definitions := map[string]definition{"a": {Required: []string{"r"}, Properties: map[string]property{
-		"r": {Type: "string", Description: "R is one."},
-		"l": {Items: &property{Ref: "#/definitions/b"}},
-		"n": {Type: "string"}, "o": {Type: "string"},
-		"m": {AdditionalProperties: json.RawMessage(`{"type":"boolean"}`)},
-	}}}
-	g.Expect(reference(definitions, []section{{"a", "A"}}, map[string]string{"b": "[B](#b)"})).To(Equal(
-		"\n## A\n\n- `l` (list of [B](#b)).\n- `m` (map of true or false).\n- `r` (text, required). R is one.\n- `n`, `o` (text).\n"))
-	g.Expect(wrap(strings.Repeat("word ", 21))).To(Equal(strings.TrimSuffix(strings.Repeat("word ", 20), " ") + "\n" + "  word\n"))
 }

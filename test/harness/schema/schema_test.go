@@ -188,12 +188,3 @@ func TestSchemas_AgreeWithTheProgram(t *testing.T) {
 		})
 	}
 }
-
-// Editors show the comments.
-func TestSchemas_HaveTheComments(t *testing.T) {
-	g := NewWithT(t)
-	g.Expect(string(Subject)).To(ContainSubstring(
-		`"description": "Binary is the program that a replica runs."`))
-	g.Expect(string(Scenario)).To(ContainSubstring(
-		`"description": "Delete deletes an object as kubectl does. One that is gone is no error."`))
-}

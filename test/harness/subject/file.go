@@ -13,7 +13,6 @@ import (
 	"leasehold.dev/test/harness/env"
 	"leasehold.dev/test/harness/history"
 	"leasehold.dev/test/harness/invariant"
-	"leasehold.dev/test/harness/record"
 	"leasehold.dev/test/harness/run"
 	"leasehold.dev/test/harness/scenario"
 )
@@ -51,9 +50,6 @@ type File struct {
 	// Changes are what may change in the installation while the operator runs. Left out,
 	// nothing does.
 	Changes []run.InstallationChange `json:"changes,omitempty"`
-	// Figures are the names of the operator's metrics, where they are not those of
-	// controller-runtime. They are read as plain text from {metrics}, if it serves that.
-	Figures record.Figures `json:"figures,omitzero"`
 	// Env is added to the environment of each replica; {namespace} is as in Args.
 	Env map[string]string `json:"env,omitempty"`
 	// Isolated runs each replica like a Pod, with ports, volumes and an address of the API
@@ -80,9 +76,6 @@ type File struct {
 	// Except are invariants that the operator may break, each with a reason. They are evaluated and
 	// reported.
 	Except []invariant.Exception `json:"except,omitempty"`
-	// AuditGroups are API groups whose requests are recorded with their bodies
-	// besides those of the contract.
-	AuditGroups []string `json:"auditGroups,omitempty"`
 	// Scenarios are files, and folders with files *.yaml.
 	Scenarios []string `json:"scenarios"`
 
@@ -107,8 +100,7 @@ func Read(path string) (*File, error) {
 	}
 	f := &File{}
 	if err := yaml.UnmarshalStrict(text, f); err != nil {
-		return nil, fmt.Errorf("reading the subject %s: %w", path,
-			scenario.NameKey(err, map[string]string{"promises": "contract"}))
+		return nil, fmt.Errorf("reading the subject %s: %w", path, err)
 	}
 	if f.dir, err = filepath.Abs(filepath.Dir(path)); err != nil {
 		return nil, fmt.Errorf("reading the subject %s: %w", path, err)

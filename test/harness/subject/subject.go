@@ -169,7 +169,7 @@ func (f *File) complete(objects []*unstructured.Unstructured) (*Suite, error) {
 	s.Replicas, s.Contract = f.Replicas, f.Contract
 	s.Contract.Watched, s.Contract.Except = f.Watched, f.Except
 	s.ReleaseLease = f.ReleaseLease
-	s.Previous, s.Figures, s.Changes = f.path(f.Previous), f.Figures, f.Changes
+	s.Previous, s.Changes = f.path(f.Previous), f.Changes
 	if len(s.Contract.Users) == 0 {
 		s.Contract.Users = []string{userOf(deployment)}
 	}
@@ -222,14 +222,12 @@ func userOf(d appsv1.Deployment) string {
 	return fmt.Sprintf("system:serviceaccount:%s:%s", d.Namespace, d.Spec.Template.Spec.ServiceAccountName)
 }
 
-// auditGroups are those of the promises, those that are watched, and those that the file names
-// besides.
+// auditGroups are those of the promises and those that are watched.
 func (f *File) auditGroups() []string {
 	var groups []string
 	for _, r := range slices.Concat(f.Contract.Resources(), f.Watched) {
 		groups = append(groups, r.Group)
 	}
-	groups = append(groups, f.AuditGroups...)
 	slices.Sort(groups)
 	return slices.Compact(groups)
 }

@@ -113,8 +113,8 @@ func TestLoad_FileOverridesTheManifests(t *testing.T) {
 	g := NewWithT(t)
 	text := strings.ReplaceAll(small, "lease: {name: leader}",
 		"lease: {name: leader, namespace: elsewhere}\n  users: [somebody]") +
-		"replicas: 3\nauditGroups: [apps]\nwatched: [{group: apps, resource: deployments}]\nexcept: [{invariant: truthful-readiness, reason: it has no probe}]\ncrds: [others]\n" +
-		"releaseLease: true\nprevious: bin/old\nfigures: {queued: depth}\n" +
+		"replicas: 3\nwatched: [{group: apps, resource: deployments}]\nexcept: [{invariant: truthful-readiness, reason: it has no probe}]\ncrds: [others]\n" +
+		"releaseLease: true\nprevious: bin/old\n" +
 		"changes: [{name: other, flag: --x}]\n"
 	path := home(t, map[string]string{"subject.yaml": text,
 		"others/other.yaml": strings.ReplaceAll(strings.ReplaceAll(definition, "things", "others"), "Thing", "Other")})
@@ -129,7 +129,6 @@ func TestLoad_FileOverridesTheManifests(t *testing.T) {
 	g.Expect(s.Replicas).To(Equal(3))
 	g.Expect(s.ReleaseLease).To(BeTrue())
 	g.Expect(s.Changes).To(Equal([]run.InstallationChange{{Name: "other", Flag: "--x"}}))
-	g.Expect(s.Figures.Queued).To(Equal("depth"))
 	g.Expect(s.Previous).To(Equal(filepath.Join(filepath.Dir(path), "bin", "old")))
 	g.Expect(s.Plane.AuditGroups).To(Equal([]string{"", "apps", "example.com"}))
 	g.Expect(s.Plane.CRDs).To(Equal([]string{filepath.Join(filepath.Dir(path), "others")}))

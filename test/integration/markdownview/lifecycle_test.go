@@ -36,7 +36,7 @@ var _ = Describe("A MarkdownView", func() {
 			Name: v.Name, UID: v.UID, Controller: new(true), BlockOwnerDeletion: new(true)}
 		for _, child := range childrenOf(v) {
 			Expect(fetched(child)(ctx)).To(And(
-				expect.BeControlledBy(v), expect.HaveOwnerReferences(owner), expect.HaveNoFinalizers(),
+				expect.BeControlledBy(v), expect.HaveOwnerReferences(owner), HaveField("GetFinalizers()", BeEmpty()),
 				HaveField("GetLabels()", And(
 					HaveKeyWithValue("app.kubernetes.io/managed-by", "leasehold"),
 					HaveKeyWithValue("app.kubernetes.io/instance", v.Name)))))

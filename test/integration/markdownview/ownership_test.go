@@ -57,7 +57,7 @@ var _ = Describe("When a MarkdownView is deleted", func() {
 	DescribeTable("its children go with it, and one of the same name gets children of its own",
 		func(ctx SpecContext, propagation metav1.DeletionPropagation) {
 			first := givenReady(ctx, build(unique("gone")))
-			Expect(first).To(expect.HaveNoFinalizers(), "deleting needs no controller")
+			Expect(first.GetFinalizers()).To(BeEmpty(), "deleting needs no controller")
 			Expect(k8s.Delete(ctx, first, client.PropagationPolicy(propagation))).To(Succeed())
 			Eventually(ctx, reading(first)).WithTimeout(expect.Long).Should(expect.BeGone())
 
