@@ -82,32 +82,11 @@ func TestPatchKeepsTrimmedEntries(t *testing.T) {
 	}
 }
 
-func TestOwners(t *testing.T) {
-	long := strings.Repeat("x", 1<<20)
-	o := &corev1.ConfigMap{}
-	for i := range 100 {
-		o.OwnerReferences = append(o.OwnerReferences,
-			metav1.OwnerReference{APIVersion: v1beta1.GroupVersion.String(), Kind: "Tenant", Name: "t",
-				UID: types.UID(fmt.Sprint(i))},
-			metav1.OwnerReference{APIVersion: "v1", Kind: "Pod", Name: "p", UID: "p"})
-	}
-	o.OwnerReferences = append(o.OwnerReferences,
-		metav1.OwnerReference{APIVersion: long, Kind: long, Name: long, UID: types.UID(long), Controller: new(true)})
-	got := slimcache.Owners(o)
-	if len(got) != 17 {
-		t.Fatalf("%d owners, want 16 of our kinds and the controller", len(got))
-	}
-	if c := got[16]; c.Controller == nil || len(c.APIVersion) != 256 || len(c.Kind) != 256 || len(c.Name) != 256 ||
-		len(c.UID) != 256 {
-		t.Errorf("the controller has texts of %d, %d, %d and %d bytes, want 256 each", len(c.APIVersion), len(c.Kind),
-			len(c.Name), len(c.UID))
-	}
-}
-
 // Of many references the relevant ones are kept: the first 16 to kinds of this operator, and the
 // controller at any position.
-func TestOwners_are_bounded(t *testing.T) {
+func TestOwnersAreBounded(t *testing.T) {
 	const most = 16
+	long, short := strings.Repeat("x", 1<<20), strings.Repeat("x", 256)
 	ours := func(i int) metav1.OwnerReference {
 		return metav1.OwnerReference{APIVersion: v1beta1.GroupVersion.String(), Kind: "Tenant", Name: "t",
 			UID: types.UID(fmt.Sprint("ours-", i))}
@@ -132,6 +111,9 @@ func TestOwners_are_bounded(t *testing.T) {
 		"one more":                          {many(most+1, ours), many(most, ours)},
 		"ours after others": {append(many(most, func(i int) metav1.OwnerReference { return others(i, nil) }),
 			ours(1)), many(2, ours)[1:]},
+		"a controller with long texts": {
+			[]metav1.OwnerReference{{APIVersion: long, Kind: long, Name: long, UID: types.UID(long), Controller: yes}},
+			[]metav1.OwnerReference{{APIVersion: short, Kind: short, Name: short, UID: types.UID(short), Controller: yes}}},
 		"another's controller among ours": {append(many(most+1, ours), others(1, yes)),
 			append(many(most, ours), others(1, yes))},
 		"one of ours that says it controls not": {append(many(most, ours),

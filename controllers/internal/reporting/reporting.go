@@ -1,0 +1,100 @@
+// Package reporting has what controllers need to report to users: conditions, events and metrics.
+package reporting
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/go-logr/logr"
+	"github.com/prometheus/client_golang/prometheus"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/tools/events"
+	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
+)
+
+// SetCondition sets c, observed at the given generation, in the list. It sets the time of the last
+// transition to now if the status of the condition changes.
+func SetCondition(list *[]metav1.Condition, generation int64, now time.Time, c metav1.Condition) {
+	c.ObservedGeneration = generation
+	c.LastTransitionTime = metav1.NewTime(now)
+	meta.SetStatusCondition(list, c)
+}
+
+// FindCondition returns the condition of a type, or the zero Condition if there is none.
+func FindCondition(list []metav1.Condition, conditionType string) metav1.Condition {
+	if c := meta.FindStatusCondition(list, conditionType); c != nil {
+		return *c
+	}
+	return metav1.Condition{}
+}
+
+// Bounded truncates a message to the length that conditions and events allow.
+func Bounded(message string) string {
+	const maxLength = 900
+	if len(message) <= maxLength {
+		return message
+	}
+	return strings.ToValidUTF8(message[:maxLength], "") + " ..."
+}
+
+// PendingEvent is an event that a reconcile has decided on and records after its last
+// write. The recorder counts events of the same type, reason, action, object and related
+// object as one and keeps the first message, so two events must differ in one of these.
+type PendingEvent struct {
+	Type, Reason, Action, Message string
+	// Related is the second object of the event, nil if there is none.
+	Related runtime.Object
+}
+
+// Normal returns a PendingEvent of type Normal.
+func Normal(reason, action, format string, args ...any) PendingEvent {
+	return PendingEvent{Type: corev1.EventTypeNormal, Reason: reason, Action: action,
+		Message: fmt.Sprintf(format, args...)}
+}
+
+// Warning returns a PendingEvent of type Warning.
+func Warning(reason, action, format string, args ...any) PendingEvent {
+	return PendingEvent{Type: corev1.EventTypeWarning, Reason: reason, Action: action,
+		Message: fmt.Sprintf(format, args...)}
+}
+
+// About returns the event with another related object.
+func (e PendingEvent) About(related runtime.Object) PendingEvent {
+	e.Related = related
+	return e
+}
+
+// Flush records pending events regarding one object.
+func Flush(recorder events.EventRecorder, regarding runtime.Object, pending []PendingEvent) {
+	for _, e := range pending {
+		recorder.Eventf(regarding, e.Related, e.Type, e.Reason, e.Action, "%s", e.Message)
+	}
+}
+
+// RegisterMetric registers c and returns it. If another controller of the process has
+// registered an equal collector, it returns that one, to be shared.
+func RegisterMetric[C prometheus.Collector](registry prometheus.Registerer, c C) (C, error) {
+	err := registry.Register(c)
+	if already, ok := errors.AsType[prometheus.AlreadyRegisteredError](err); ok {
+		return already.ExistingCollector.(C), nil
+	}
+	if err != nil {
+		return c, fmt.Errorf("registering a metric: %w", err)
+	}
+	return c, nil
+}
+
+// LogOfReview returns the logger of a webhook for a review, and one that discards all lines for a
+// request that is none. Any client can send such requests, and their lines would displace all
+// others. Each response has the error.
+func LogOfReview(base logr.Logger, review *admission.Request) logr.Logger {
+	if review == nil {
+		return logr.Discard()
+	}
+	return admission.DefaultLogConstructor(base, review)
+}
