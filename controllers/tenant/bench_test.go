@@ -4,8 +4,6 @@ import (
 	"fmt"
 	"testing"
 
-	rbacv1 "k8s.io/api/rbac/v1"
-
 	"leasehold.dev/api/v1beta1"
 )
 
@@ -39,19 +37,10 @@ func settledAt(n int) *observation {
 		name := prefixOf(t) + string(suffix)
 		owning(name)(t)
 		o.namespaces[name] = namespace(name, ownedBy(t))
-		o.bindings[name] = childOf(t, name)
+		o.bindings[name] = binding(name, t, "ann")
 	}
 	o.before = *t.Status.DeepCopy()
 	return o
-}
-
-// childOf returns the admins' RoleBinding in a namespace.
-func childOf(t *v1beta1.Tenant, namespace string) *rbacv1.RoleBinding {
-	binding, m := &rbacv1.RoleBinding{}, childMeta(t)
-	binding.Name, binding.Namespace, binding.UID = adminBindingName, namespace, "uid-binding"
-	binding.Labels, binding.Annotations = m.labels, m.annotations
-	binding.Subjects = subjects(t)
-	return binding
 }
 
 // reported returns a result without failures.
@@ -116,9 +105,9 @@ func BenchmarkTransitions(b *testing.B) {
 
 func BenchmarkOwnsChild(b *testing.B) {
 	t := tenant("a")
-	binding := childOf(t, "a-dev")
+	child := binding("a-dev", t, "ann")
 	b.ReportAllocs()
 	for b.Loop() {
-		ownsChild(t, binding)
+		ownsChild(t, child)
 	}
 }

@@ -5,76 +5,12 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 
 	"leasehold.dev/api/v1beta1"
 )
-
-var epoch = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
-
-// tenant builds a Tenant as the API server would return it.
-func tenant(name string, with ...func(*v1beta1.Tenant)) *v1beta1.Tenant {
-	t := &v1beta1.Tenant{
-		ObjectMeta: metav1.ObjectMeta{Name: name, UID: types.UID("uid-" + name), Generation: 1,
-			Finalizers: []string{v1beta1.TenantFinalizer}},
-		Spec: v1beta1.TenantSpec{
-			NamespacePrefix: name + "-", Namespaces: []v1beta1.NamespaceSuffix{"dev"},
-			Admins:                  []v1beta1.Subject{{Kind: v1beta1.SubjectUser, Name: "ann"}},
-			NamespaceDeletionPolicy: v1beta1.NamespaceDelete,
-		},
-	}
-	for _, f := range with {
-		f(t)
-	}
-	return t
-}
-
-func naming(suffixes ...v1beta1.NamespaceSuffix) func(*v1beta1.Tenant) {
-	return func(t *v1beta1.Tenant) { t.Spec.Namespaces = suffixes }
-}
-
-func retaining(t *v1beta1.Tenant) { t.Spec.NamespaceDeletionPolicy = v1beta1.NamespaceRetain }
-
-func deleted(t *v1beta1.Tenant) { t.DeletionTimestamp = &metav1.Time{Time: epoch} }
-
-func orphaning(t *v1beta1.Tenant) {
-	t.Finalizers = append(t.Finalizers, metav1.FinalizerOrphanDependents)
-}
-
-// owning records namespaces in the status, each with the UID that namespace assigns.
-func owning(names ...string) func(*v1beta1.Tenant) {
-	return func(t *v1beta1.Tenant) {
-		for _, name := range names {
-			t.Status.Namespaces = append(t.Status.Namespaces,
-				v1beta1.TenantNamespace{Name: name, UID: types.UID("uid-" + name), Reason: v1beta1.ReasonReconciled})
-		}
-	}
-}
-
-func namespace(name string, with ...func(*corev1.Namespace)) *corev1.Namespace {
-	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name, UID: types.UID("uid-" + name)}}
-	for _, f := range with {
-		f(ns)
-	}
-	return ns
-}
-
-func ownedBy(t *v1beta1.Tenant) func(*corev1.Namespace) {
-	return func(ns *corev1.Namespace) {
-		m := namespaceMeta(t, "baseline")
-		ns.Labels, ns.Annotations = m.labels, m.annotations
-		if m.owner != nil {
-			ns.OwnerReferences = []metav1.OwnerReference{*m.owner}
-		}
-	}
-}
-
-func terminating(ns *corev1.Namespace) { ns.DeletionTimestamp = &metav1.Time{Time: epoch} }
 
 func observed(t *v1beta1.Tenant, namespaces ...*corev1.Namespace) *observation {
 	o := &observation{tenant: t, before: t.Status,
@@ -85,10 +21,17 @@ func observed(t *v1beta1.Tenant, namespaces ...*corev1.Namespace) *observation {
 	return o
 }
 
+// dropping returns an observation of a Tenant that owns a-dev and a-old, and asks for a-dev alone.
+func dropping(old func(*corev1.Namespace), with ...func(*v1beta1.Tenant)) *observation {
+	t := tenant("a", append(with, owning("a-dev", "a-old"))...)
+	return observed(t, namespace("a-dev", ownedBy(t)), namespace("a-old", ownedBy(t), old))
+}
+
+// The finalizer for orphans counts only during a deletion: a user can write it at any time, and would
+// override the spec for each name that leaves it.
 func TestDecide(t *testing.T) {
-	a := tenant("a")
-	other := tenant("b")
-	former := tenant("a", func(t *v1beta1.Tenant) { t.UID = "uid-former" })
+	a, other := tenant("a"), tenant("b")
+	as := func(*corev1.Namespace) {}
 	for reason, tc := range map[string]struct {
 		o    *observation
 		want string
@@ -108,27 +51,25 @@ func TestDecide(t *testing.T) {
 			"a-dev:conflict"},
 		"nothing is done in a terminating one, and it is not made anew yet": {
 			observed(a, namespace("a-dev", ownedBy(a), terminating)), "a-dev:wait"},
-		"a dropped one is removed": {
-			observed(tenant("a", owning("a-dev", "a-old")), namespace("a-dev", ownedBy(a)), namespace("a-old", ownedBy(a))),
-			"a-dev:keep a-old:remove"},
-		"a dropped one is waited for while it terminates": {
-			observed(tenant("a", owning("a-dev", "a-old")), namespace("a-dev", ownedBy(a)),
-				namespace("a-old", ownedBy(a), terminating)), "a-dev:keep a-old:wait"},
+		"a dropped one is removed": {dropping(as), "a-dev:keep a-old:remove"},
+		"a dropped one is removed if there is no policy": {
+			dropping(as, func(t *v1beta1.Tenant) { t.Spec.NamespaceDeletionPolicy = "" }), "a-dev:keep a-old:remove"},
+		"a dropped one is removed though a finalizer asks for orphans": {
+			dropping(as, orphaning), "a-dev:keep a-old:remove"},
+		"a dropped one is removed though it has no owner": {dropping(unowned), "a-dev:keep a-old:remove"},
+		"a dropped one is waited for while it terminates": {dropping(terminating), "a-dev:keep a-old:wait"},
+		"under Retain a dropped one is released":          {dropping(as, retaining), "a-dev:keep a-old:release"},
+		"under Retain a dropped one is released while it terminates": {
+			dropping(terminating, retaining), "a-dev:keep a-old:release"},
+		"a deleted tenant with orphans releases all": {dropping(as, deleted, orphaning), "a-dev:release a-old:release"},
 		"a dropped one that is gone is forgotten": {
 			observed(tenant("a", owning("a-dev", "a-old")), namespace("a-dev", ownedBy(a))), "a-dev:keep a-old:forget"},
 		"a dropped one that was never owned is forgotten": {
-			observed(tenant("a", owning("a-dev"), func(t *v1beta1.Tenant) {
-				t.Status.Namespaces = append(t.Status.Namespaces,
-					v1beta1.TenantNamespace{Name: "a-old", Reason: v1beta1.ReasonNamespaceConflict})
-			}), namespace("a-dev", ownedBy(a)), namespace("a-old")), "a-dev:keep a-old:forget"},
+			observed(tenant("a", owning("a-dev"), listing("a-old", v1beta1.ReasonNamespaceConflict)),
+				namespace("a-dev", ownedBy(a)), namespace("a-old")), "a-dev:keep a-old:forget"},
 		"a dropped one that was created but never recorded is removed": {
-			observed(tenant("a", owning("a-dev"), func(t *v1beta1.Tenant) {
-				t.Status.Namespaces = append(t.Status.Namespaces,
-					v1beta1.TenantNamespace{Name: "a-old", Reason: v1beta1.ReasonPending})
-			}), namespace("a-dev", ownedBy(a)), namespace("a-old", ownedBy(a))), "a-dev:keep a-old:remove"},
-		"under Retain a dropped one is released": {
-			observed(tenant("a", retaining, owning("a-dev", "a-old")), namespace("a-dev", ownedBy(a)),
-				namespace("a-old", ownedBy(a))), "a-dev:keep a-old:release"},
+			observed(tenant("a", owning("a-dev"), listing("a-old", v1beta1.ReasonPending)),
+				namespace("a-dev", ownedBy(a)), namespace("a-old", ownedBy(a))), "a-dev:keep a-old:remove"},
 		"a deleted tenant removes what is its own": {
 			observed(tenant("a", deleted, owning("a-dev")), namespace("a-dev", ownedBy(a))), "a-dev:remove"},
 		"a deleted tenant creates nothing": {
@@ -136,8 +77,7 @@ func TestDecide(t *testing.T) {
 		"a deleted tenant in conflict leaves the other's namespace alone": {
 			observed(tenant("a", deleted), namespace("a-dev")), "a-dev:forget"},
 		"a deleted tenant keeps what the garbage collector has orphaned already": {
-			observed(tenant("a", deleted, owning("a-dev")),
-				namespace("a-dev", ownedBy(a), func(ns *corev1.Namespace) { ns.OwnerReferences = nil })), "a-dev:release"},
+			observed(tenant("a", deleted, owning("a-dev")), namespace("a-dev", ownedBy(a), unowned)), "a-dev:release"},
 		"a terminating one that is not owned is a conflict": {
 			observed(a, namespace("a-dev", terminating)), "a-dev:conflict"},
 		"one of another tenant is a conflict also while it terminates": {
@@ -157,13 +97,12 @@ func TestDecide(t *testing.T) {
 			observed(tenant("a", naming("dev", "Bad"), owning("a-old")), namespace("a-old", ownedBy(a))),
 			"a-Bad:forget a-dev:create a-old:remove"},
 		"one that an administrator handed over after a restore is kept": {
-			observed(a, namespace("a-dev", ownedBy(former),
+			observed(a, namespace("a-dev", ownedBy(restored),
 				func(ns *corev1.Namespace) { ns.Annotations[v1beta1.AnnotationTenantUID] = "uid-a" })), "a-dev:keep"},
 		"one of a former tenant of the same name is a conflict": {
-			observed(a, namespace("a-dev", ownedBy(former))), "a-dev:conflict"},
+			observed(a, namespace("a-dev", ownedBy(restored))), "a-dev:conflict"},
 		"a deleted tenant with bad names still lets go": {
-			observed(tenant("a", deleted, naming("system"), func(t *v1beta1.Tenant) { t.Spec.NamespacePrefix = "kube-" })),
-			"kube-system:forget"},
+			observed(tenant("a", deleted, naming("system"), prefix("kube-"))), "kube-system:forget"},
 	} {
 		var got []string
 		for _, s := range decide(tc.o, "leasehold-system").steps {
@@ -201,17 +140,6 @@ func TestDecideRefusesBadNames(t *testing.T) {
 	}
 }
 
-func prefix(p string) func(*v1beta1.Tenant) {
-	return func(t *v1beta1.Tenant) { t.Spec.NamespacePrefix = p }
-}
-
-func binding(namespace string, t *v1beta1.Tenant) *rbacv1.RoleBinding {
-	m := childMeta(t)
-	return &rbacv1.RoleBinding{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: adminBindingName,
-		UID:    types.UID("uid-rb-" + namespace),
-		Labels: m.labels, Annotations: m.annotations, OwnerReferences: []metav1.OwnerReference{*m.owner}}}
-}
-
 func TestDecideDisownsForgedOwnerReferences(t *testing.T) {
 	a := tenant("a", owning("a-dev"))
 	victim := namespace("victim", ownedBy(a))
@@ -225,35 +153,35 @@ func TestDecideDisownsForgedOwnerReferences(t *testing.T) {
 		t.Errorf("disown = %v, want only the victim: an annotation causes no deletion", namesOf(p.disown))
 	}
 
+	if len(p.steps) != 1 {
+		t.Errorf("a claim became a step: %v", p.steps)
+	}
+
 	// A namespace under a listed name is foreign too, and is disowned.
-	planted := namespace("a-prod", func(ns *corev1.Namespace) {
-		ns.OwnerReferences = []metav1.OwnerReference{{APIVersion: v1beta1.GroupVersion.String(), Kind: "Tenant", Name: "a",
-			UID: a.UID}}
-	})
+	planted := namespace("a-prod", plant)
 	for state, with := range map[string]func(*v1beta1.Tenant){
-		"asked for": naming("prod"),
-		"no longer asked": func(x *v1beta1.Tenant) {
-			x.Status.Namespaces = []v1beta1.TenantNamespace{{Name: "a-prod", Reason: v1beta1.ReasonNamespaceConflict}}
-		},
-		"being deleted": func(x *v1beta1.Tenant) { naming("prod")(x); deleted(x) },
+		"asked for":       naming("prod"),
+		"no longer asked": listing("a-prod", v1beta1.ReasonNamespaceConflict),
+		"being deleted":   func(x *v1beta1.Tenant) { naming("prod")(x); deleted(x) },
 	} {
 		if got := decide(observed(tenant("a", with), planted), "").disown; len(got) != 1 || got[0] != planted {
 			t.Errorf("%s: disown = %v, want the listed namespace in conflict", state, namesOf(got))
 		}
 	}
-	if len(p.steps) != 1 {
-		t.Errorf("a claim became a step: %v", p.steps)
-	}
 }
 
-func TestNamespaceMeta(t *testing.T) {
-	if m := namespaceMeta(tenant("a", retaining), ""); m.owner != nil {
-		t.Error("under Retain the namespace has an owner reference")
-	}
-	if m := namespaceMeta(tenant("a"), ""); m.owner == nil || !*m.owner.Controller {
-		t.Error("under Delete the namespace has no controller reference")
-	}
-	if m := namespaceMeta(tenant("a"), ""); m.labels[labelPodSecurity] != "" {
-		t.Error("a pod-security label is set without a level")
+// The status has a maximum number of names. Names beyond it are refused unless the status
+// records them already.
+func TestStatusLimitsNames(t *testing.T) {
+	const most = v1beta1.MaxStatusNamespaces
+	for used, want := range map[int]string{most - 1: "map[]", most: "map[]", most + 1: "map[a-dev:true]"} {
+		x := tenant("a", naming("dev", "prod"), owning("a-prod"))
+		for i := range used - 2 {
+			owning(fmt.Sprintf("old-%d", i))(x)
+		}
+		refused, errs := refusedNames(x, "leasehold-system")
+		if fmt.Sprint(refused) != want || (len(errs) > 0) != (used > most) {
+			t.Errorf("%d names: refused %v (%v), want %s", used, refused, errs, want)
+		}
 	}
 }

@@ -96,7 +96,7 @@ func recordedAs(x *v1beta1.Tenant, name string) string {
 // FuzzWebhook checks that no input makes the webhooks panic, and that a refusal has a
 // message.
 func FuzzWebhook(f *testing.F) {
-	w := webhook(f, tenant("team-a", naming("x"), prefix("team-a-")))
+	w := &Webhook{Reader: store(f, tenant("team-a", naming("x"), prefix("team-a-"))), OperatorNamespace: "leasehold-system"}
 	fuzzTenant(f, func(t *testing.T, x *v1beta1.Tenant) {
 		before := len(x.Spec.Namespaces)
 		if err := w.Default(t.Context(), x); err != nil {

@@ -2,7 +2,6 @@ package tenant
 
 import (
 	"errors"
-	"strings"
 	"testing"
 
 	"github.com/fluxcd/cli-utils/pkg/kstatus/status"
@@ -17,20 +16,14 @@ func reportedStatuses(t *testing.T) []client.Object {
 	t.Helper()
 	var all []client.Object
 	for _, s := range scenarios() {
-		r := newRecording(t, s)
-		r.settle()
-		all = append(all, r.Reported...)
+		w := s.world(t)
+		w.settle()
+		all = append(all, w.Reported...)
 	}
-	r := newRecording(t, scenario{objects: []client.Object{tenant("a")}})
-	r.fail = func(request string) error {
-		if strings.HasPrefix(request, "apply as leasehold RoleBinding") {
-			return errors.New("the API server fails")
-		}
-		return nil
-	}
-	r.settle()
-	all = append(all, r.Reported...)
-	return all
+	w := newWorld(t, tenant("a"))
+	w.deny = refuse("apply as leasehold RoleBinding", errors.New("the API server fails"))
+	w.settle()
+	return append(all, w.Reported...)
 }
 
 // The table maps each reason of Ready to the kstatus that deployment tools compute. Failed

@@ -4,7 +4,9 @@ import (
 	"fmt"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -62,37 +64,6 @@ func TestOwnsNeedsUIDs(t *testing.T) {
 	}
 }
 
-func TestOwnsBinding(t *testing.T) {
-	tenant := &v1beta1.Tenant{ObjectMeta: metav1.ObjectMeta{Name: "a", UID: "uid-a"}}
-	stranger := &v1beta1.Tenant{ObjectMeta: metav1.ObjectMeta{Name: "b", UID: "uid-b"}}
-	controlled := metav1.ObjectMeta{OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(stranger,
-		tenantKind)}}
-	marked := func(uid string) metav1.ObjectMeta {
-		return metav1.ObjectMeta{Annotations: map[string]string{v1beta1.AnnotationTenantUID: uid}}
-	}
-	for name, tc := range map[string]struct {
-		meta         metav1.ObjectMeta
-		otherTenants map[types.UID]bool
-		want         bool
-	}{
-		"stripped of all marks":                   {metav1.ObjectMeta{}, nil, true},
-		"marked ours":                             {marked("uid-a"), nil, true},
-		"forged mark":                             {marked("x"), nil, true},
-		"mark of a Tenant without a part in it":   {marked("uid-b"), map[types.UID]bool{"uid-c": true}, true},
-		"mark of a Tenant that is gone":           {marked("uid-b"), map[types.UID]bool{"uid-b": false}, true},
-		"mark of a living holder":                 {marked("uid-b"), map[types.UID]bool{"uid-b": true}, false},
-		"controlled by an object of another kind": {controlled, nil, true},
-		"controlled by a Tenant that is gone":     {controlled, map[types.UID]bool{"uid-b": false}, true},
-		"controlled by a living holder":           {controlled, map[types.UID]bool{"uid-b": true}, false},
-		"holder, not the Tenant, has a right":     {marked("uid-a"), map[types.UID]bool{"uid-b": true}, true},
-	} {
-		tc.meta.UID = "uid-binding"
-		if got := ownsBinding(tenant, &tc.meta, tc.otherTenants); got != tc.want {
-			t.Errorf("%s: ownsBinding = %v, want %v", name, got, tc.want)
-		}
-	}
-}
-
 func TestClaimedTenantsIgnoresOtherGroups(t *testing.T) {
 	o := &metav1.ObjectMeta{OwnerReferences: []metav1.OwnerReference{
 		{APIVersion: "capsule.example.com/v1", Kind: "Tenant", Name: "a", UID: "x"},
@@ -136,6 +107,49 @@ func TestIsSetOnComparesEachPart(t *testing.T) {
 		change(ns)
 		if want.isSetOn(ns) {
 			t.Errorf("%s: the change is not noticed", name)
+		}
+	}
+}
+
+// A released namespace loses only the Tenant's ownership metadata and references to
+// predecessors. The garbage collector would delete it for a reference to a deleted owner.
+func TestRemoveOwnershipMeta(t *testing.T) {
+	a := tenant("a")
+	ref := func(name string, uid types.UID) metav1.OwnerReference {
+		return metav1.OwnerReference{APIVersion: tenantKind.GroupVersion().String(), Kind: "Tenant", Name: name, UID: uid}
+	}
+	ours, predecessors, others := ref("a", a.UID), ref("a", "uid-former"), ref("b", "uid-b")
+	another := metav1.OwnerReference{APIVersion: "v1", Kind: "ConfigMap", Name: "a", UID: "uid-stranger"}
+	of := func(labels, annotations map[string]string, owners ...metav1.OwnerReference) metav1.ObjectMeta {
+		return metav1.ObjectMeta{Name: "a-dev", UID: "uid-a-dev", Labels: labels, Annotations: annotations,
+			OwnerReferences: owners}
+	}
+	label := func(value string) map[string]string { return map[string]string{v1beta1.LabelTenant: value, "x": "y"} }
+	manager := func(value string) map[string]string {
+		return map[string]string{v1beta1.LabelManagedBy: value, "x": "y"}
+	}
+	mark := func(value string) map[string]string {
+		return map[string]string{v1beta1.AnnotationTenantUID: value, "x": "y"}
+	}
+	rest := map[string]string{"x": "y"}
+	for name, tc := range map[string]struct{ before, after metav1.ObjectMeta }{
+		"nothing": {of(nil, nil), of(nil, nil)},
+		"all marks": {namespace("a-dev", ownedBy(a)).ObjectMeta,
+			of(map[string]string{labelPodSecurity: "baseline"}, map[string]string{})},
+		"some owner references": {of(nil, nil, another, predecessors, others, ours), of(nil, nil, another, others)},
+		"a predecessor's":       {of(nil, nil, predecessors), of(nil, nil)},
+		"others' only":          {of(nil, nil, another, others), of(nil, nil, another, others)},
+		"the label":             {of(label("a"), nil), of(rest, nil)},
+		"another's label":       {of(label("b"), nil), of(label("b"), nil)},
+		"who manages it":        {of(manager(v1beta1.ManagedByValue), nil), of(rest, nil)},
+		"who else manages it":   {of(manager("helm"), nil), of(manager("helm"), nil)},
+		"the mark":              {of(nil, mark("uid-a")), of(nil, rest)},
+		"another's mark":        {of(nil, mark("uid-b")), of(nil, mark("uid-b"))},
+	} {
+		ns := &corev1.Namespace{ObjectMeta: *tc.before.DeepCopy()}
+		had, want := removeOwnershipMeta(a, ns), !equality.Semantic.DeepEqual(tc.before, tc.after)
+		if diff := cmp.Diff(tc.after, ns.ObjectMeta); diff != "" || had != want {
+			t.Errorf("%s: changed %t, want %t; metadata (-want +got):\n%s", name, had, want, diff)
 		}
 	}
 }

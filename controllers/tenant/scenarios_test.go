@@ -2,13 +2,14 @@ package tenant
 
 import (
 	"errors"
-	"slices"
+	"maps"
+	"strings"
+	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"leasehold.dev/api/v1beta1"
@@ -20,118 +21,107 @@ type scenario struct {
 	objects []client.Object
 	options func(*Options)
 	// deny makes world.deny.
-	deny func() refusal
+	deny func(*world) refusal
+	// unseen is world.unseen for the first reconcile.
+	unseen func(*world)
 }
-
-// provisioned is a reconciled Tenant and its children.
-type provisioned struct {
-	tenant        *v1beta1.Tenant
-	namespaces    []*corev1.Namespace
-	bindings      []*rbacv1.RoleBinding
-	reader        *rbacv1.ClusterRole
-	readerBinding *rbacv1.ClusterRoleBinding
-}
-
-// provision returns the objects of a reconciled Tenant that owns a-dev, after the options
-// and edit have changed them.
-func provision(edit func(*provisioned), with ...func(*v1beta1.Tenant)) []client.Object {
-	t := tenant("a", append(with, owning("a-dev"))...)
-	t.Status.ObservedGeneration = 1
-	t.Status.Conditions = []metav1.Condition{{Type: v1beta1.ConditionReady, Status: metav1.ConditionTrue,
-		ObservedGeneration: 1,
-		LastTransitionTime: metav1.NewTime(epoch), Reason: v1beta1.ReasonReconciled, Message: "reconciled namespace a-dev"}}
-	m, name := childMeta(t), readerNamePrefix+t.Name
-	meta := metav1.ObjectMeta{Name: name, UID: "uid-reader", Labels: m.labels, Annotations: m.annotations,
-		OwnerReferences: []metav1.OwnerReference{*m.owner}}
-	p := &provisioned{
-		tenant: t, reader: &rbacv1.ClusterRole{ObjectMeta: *meta.DeepCopy(), Rules: readerRules(t)},
-		readerBinding: &rbacv1.ClusterRoleBinding{ObjectMeta: *meta.DeepCopy(), RoleRef: clusterRoleRef(name),
-			Subjects: subjects(t)},
-	}
-	for _, held := range t.Status.Namespaces {
-		b := binding(held.Name, t)
-		b.RoleRef, b.Subjects = clusterRoleRef("admin"), subjects(t)
-		p.namespaces, p.bindings = append(p.namespaces, namespace(held.Name, ownedBy(t))), append(p.bindings, b)
-	}
-	if edit != nil {
-		edit(p)
-	}
-	objects := []client.Object{p.tenant, p.reader, p.readerBinding}
-	for i := range p.namespaces {
-		objects = append(objects, p.namespaces[i])
-		if p.bindings[i] != nil {
-			objects = append(objects, p.bindings[i])
-		}
-	}
-	return objects
-}
-
-// heldBack adds a finalizer of another controller.
-func heldBack(o client.Object) { o.SetFinalizers([]string{"example.com/held"}) }
 
 func (s scenario) with(o ...client.Object) scenario {
 	s.objects = append(s.objects, o...)
 	return s
 }
 
+// world returns a world in the state of the scenario.
+func (s scenario) world(t testing.TB) *world {
+	t.Helper()
+	w := newWorld(t, s.objects...)
+	w.unseen = s.unseen
+	if s.deny != nil {
+		w.deny = s.deny(w)
+	}
+	if s.options != nil {
+		s.options(&w.r.Options)
+	}
+	return w
+}
+
+// TestReconcileGolden records the operator's live reads, writes, events and metrics until the Tenant is
+// reconciled, and the time that the periodic reconcile counts from.
+func TestReconcileGolden(t *testing.T) {
+	reconcilertest.Golden(t, scenarios(), func(s scenario) string {
+		w := s.world(t)
+		w.settle()
+		w.Series(w.r.metrics.added, w.r.metrics.removed, w.r.metrics.namespaces)
+		if at, known := w.r.lastReconciled.Load("a"); known {
+			w.Line("reconciled at %s", at.(time.Time).Format(time.TimeOnly))
+		}
+		return strings.Join(w.Lines, "\n")
+	})
+}
+
 const always = -1
 
-type refusal = func(verb string, o client.Object) error
-
 // refusing fails the first creations of that kind with an error of the API server.
-func refusing(times int, kind string, reason error) func() refusal {
-	return func() refusal {
-		refused := 0
-		return func(v string, o client.Object) error {
-			if v != "create" || reconcilertest.KindOf(o) != kind || refused == times {
+func refusing(times int, kind string, reason error) func(*world) refusal {
+	return func(*world) refusal {
+		left := times
+		return func(q reconcilertest.Request) error {
+			creates := q.Verb == "create" || q.Verb == "apply" && q.Object.GetResourceVersion() == "1"
+			if !creates || !strings.Contains(q.Name, " "+kind+" ") || left == 0 {
 				return nil
 			}
-			refused++
+			left--
 			return reason
 		}
 	}
 }
 
 // refusingRole returns refuseRole for a role.
-func refusingRole(name string) func() refusal {
-	return func() refusal { return refuseRole(name) }
-}
-
-func forbidden(kind, text string, causes ...metav1.StatusCause) error {
-	err := apierrors.NewForbidden(corev1.Resource(kind), "a-dev", errors.New(text))
-	err.ErrStatus.Details.Causes = causes
-	return err
-}
-
-func everyKindOfAdmin(t *v1beta1.Tenant) {
-	t.Spec.Admins = []v1beta1.Subject{
-		{Kind: v1beta1.SubjectUser, Name: "ann"}, {Kind: v1beta1.SubjectGroup, Name: "devs"},
-		{Kind: v1beta1.SubjectServiceAccount, Name: "ci", Namespace: "build"},
-	}
+func refusingRole(name string) func(*world) refusal {
+	return func(*world) refusal { return refuseRole(name) }
 }
 
 // scenarios returns the scenarios by name. Golden files contain the names.
 func scenarios() map[string]scenario {
-	role := func(name string) func(*Options) { return func(o *Options) { o.AdminClusterRole = name } }
-	view := &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: "view"}}
-	former := metav1.OwnerReference{APIVersion: v1beta1.GroupVersion.String(), Kind: "Tenant", Name: "a",
+	all := map[string]scenario{}
+	for _, some := range []map[string]scenario{changesOfSpecs(), deletions(), driftAndClaims(), refusedWrites()} {
+		maps.Copy(all, some)
+	}
+	return all
+}
+
+// Another Tenant names the same namespace. A former one of the name a was deleted, or restored from a backup.
+var (
+	sharing  = tenant("b", prefix("a-"))
+	restored = tenant("a", former)
+	previous = metav1.OwnerReference{APIVersion: v1beta1.GroupVersion.String(), Kind: "Tenant", Name: "a",
 		UID: "uid-former"}
-	stranger := []metav1.OwnerReference{*metav1.NewControllerRef(namespace("z"),
-		corev1.SchemeGroupVersion.WithKind("Namespace"))}
-	restored := tenant("a", func(t *v1beta1.Tenant) { t.UID = "uid-former" })
-	sharing := tenant("b", prefix("a-"))
-	next := func(t *v1beta1.Tenant) { t.Generation = 2 }
-	all := map[string]scenario{
+)
+
+func unbound(p *provisioned) { p.bindings[0] = nil }
+
+func changesOfSpecs() map[string]scenario {
+	return map[string]scenario{
 		"created":              {objects: []client.Object{tenant("a", fresh, naming("dev", "prod"), everyKindOfAdmin)}},
 		"created under Retain": {objects: []client.Object{tenant("a", fresh, retaining)}},
 		"created without a level": {objects: []client.Object{tenant("a", fresh)},
 			options: func(o *Options) { o.PodSecurityLevel = "" }},
-		"nothing to do":             {objects: provision(nil)},
-		"a name is added":           {objects: provision(nil, naming("dev", "prod"), next)},
-		"a name is dropped":         {objects: provision(nil, owning("a-old"), next)},
-		"a name is dropped, Retain": {objects: provision(nil, owning("a-old"), retaining, next)},
+		"declared": {objects: []client.Object{tenant("a", declaring("a-dev"))}},
+		"declared, and deleted, unseen": {objects: []client.Object{tenant("a", declaring("a-dev"))},
+			unseen: func(w *world) { w.must(w.live.Delete(w.T.Context(), tenant("a"))) }},
+		"declared for another generation": {objects: []client.Object{tenant("a", declaring("a-dev"), next)}},
+		"nothing to do": {objects: provision(
+			func(p *provisioned) { p.namespaces[0].Labels["example.com/x"] = "y" })},
+		"a name is added":   {objects: provision(nil, naming("dev", "prod"), next)},
+		"a name is dropped": {objects: provision(nil, owning("a-old"), next)},
+		"a name is dropped, unseen: it got its marks": {
+			objects: provision(func(p *provisioned) { unbound(p); bare(p.namespaces[0]) },
+				listing("a-old", v1beta1.ReasonPending)),
+			unseen: func(w *world) { w.edit("a-old", ownedBy(tenant("a"))) }},
+		"a name is dropped, Retain":            {objects: provision(nil, owning("a-old"), retaining, next)},
+		"a name in the status alone is let go": {objects: provision(unbound, owning("a-old"), retaining)},
 		"a name is dropped without marks, Retain": {objects: provision(func(p *provisioned) {
-			p.namespaces[0].ObjectMeta = metav1.ObjectMeta{Name: "a-old", UID: "uid-a-old"}
+			bare(p.namespaces[0])
 		}, owning("a-old"), retaining, next)},
 		"Retain is asked for": {objects: provision(
 			func(p *provisioned) { retaining(p.tenant); p.tenant.Generation = 2 })},
@@ -139,12 +129,45 @@ func scenarios() map[string]scenario {
 			func(p *provisioned) { p.tenant.Spec.NamespaceDeletionPolicy = "Delete"; p.tenant.Generation = 2 }, retaining)},
 		"admins change": {objects: provision(
 			func(p *provisioned) { everyKindOfAdmin(p.tenant); p.tenant.Generation = 2 })},
+	}
+}
+
+func deletions() map[string]scenario {
+	unseen := func(change func(*corev1.Namespace)) func(*world) { return func(w *world) { w.edit("a-dev", change) } }
+	return map[string]scenario{
 		"deleted": {objects: provision(nil, owning("a-old"), deleted)},
 		"deleted under Retain": {objects: provision(func(p *provisioned) { heldBack(p.bindings[0]) }, owning("a-old"),
 			retaining, deleted)},
-		"deleted with orphans": {objects: provision(nil, deleted, orphaning)},
-		"deleted, orphaned already": {objects: provision(func(p *provisioned) { p.namespaces[0].OwnerReferences = nil },
-			deleted)},
+		"deleted under Retain, the binding is held at the last moment": {objects: provision(nil, retaining, deleted),
+			deny: func(w *world) refusal {
+				return func(q reconcilertest.Request) error {
+					b := find[rbacv1.RoleBinding](w, "a-dev", adminBindingName)
+					if q.Name != "delete RoleBinding a-dev/"+adminBindingName || b == nil {
+						return nil
+					}
+					heldBack(b)
+					return w.live.Update(w.T.Context(), b)
+				}
+			}},
+		"deleted under Retain, the binding is another Tenant's, unseen": {
+			objects: append(provision(unbound, retaining, deleted), sharing),
+			unseen:  func(w *world) { w.must(w.live.Create(w.T.Context(), binding("a-dev", sharing))) }},
+		"deleted, a name was never declared": {objects: provision(nil, naming("dev", "prod"), deleted)},
+		"deleted, unseen: it is terminating": {objects: provision(nil, deleted), unseen: func(w *world) {
+			w.edit("a-dev", func(ns *corev1.Namespace) { heldBack(ns) })
+			w.must(w.live.Delete(w.T.Context(), namespace("a-dev")))
+		}},
+		"deleted, unseen: it was made anew": {objects: provision(nil, deleted), unseen: func(w *world) {
+			w.must(w.live.Delete(w.T.Context(), namespace("a-dev")))
+			anew := namespace("a-dev", ownedBy(tenant("a")))
+			anew.UID = "uid-anew"
+			w.must(w.live.Create(w.T.Context(), anew))
+		}},
+		"deleted, unseen: it was given away": {objects: provision(nil, deleted), unseen: unseen(ownedBy(sharing))},
+		"deleted, unseen: it was orphaned":   {objects: provision(nil, deleted), unseen: unseen(unowned)},
+		"deleted with orphans":               {objects: provision(nil, deleted, orphaning)},
+		"deleted, orphaned already": {objects: provision(
+			func(p *provisioned) { unowned(p.namespaces[0]) }, deleted)},
 		"deleted, one is held back": {objects: provision(func(p *provisioned) {
 			ns := p.namespaces[0]
 			terminating(ns)
@@ -155,40 +178,65 @@ func scenarios() map[string]scenario {
 		"deleted, the readers' role is a stranger's": {objects: provision(func(p *provisioned) {
 			p.reader.ObjectMeta = metav1.ObjectMeta{Name: p.reader.Name, UID: "uid-stranger"}
 		}, deleted)},
+		"deleted, the restored readers' role is a stranger's": {objects: provision(func(p *provisioned) {
+			p.reader.Annotations, p.reader.OwnerReferences = childMeta(restored).annotations, stranger()
+		}, deleted)},
+		"deleted, the readers' role remains": {objects: provision(nil, deleted, retaining),
+			deny: func(*world) refusal { return refuse("delete ClusterRole ", errors.New("no answer")) }},
 		"deleted, false references elsewhere": scenario{objects: provision(nil, deleted)}.with(
 			namespace("x", plant), namespace("y", plant,
-				func(ns *corev1.Namespace) { ns.OwnerReferences = append(ns.OwnerReferences, stranger...) }),
+				func(ns *corev1.Namespace) { ns.OwnerReferences = append(ns.OwnerReferences, stranger()...) }),
 			namespace("z", ownedBy(tenant("a", retaining)))),
+		"deleted, false references elsewhere, unseen": {objects: []client.Object{tenant("a", deleted), namespace("v"),
+			namespace("w"), namespace("x"), namespace("y"), namespace("z")},
+			unseen: func(w *world) { w.edit("v", plant); w.edit("z", plant) }},
 		"deleted, a stranger's namespace has a binding under our name": {objects: []client.Object{
 			tenant("a", deleted), namespace("a-dev"),
 			&rbacv1.RoleBinding{ObjectMeta: metav1.ObjectMeta{Namespace: "a-dev", Name: adminBindingName,
 				UID: "uid-stranger"}}}},
+		"deleted, its names are refused by now": {objects: provision(nil, deleted),
+			options: func(o *Options) { o.OperatorNamespace = "a-dev" }},
+		"deleted, without our finalizer": {objects: []client.Object{tenant("a", deleted,
+			func(t *v1beta1.Tenant) { t.Finalizers = []string{"example.com/another"} })}},
+	}
+}
+
+func driftAndClaims() map[string]scenario {
+	return map[string]scenario{
 		"a stranger's namespaces": scenario{objects: []client.Object{tenant("a",
 			naming("a", "b", "c", "d", "e", "f", "dev"))}}.with(
 			namespace("a-a"), namespace("a-b"), namespace("a-c"), namespace("a-d"), namespace("a-e"), namespace("a-f", plant),
 			namespace("a-dev", ownedBy(restored))),
 		"claimed by others": scenario{objects: provision(nil)}.with(
 			namespace("x", plant), namespace("y", ownedBy(tenant("a", retaining))), binding("elsewhere", tenant("a"))),
+		"claimed by others no more, unseen": scenario{objects: provision(nil), unseen: func(w *world) {
+			w.edit("x", bare)
+			w.edit("y", ownedBy(sharing))
+		}}.with(namespace("x", plant), namespace("y", ownedBy(tenant("a")))),
+		"given away": scenario{objects: provision(
+			func(p *provisioned) { ownedBy(sharing)(p.namespaces[0]) })}.with(sharing),
 		"handed over": {objects: provision(
-			func(p *provisioned) { p.namespaces[0].OwnerReferences = []metav1.OwnerReference{former} })},
+			func(p *provisioned) { p.namespaces[0].OwnerReferences = []metav1.OwnerReference{previous} })},
 		"restored": {objects: provision(func(p *provisioned) {
 			for _, o := range []client.Object{p.reader, p.readerBinding, p.bindings[0]} {
-				o.SetOwnerReferences([]metav1.OwnerReference{former})
+				o.SetOwnerReferences([]metav1.OwnerReference{previous})
 				o.SetAnnotations(map[string]string{v1beta1.AnnotationTenantUID: "uid-former"})
 			}
 		})},
-		"names that are refused": {objects: provision(nil, naming("dev", "Bad"), owning("a-own")),
-			options: func(o *Options) { o.OperatorNamespace = "a-dev" }},
 		"the namespace has drifted": {objects: provision(func(p *provisioned) {
 			p.namespaces[0].Labels = map[string]string{"example.com/x": "y", labelPodSecurity: "privileged"}
 		})},
+		"the namespace has drifted, unseen": {objects: provision(func(p *provisioned) { p.namespaces[0] = nil }),
+			unseen: func(w *world) { w.must(w.live.Create(w.T.Context(), namespace("a-dev"))) }},
 		"the binding has drifted": {objects: provision(func(p *provisioned) {
 			drifted := &p.bindings[0].ObjectMeta
 			drifted.Labels = nil
-			drifted.OwnerReferences = append(slices.Clone(stranger), metav1.OwnerReference{Kind: "Thing", UID: "uid-thing"})
+			drifted.OwnerReferences = append(stranger(), metav1.OwnerReference{Kind: "Thing", UID: "uid-thing"})
 			p.bindings[0].Subjects = append(p.bindings[0].Subjects, user("mallory"))
 		})},
-		"the binding is gone": {objects: provision(func(p *provisioned) { p.bindings[0] = nil })},
+		"the binding is gone": {objects: provision(unbound)},
+		"the binding is gone, never right": {objects: provision(
+			func(p *provisioned) { unbound(p); p.tenant.Status.Namespaces[0].Reason = v1beta1.ReasonPending })},
 		"the binding is another Tenant's": scenario{objects: provision(
 			func(p *provisioned) { p.bindings[0] = binding("a-dev", sharing) })}.with(sharing),
 		"the readers' role has drifted": {objects: provision(func(p *provisioned) {
@@ -200,22 +248,28 @@ func scenarios() map[string]scenario {
 			p.readerBinding.ObjectMeta = metav1.ObjectMeta{Name: p.readerBinding.Name, UID: "uid-stranger"}
 			p.readerBinding.RoleRef = clusterRoleRef("admin")
 		})},
+		"the namespace is gone": {objects: provision(func(p *provisioned) { p.namespaces[0], p.bindings[0] = nil, nil })},
+	}
+}
+
+func refusedWrites() map[string]scenario {
+	role := func(name string) func(*Options) { return func(o *Options) { o.AdminClusterRole = name } }
+	view := &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: "view"}}
+	return map[string]scenario{
+		"stalled no more": {objects: provision(nil,
+			having(v1beta1.ConditionStalled, metav1.ConditionTrue, v1beta1.ReasonInvalidSpec, "a bad name"))},
+		"names that are refused": {objects: provision(nil, naming("dev", "Bad"), owning("a-own")),
+			options: func(o *Options) { o.OperatorNamespace = "a-dev" }},
 		"another role": {objects: append(provision(nil), view), options: role("view")},
 		"another role, not held": {objects: append(
 			provision(func(p *provisioned) { p.bindings[0].Subjects = append(p.bindings[0].Subjects, user("mallory")) }), view),
 			options: role("view"), deny: refusingRole("view")},
-		"another role, not there": {objects: provision(nil), options: role("view")},
-		"changed meanwhile": {objects: provision(func(p *provisioned) { p.bindings[0] = nil }),
-			deny: refusing(1, "RoleBinding", apierrors.NewConflict(corev1.Resource("x"), "x", errors.New("changed")))},
-		"the namespace is gone": {objects: slices.DeleteFunc(provision(func(p *provisioned) { p.bindings[0] = nil }),
-			func(o client.Object) bool { return o.GetName() == "a-dev" })},
-		"deleted, its names are refused by now": {objects: provision(nil, deleted),
-			options: func(o *Options) { o.OperatorNamespace = "a-dev" }},
-		"a policy goes on refusing": {objects: []client.Object{tenant("a", next, func(t *v1beta1.Tenant) {
-			t.Status.Conditions = []metav1.Condition{{Type: v1beta1.ConditionReady, Status: metav1.ConditionFalse,
-				ObservedGeneration: 1, LastTransitionTime: metav1.NewTime(epoch), Reason: v1beta1.ReasonAdmissionDenied,
-				Message: `namespaces "a-dev" is forbidden: violates "x"`}}
-		})}, deny: refusing(always, "Namespace", forbidden("namespaces", `violates "x"`))},
+		"another role, not there":  {objects: provision(nil), options: role("view")},
+		"changed meanwhile":        {objects: provision(unbound), deny: refusing(1, "RoleBinding", changed())},
+		"changed meanwhile, twice": {objects: provision(unbound, next), deny: refusing(2, "RoleBinding", changed())},
+		"a policy goes on refusing": {objects: []client.Object{tenant("a", next, having(v1beta1.ConditionReady,
+			metav1.ConditionFalse, v1beta1.ReasonAdmissionDenied, `namespaces "a-dev" is forbidden: violates "x"`))},
+			deny: refusing(always, "Namespace", forbidden("namespaces", `violates "x"`))},
 		"a binding that is not held": {objects: []client.Object{tenant("a")}, deny: refusingRole("admin")},
 		"a quota refuses": {objects: []client.Object{tenant("a")},
 			deny: refusing(always, "RoleBinding",
@@ -224,11 +278,10 @@ func scenarios() map[string]scenario {
 			deny: refusing(always, "Namespace", forbidden("namespaces", `violates "x" by 100%`))},
 		"the authorizer refuses": {objects: []client.Object{tenant("a")},
 			deny: refusing(always, "Namespace", forbidden("namespaces", `User "op" cannot create resource "namespaces"`))},
-		"the namespace is terminating": {objects: provision(func(p *provisioned) { p.bindings[0] = nil }),
+		"the namespace is terminating": {objects: provision(unbound),
 			deny: refusing(always, "RoleBinding",
 				forbidden("rolebindings", "unable to create new content",
 					metav1.StatusCause{Type: corev1.NamespaceTerminatingCause}))},
-		"another Tenant than it was": {objects: provision(func(p *provisioned) { p.tenant.UID = types.UID("uid-anew") })},
+		"another Tenant than it was": {objects: provision(func(p *provisioned) { p.tenant.UID = "uid-anew" })},
 	}
-	return all
 }

@@ -2,7 +2,6 @@ package tenant
 
 import (
 	"fmt"
-	"reflect"
 	"slices"
 	"testing"
 	"time"
@@ -11,11 +10,9 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/events"
-	"k8s.io/utils/clock"
 	testingclock "k8s.io/utils/clock/testing"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 	"sigs.k8s.io/controller-runtime/pkg/recorder"
 
@@ -24,14 +21,12 @@ import (
 )
 
 func ready(status metav1.ConditionStatus) func(*v1beta1.Tenant) {
-	return func(t *v1beta1.Tenant) {
-		t.Status.Conditions = []metav1.Condition{{Type: v1beta1.ConditionReady, Status: status}}
-	}
+	return having(v1beta1.ConditionReady, status, "", "")
 }
 
 func mapping(t *testing.T, now *testingclock.FakeClock, tenants ...client.Object) *Reconciler {
 	t.Helper()
-	return &Reconciler{Client: fakeBuilder(t, tenants...).Build(), Clock: now,
+	return &Reconciler{Client: store(t, tenants...), Clock: now,
 		Options: Options{AdminClusterRole: "admin", SyncPeriod: 10 * time.Minute}}
 }
 
@@ -116,49 +111,20 @@ func TestMapFuncs(t *testing.T) {
 // managed is a manager with the methods that New calls.
 type managed struct {
 	ctrl.Manager
-
 	client, live client.Client
-	reporter     string
 }
 
-func (m *managed) GetClient() client.Client    { return m.client }
-func (m *managed) GetAPIReader() client.Reader { return m.live }
-
-func (m *managed) GetEventRecorder(name string) recorder.EventRecorder {
-	m.reporter = name
-	return events.NewFakeRecorder(1)
+func (m managed) GetClient() client.Client    { return m.client }
+func (m managed) GetAPIReader() client.Reader { return m.live }
+func (m managed) GetEventRecorder(name string) recorder.EventRecorder {
+	return &events.FakeRecorder{Events: make(chan string, len(name))}
 }
 
-func TestNew(t *testing.T) {
-	for name, tc := range map[string]struct{ given, want clock.PassiveClock }{
-		"with the real time": {nil, clock.RealClock{}},
-		"with another time":  {testingclock.NewFakePassiveClock(epoch), testingclock.NewFakePassiveClock(epoch)},
-	} {
-		m := &managed{client: fakeBuilder(t).Build(), live: fakeBuilder(t).Build()}
-		r, err := New(m, Options{AdminClusterRole: "admin", Clock: tc.given})
-		if err != nil {
-			t.Fatal(err)
-		}
-		if r.Client != m.client || r.Live != client.Reader(m.live) || r.Recorder == nil || m.reporter != "leasehold-tenant" {
-			t.Errorf("%s: New does not use the manager's client, reader and recorder: %+v, %s", name, r, m.reporter)
-		}
-		if !reflect.DeepEqual(r.Clock, tc.want) || r.Options.AdminClusterRole != "admin" {
-			t.Errorf("%s: clock %v and options %+v", name, r.Clock, r.Options)
-		}
-	}
-}
-
-func TestFinalizerLost(t *testing.T) {
-	with, without := tenant("a"), tenant("a", func(t *v1beta1.Tenant) { t.Finalizers = nil })
-	if !finalizerLost.Update(event.UpdateEvent{ObjectOld: with, ObjectNew: without}) {
-		t.Error("a removed finalizer does not trigger a reconcile")
-	}
-	if finalizerLost.Update(event.UpdateEvent{ObjectOld: without, ObjectNew: with}) ||
-		finalizerLost.Update(event.UpdateEvent{ObjectOld: with, ObjectNew: with}) {
-		t.Error("an added finalizer triggers a reconcile")
-	}
-	if finalizerLost.Create(event.CreateEvent{Object: without}) ||
-		finalizerLost.Delete(event.DeleteEvent{Object: without}) || finalizerLost.Generic(event.GenericEvent{}) {
-		t.Error("events other than updates trigger a reconcile")
+// Decisions that cannot be undone are not made by the cache.
+func TestNewReadsTheAPIServer(t *testing.T) {
+	m := managed{client: store(t), live: store(t)}
+	r, err := New(m, Options{})
+	if err != nil || r.Client != m.client || r.Live != client.Reader(m.live) {
+		t.Errorf("New() = %+v, %v, does not use the manager's client and reader", r, err)
 	}
 }

@@ -5,8 +5,10 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"slices"
+	"strings"
+	"sync"
 	"testing"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	corev1 "k8s.io/api/core/v1"
@@ -14,30 +16,162 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
-	corev1ac "k8s.io/client-go/applyconfigurations/core/v1"
-	rbacv1ac "k8s.io/client-go/applyconfigurations/rbac/v1"
-	"k8s.io/client-go/tools/events"
+	"k8s.io/apimachinery/pkg/util/managedfields"
+	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
+	"k8s.io/client-go/applyconfigurations"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	testingclock "k8s.io/utils/clock/testing"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	"leasehold.dev/api/v1beta1"
+	"leasehold.dev/controllers/internal/reconciler/reconcilertest"
+	"leasehold.dev/controllers/internal/reporting"
 )
 
-// world is a Reconciler with an in-memory API server and a cache that a test can keep
-// stale. Integration specs test the writes with a real API server.
+// mostReconciles exceeds the reconciles of every scenario.
+const mostReconciles = 12
+
+// refusal returns the error of a request, or nil to send it. A name that was sent before ends in a number.
+type refusal = func(reconcilertest.Request) error
+
+// world is a Reconciler with an in-memory API server, a cache that a test can keep stale, and a record
+// of its requests and events. Integration specs test the writes with a real API server.
 type world struct {
-	t        testing.TB
-	live     client.WithWatch
-	cache    client.Client
-	r        *Reconciler
-	recorder *events.FakeRecorder
-	// deny, unless nil, returns the error for a write, or nil to execute it.
-	deny func(verb string, o client.Object) error
+	reconcilertest.Recording
+
+	live   client.WithWatch
+	cache  client.Client
+	r      *Reconciler
+	deny   refusal      // nil sends all requests
+	unseen func(*world) // changes objects after the next sync, so the cache does not show it
+
+	requests map[string]int // how often each was sent
+	last     string         // what the last reconcile did
+}
+
+// newWorld returns a world with copies of these objects, also in the cache.
+func newWorld(t testing.TB, objects ...client.Object) *world {
+	t.Helper()
+	admin := &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: "admin"}}
+	w := &world{live: interceptor.NewClient(store(t, append(objects, admin)...), interceptor.Funcs{List: listInPages}),
+		requests: map[string]int{}}
+	w.Recording = reconcilertest.Recording{T: t, OnRequest: w.onRequest}
+	cached := interceptor.NewClient(w.live, interceptor.Funcs{
+		Get: func(ctx context.Context, _ client.WithWatch, key client.ObjectKey, o client.Object,
+			opts ...client.GetOption) error {
+			return w.cache.Get(ctx, key, o, opts...)
+		},
+		List: func(ctx context.Context, _ client.WithWatch, list client.ObjectList, opts ...client.ListOption) error {
+			return w.cache.List(ctx, list, opts...)
+		},
+		Apply: w.apply,
+	})
+	m, err := newMetrics(prometheus.NewRegistry())
+	w.must(err)
+	w.r = &Reconciler{
+		Client: w.Intercept(cached, true), Live: w.Intercept(w.live, false), Recorder: w,
+		Clock: testingclock.NewFakePassiveClock(epoch), metrics: m,
+		Options: Options{AdminClusterRole: "admin", OperatorNamespace: "leasehold-system", PodSecurityLevel: "baseline"},
+	}
+	w.sync()
+	return w
+}
+
+// scheme and converters are shared, since building them takes longer than most tests.
+var (
+	scheme = sync.OnceValue(func() *runtime.Scheme {
+		scheme := runtime.NewScheme()
+		for _, add := range []func(*runtime.Scheme) error{v1beta1.AddToScheme, corev1.AddToScheme, rbacv1.AddToScheme} {
+			utilruntime.Must(add(scheme))
+		}
+		return scheme
+	})
+	converters = sync.OnceValue(func() []managedfields.TypeConverter {
+		return []managedfields.TypeConverter{applyconfigurations.NewTypeConverter(clientgoscheme.Scheme),
+			managedfields.NewDeducedTypeConverter()}
+	})
+)
+
+// indexes adds the cache's field indexes to a fake client.
+type indexes struct{ *fake.ClientBuilder }
+
+// IndexField implements client.FieldIndexer.
+func (i indexes) IndexField(_ context.Context, o client.Object, field string, keys client.IndexerFunc) error {
+	i.WithIndex(o, field, keys)
+	return nil
+}
+
+// store returns a client with copies of these objects and the indexes of this package.
+func store(t testing.TB, objects ...client.Object) client.WithWatch {
+	t.Helper()
+	builder := fake.NewClientBuilder().WithScheme(scheme()).WithTypeConverters(converters()...).
+		WithStatusSubresource(&v1beta1.Tenant{})
+	for _, o := range objects {
+		builder.WithObjects(o.DeepCopyObject().(client.Object))
+	}
+	if err := addIndexes(t.Context(), indexes{builder}); err != nil {
+		t.Fatal(err)
+	}
+	return builder.Build()
+}
+
+// listInPages lists metadata as the API server does, in pages, but of two objects.
+func listInPages(ctx context.Context, c client.WithWatch, list client.ObjectList, opts ...client.ListOption) error {
+	page, ok := list.(*metav1.PartialObjectMetadataList)
+	if !ok {
+		return c.List(ctx, list, opts...)
+	}
+	from := 0
+	if token := (&client.ListOptions{}).ApplyOptions(opts).Continue; token != "" {
+		if _, err := fmt.Sscan(token, &from); err != nil {
+			return fmt.Errorf("reading the token: %w", err)
+		}
+	}
+	if err := c.List(ctx, page); err != nil {
+		return err
+	}
+	to := min(from+2, len(page.Items))
+	if to < len(page.Items) {
+		page.Continue = fmt.Sprint(to)
+	}
+	page.Items = page.Items[from:to]
+	return nil
+}
+
+// apply adds to the server-side apply of the fake what the API server does: the preconditions, a UID for
+// a new object, and no second controller.
+func (w *world) apply(ctx context.Context, c client.WithWatch, config runtime.ApplyConfiguration,
+	opts ...client.ApplyOption) error {
+	desired, stored := &unstructured.Unstructured{}, &unstructured.Unstructured{}
+	w.must(json.Unmarshal(w.JSON(config), desired))
+	stored.SetGroupVersionKind(desired.GroupVersionKind())
+	err := c.Get(ctx, client.ObjectKeyFromObject(desired), stored)
+	w.must(client.IgnoreNotFound(err))
+	had, now := metav1.GetControllerOf(stored), metav1.GetControllerOf(desired)
+	switch {
+	case err != nil && desired.GetResourceVersion() == "1":
+		desired.SetUID(types.UID(fmt.Sprintf("made-%s-%s", desired.GetNamespace(), desired.GetName())))
+		desired.SetResourceVersion("")
+		err = c.Create(ctx, desired)
+	case desired.GetResourceVersion() != stored.GetResourceVersion() || desired.GetUID() != stored.GetUID():
+		return changed()
+	case had != nil && now != nil && had.UID != now.UID:
+		return apierrors.NewInvalid(schema.GroupKind{}, desired.GetName(), nil)
+	default:
+		err = c.Apply(ctx, client.ApplyConfigurationFromUnstructured(desired), opts...)
+	}
+	if err != nil {
+		return err
+	}
+	return json.Unmarshal(w.JSON(desired), config)
 }
 
 // kinds returns a list of each kind in a world.
@@ -46,195 +180,36 @@ func kinds() []client.ObjectList {
 		&rbacv1.ClusterRoleList{}, &rbacv1.ClusterRoleBindingList{}}
 }
 
-// newWorld returns a world with these objects, also in the cache.
-func newWorld(t testing.TB, objects ...client.Object) *world {
-	t.Helper()
-	admin := &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: "admin"}}
-	w := &world{t: t, live: fakeBuilder(t, append(objects, admin)...).WithStatusSubresource(&v1beta1.Tenant{}).Build(),
-		recorder: events.NewFakeRecorder(1000)}
-	m, err := newMetrics(prometheus.NewRegistry())
-	if err != nil {
-		t.Fatal(err)
-	}
-	w.r = &Reconciler{
-		Client: w.client(), Live: w.live, Recorder: w.recorder, Clock: testingclock.NewFakePassiveClock(epoch), metrics: m,
-		Options: Options{AdminClusterRole: "admin", OperatorNamespace: "leasehold-system", PodSecurityLevel: "baseline"},
-	}
-	w.sync()
-	return w
-}
-
 // sync updates the cache with all objects of the API server.
 func (w *world) sync() {
-	w.t.Helper()
-	var objects []client.Object
-	for _, list := range kinds() {
-		w.must(w.live.List(w.t.Context(), list))
-		objects = append(objects, items(w.t, list)...)
+	w.T.Helper()
+	w.cache = w.live
+	w.syncTenants()
+	if unseen := w.unseen; unseen != nil {
+		w.unseen = nil
+		unseen(w)
 	}
-	w.cache = fakeBuilder(w.t, objects...).WithStatusSubresource(&v1beta1.Tenant{}).Build()
 }
 
 // syncTenants updates only the Tenants of the cache.
 func (w *world) syncTenants() {
-	w.t.Helper()
+	w.T.Helper()
 	var objects []client.Object
 	for _, list := range kinds() {
 		reader := client.Reader(w.cache)
 		if _, ok := list.(*v1beta1.TenantList); ok {
 			reader = w.live
 		}
-		w.must(reader.List(w.t.Context(), list))
-		objects = append(objects, items(w.t, list)...)
+		objects = append(objects, w.list(reader, list)...)
 	}
-	w.cache = fakeBuilder(w.t, objects...).WithStatusSubresource(&v1beta1.Tenant{}).Build()
+	w.cache = store(w.T, objects...)
 }
 
-// reconcile reconciles the Tenant a.
-func (w *world) reconcile() error {
-	_, err := w.r.Reconcile(w.t.Context(), ctrl.Request{NamespacedName: client.ObjectKey{Name: "a"}})
-	return err
-}
-
-// client returns a client that reads from the cache and writes to the API server.
-func (w *world) client() client.Client {
-	return interceptor.NewClient(w.live, interceptor.Funcs{
-		Get: func(ctx context.Context, _ client.WithWatch, key client.ObjectKey, o client.Object,
-			opts ...client.GetOption) error {
-			return w.cache.Get(ctx, key, o, opts...)
-		},
-		List: func(ctx context.Context, _ client.WithWatch, list client.ObjectList, opts ...client.ListOption) error {
-			return w.cache.List(ctx, list, opts...)
-		},
-		Create: func(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.CreateOption) error {
-			if err := w.denied("create", o); err != nil {
-				return err
-			}
-			return c.Create(ctx, o, opts...)
-		},
-		Patch: func(ctx context.Context, c client.WithWatch, o client.Object, p client.Patch,
-			opts ...client.PatchOption) error {
-			if err := w.denied("patch", o); err != nil {
-				return err
-			}
-			return c.Patch(ctx, o, p, opts...)
-		},
-		Delete: func(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.DeleteOption) error {
-			if err := w.denied("delete", o); err != nil {
-				return err
-			}
-			return c.Delete(ctx, o, opts...)
-		},
-		Apply: func(ctx context.Context, c client.WithWatch, config runtime.ApplyConfiguration,
-			_ ...client.ApplyOption) error {
-			return w.apply(ctx, c, config)
-		},
-	})
-}
-
-func (w *world) denied(verb string, o client.Object) error {
-	if w.deny == nil {
-		return nil
-	}
-	return w.deny(verb, o)
-}
-
-// apply implements the part of server-side apply with force that the controller uses.
-func (w *world) apply(ctx context.Context, c client.Client, config runtime.ApplyConfiguration) error {
-	var desired, stored client.Object
-	switch config.(type) {
-	case *corev1ac.NamespaceApplyConfiguration:
-		desired, stored = &corev1.Namespace{}, &corev1.Namespace{}
-	case *rbacv1ac.RoleBindingApplyConfiguration:
-		desired, stored = &rbacv1.RoleBinding{}, &rbacv1.RoleBinding{}
-	case *rbacv1ac.ClusterRoleApplyConfiguration:
-		desired, stored = &rbacv1.ClusterRole{}, &rbacv1.ClusterRole{}
-	case *rbacv1ac.ClusterRoleBindingApplyConfiguration:
-		desired, stored = &rbacv1.ClusterRoleBinding{}, &rbacv1.ClusterRoleBinding{}
-	default:
-		return fmt.Errorf("applying %T: not implemented", config)
-	}
-	data, err := json.Marshal(config)
-	w.must(err)
-	w.must(json.Unmarshal(data, desired))
-	conflict := apierrors.NewConflict(schema.GroupResource{Resource: "x"}, desired.GetName(),
-		errors.New("precondition failed"))
-	version := desired.GetResourceVersion()
-	err = c.Get(ctx, client.ObjectKeyFromObject(desired), stored)
-	switch exists := err == nil; {
-	case client.IgnoreNotFound(err) != nil:
-		return err
-	case !exists && version != "1", exists &&
-		(version != stored.GetResourceVersion() || desired.GetUID() != stored.GetUID()):
-		return conflict
-	case !exists:
-		if err := w.denied("create", desired); err != nil {
-			return err
-		}
-		desired.SetResourceVersion("")
-		desired.SetUID(types.UID(fmt.Sprintf("made-%s-%s", desired.GetNamespace(), desired.GetName())))
-		if ns, ok := config.(*corev1ac.NamespaceApplyConfiguration); ok {
-			ns.WithUID(desired.GetUID())
-		}
-		return c.Create(ctx, desired)
-	}
-	if err := w.denied("patch", desired); err != nil {
-		return err
-	}
-	if err := merge(stored, desired); err != nil {
-		return err
-	}
-	return c.Update(ctx, stored)
-}
-
-// merge adds the desired metadata to the stored one, and replaces all other fields.
-func merge(stored, desired client.Object) error {
-	labels, annotations, owners := stored.GetLabels(), stored.GetAnnotations(), stored.GetOwnerReferences()
-	for k, v := range desired.GetLabels() {
-		if labels == nil {
-			labels = map[string]string{}
-		}
-		labels[k] = v
-	}
-	for k, v := range desired.GetAnnotations() {
-		if annotations == nil {
-			annotations = map[string]string{}
-		}
-		annotations[k] = v
-	}
-	for _, ref := range desired.GetOwnerReferences() {
-		owners = append(slices.DeleteFunc(owners, func(had metav1.OwnerReference) bool { return had.UID == ref.UID }), ref)
-	}
-	controllers := 0
-	for _, ref := range owners {
-		if ref.Controller != nil && *ref.Controller {
-			controllers++
-		}
-	}
-	if controllers > 1 {
-		return apierrors.NewInvalid(schema.GroupKind{}, stored.GetName(), nil)
-	}
-	stored.SetLabels(labels)
-	stored.SetAnnotations(annotations)
-	stored.SetOwnerReferences(owners)
-	switch s := stored.(type) {
-	case *rbacv1.RoleBinding:
-		s.Subjects = desired.(*rbacv1.RoleBinding).Subjects
-	case *rbacv1.ClusterRoleBinding:
-		s.Subjects = desired.(*rbacv1.ClusterRoleBinding).Subjects
-	case *rbacv1.ClusterRole:
-		s.Rules = desired.(*rbacv1.ClusterRole).Rules
-	}
-	return nil
-}
-
-// items returns the objects of a list.
-func items(t testing.TB, list client.ObjectList) []client.Object {
-	t.Helper()
+func (w *world) list(reader client.Reader, list client.ObjectList) []client.Object {
+	w.T.Helper()
+	w.must(reader.List(w.T.Context(), list))
 	found, err := meta.ExtractList(list)
-	if err != nil {
-		t.Fatal(err)
-	}
+	w.must(err)
 	objects := make([]client.Object, len(found))
 	for i := range found {
 		objects[i] = found[i].(client.Object)
@@ -242,10 +217,120 @@ func items(t testing.TB, list client.ObjectList) []client.Object {
 	return objects
 }
 
-func (w *world) must(err error) {
-	w.t.Helper()
+// onRequest records one request, and returns the error of deny. Reads from the cache are not recorded,
+// since they cause no request.
+func (w *world) onRequest(q reconcilertest.Request) error {
+	isRead := q.Verb == "get" || q.Verb == "list"
+	if isRead && q.Cached {
+		q.Name = "cached " + q.Name
+	} else if isRead {
+		q.Name = "live " + q.Name
+	}
+	line := q.Name
+	w.requests[q.Name]++
+	if n := w.requests[q.Name]; n > 1 {
+		q.Name += fmt.Sprintf(" (%d)", n)
+		w.requests[q.Name]++
+	}
+	if !isRead && q.Verb != "patch status" {
+		line += " " + byTenant(q.Body)
+	}
+	if !isRead || !q.Cached {
+		w.Line("%s", line)
+	}
+	if w.deny != nil {
+		if err := w.deny(q); err != nil {
+			return err
+		}
+	}
+	if q.Verb == "patch status" {
+		w.Lines = append(w.Lines, statusLines(q.Object.(*v1beta1.Tenant).Status)...)
+	}
+	return nil
+}
+
+// byTenant shortens the owner reference of a child of the Tenant a.
+func byTenant(text []byte) string {
+	const reference = `{"apiVersion":"leasehold.dev/v1beta1","kind":"Tenant","name":"a","uid":"uid-a","controller":true,"blockOwnerDeletion":true}`
+	return strings.ReplaceAll(string(text), reference, "{the Tenant}")
+}
+
+// Eventf implements events.EventRecorder.
+func (w *world) Eventf(regarding, related runtime.Object, kind, reason, action, note string, args ...any) {
+	line := fmt.Sprintf("event %s %s %s %q of %s", kind, reason, action, fmt.Sprintf(note, args...),
+		reconcilertest.NameOf(regarding.(client.Object)))
+	if related != nil {
+		line += " about " + byTenant(w.JSON(related))
+	}
+	w.Lines = append(w.Lines, line)
+}
+
+func statusLines(status v1beta1.TenantStatus) []string {
+	lines := []string{fmt.Sprintf("    generation %d", status.ObservedGeneration)}
+	for _, c := range status.Conditions {
+		lines = append(lines, fmt.Sprintf("    %s %s %s at generation %d since %s: %s", c.Type, c.Status, c.Reason,
+			c.ObservedGeneration, c.LastTransitionTime.UTC().Format(time.TimeOnly), c.Message))
+	}
+	for _, ns := range status.Namespaces {
+		lines = append(lines, fmt.Sprintf("    %s %q %s", ns.Name, ns.UID, ns.Reason))
+	}
+	return lines
+}
+
+// reconcile reconciles the Tenant a, and records the result.
+func (w *world) reconcile() (ctrl.Result, error) {
+	from := len(w.Lines)
+	result, err := w.r.Reconcile(w.T.Context(), ctrl.Request{NamespacedName: client.ObjectKey{Name: "a"}})
+	if result != (ctrl.Result{}) {
+		w.Line("again after %s", result.RequeueAfter)
+	}
 	if err != nil {
-		w.t.Fatal(err)
+		w.Lines = append(w.Lines, "error: "+err.Error())
+	}
+	did := strings.Join(w.Lines[from:], "\n")
+	if w.Lines = append(w.Lines, ""); did == w.last {
+		w.Lines = append(w.Lines[:from], "nothing else", "")
+	}
+	w.last = did
+	return result, err
+}
+
+// settle reconciles until a reconcile changes no object and repeats the requests of the one before. It
+// updates the cache before each.
+func (w *world) settle() {
+	w.T.Helper()
+	before, did := "", "-"
+	for n := 0; before != w.state() || did != w.last; n++ {
+		if n == mostReconciles {
+			w.T.Fatalf("after %d reconciles there is still something to do:\n%s", n, w.last)
+		}
+		before, did = w.state(), w.last
+		w.sync()
+		_, _ = w.reconcile() // the error is recorded
+	}
+}
+
+// state returns all objects of the API server without resource versions, and without the status of a
+// released Tenant.
+func (w *world) state() string {
+	w.T.Helper()
+	var text strings.Builder
+	for _, list := range kinds() {
+		for _, o := range w.list(w.live, list) {
+			o.SetResourceVersion("")
+			if x, ok := o.(*v1beta1.Tenant); ok && !controllerutil.ContainsFinalizer(x, v1beta1.TenantFinalizer) {
+				x.Status = v1beta1.TenantStatus{}
+			}
+			fmt.Fprintf(&text, "%s %s\n", reconcilertest.NameOf(o), byTenant(w.JSON(o)))
+		}
+	}
+	return text.String()
+}
+
+func (w *world) must(err error) {
+	w.T.Helper()
+	if err != nil {
+		w.T.Fatal(err)
 	}
 }
 
@@ -254,12 +339,51 @@ func find[T any, P interface {
 	*T
 	client.Object
 }](w *world, namespace, name string) P {
-	w.t.Helper()
+	w.T.Helper()
 	o := P(new(T))
-	err := w.live.Get(w.t.Context(), client.ObjectKey{Namespace: namespace, Name: name}, o)
+	err := w.live.Get(w.T.Context(), client.ObjectKey{Namespace: namespace, Name: name}, o)
 	if apierrors.IsNotFound(err) {
 		return nil
 	}
 	w.must(err)
 	return o
+}
+
+// edit changes a namespace at the API server.
+func (w *world) edit(name string, change func(*corev1.Namespace)) {
+	w.T.Helper()
+	ns := find[corev1.Namespace](w, "", name)
+	change(ns)
+	w.must(w.live.Update(w.T.Context(), ns))
+}
+
+// status returns the status of the Tenant, or an empty one if the Tenant does not exist.
+func (w *world) status() v1beta1.TenantStatus {
+	if t := find[v1beta1.Tenant](w, "", "a"); t != nil {
+		return t.Status
+	}
+	return v1beta1.TenantStatus{}
+}
+
+func (w *world) ready() metav1.Condition {
+	return reporting.FindCondition(w.status().Conditions, v1beta1.ConditionReady)
+}
+
+// bindingText returns the role and the users of the admins' binding; "" if there is none.
+func (w *world) bindingText() string {
+	w.T.Helper()
+	b := find[rbacv1.RoleBinding](w, "a-dev", adminBindingName)
+	if b == nil {
+		return ""
+	}
+	text := b.RoleRef.Name
+	for _, s := range b.Subjects {
+		text += " " + s.Name
+	}
+	return text
+}
+
+// changed is the API server's error for a write of an object that has changed.
+func changed() error {
+	return apierrors.NewConflict(corev1.Resource("x"), "x", errors.New("changed"))
 }
