@@ -6,54 +6,201 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"unicode/utf8"
 
 	"gotest.tools/v3/golden"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"leasehold.dev/api/v1beta1"
 )
 
-// TestAdmissionGolden compares the webhooks' responses to creations with testdata/admission.txt.
-func TestAdmissionGolden(t *testing.T) {
-	many, odd := files{"SUMMARY.md": ""}, files{"SUMMARY.md": ""}
-	for i := range 6 {
-		many[fmt.Sprintf("%s%02d.md", strings.Repeat("n", 30), i)] = ""
-		odd[fmt.Sprintf("%d.md", i)] = ""
+func named(name string) func(*v1beta1.MarkdownView) {
+	return func(v *v1beta1.MarkdownView) { v.Name = name }
+}
+
+func unchangedView(*v1beta1.MarkdownView)  {}
+func labelled(v *v1beta1.MarkdownView)     { v.Labels = map[string]string{"a": "b"} }
+func annotated(v *v1beta1.MarkdownView)    { v.Annotations = map[string]string{"a": "b"} }
+func notAnnotated(v *v1beta1.MarkdownView) { v.Annotations = nil }
+
+// both makes two changes.
+func both(a, b func(*v1beta1.MarkdownView)) func(*v1beta1.MarkdownView) {
+	return func(v *v1beta1.MarkdownView) { a(v); b(v) }
+}
+
+// terminating makes a change in a view that is being deleted.
+func terminating(with func(*v1beta1.MarkdownView)) func(*v1beta1.MarkdownView) {
+	return both(with, func(v *v1beta1.MarkdownView) { v.DeletionTimestamp = new(metav1.Now()) })
+}
+
+// reading shows a file with this text.
+func reading(text v1beta1.MarkdownText) func(*v1beta1.MarkdownView) {
+	return showing(files{"SUMMARY.md": "[a](a.md)", "a.md": text})
+}
+
+// unlisted shows SUMMARY.md and n other files. The format makes their names of their numbers.
+func unlisted(n int, format string) func(*v1beta1.MarkdownView) {
+	f := files{"SUMMARY.md": ""}
+	for i := range n {
+		f[fmt.Sprintf(format, i)] = ""
 	}
-	delete(odd, "5.md")
-	delete(odd, "4.md")
+	return showing(f)
+}
+
+// quoting makes a view need this number of bytes in etcd, nearly all for quotation marks.
+func quoting(bytes int) func(*v1beta1.MarkdownView) {
+	return func(v *v1beta1.MarkdownView) {
+		v.Spec.Markdowns = files{"SUMMARY.md": "[a](a.md)", "a.md": ""}
+		rest := bytes - storedBytes(v)
+		v.Spec.Markdowns["a.md"] = v1beta1.MarkdownText(strings.Repeat(`"`, rest/2) + strings.Repeat("x", rest%2))
+	}
+}
+
+const (
+	fileLimit   = 900 << 10
+	storedLimit = 1507328 // 1.5 MiB without 64 KiB
+)
+
+// forged are views that the schema rejects, as a client without credentials may send them.
+func forged() map[string]func(*v1beta1.MarkdownView) {
+	huge := strings.Repeat("<", 1<<20)
+	return map[string]func(*v1beta1.MarkdownView){
+		"forged: 129 files":     unlisted(128, "a/%d"),
+		"forged: 33 arguments":  args(make([]v1beta1.ViewerArg, 33)...),
+		"forged: a huge name":   named(huge),
+		"forged: a huge image":  image(huge),
+		"forged: a huge file's": showing(files{"SUMMARY.md": "", huge: ""}),
+	}
+}
+
+// creations are the views of reviews of creations.
+func creations() map[string]func(*v1beta1.MarkdownView) {
+	long := strings.Repeat("n", 200)
 	cases := map[string]func(*v1beta1.MarkdownView){
-		"valid":             func(*v1beta1.MarkdownView) {},
-		"no files":          showing(nil),
-		"no SUMMARY.md":     showing(files{"a.md": ""}),
-		"a folder":          showing(files{"SUMMARY.md": "", "a/b.md": ""}),
-		"the most bytes":    showing(ofSize(900 << 10)),
-		"one byte more":     showing(ofSize(900<<10 + 1)),
-		"too many quotes":   showing(files{"SUMMARY.md": v1beta1.MarkdownText(strings.Repeat(`"`, 786_000))}),
-		"a wrong encoding":  showing(files{"SUMMARY.md": "it\u00e2\u0080\u0099s"}),
-		"a bad argument":    args("a", "\x7f"),
-		"too many replicas": replicas(6),
-		"a capital":         image("A:b"),
-		"a dot":             func(v *v1beta1.MarkdownView) { v.Name = "a.b" },
-		"57 letters":        func(v *v1beta1.MarkdownView) { v.Name = strings.Repeat("a", 57) },
+		"valid": unchangedView,
 		"all at once": func(v *v1beta1.MarkdownView) {
 			v.Name, v.Spec = "a.b", v1beta1.MarkdownViewSpec{Markdowns: files{"/": ""}, Replicas: 9, ViewerImage: " "}
 		},
-		"missing files":       showing(files{"SUMMARY.md": "[a](a.md) [b](b.md) [a again](a.md)"}),
-		"4 unlisted files":    showing(odd),
-		"6 unlisted files":    showing(many),
-		"a long line":         showing(files{"SUMMARY.md": v1beta1.MarkdownText(strings.Repeat("x", 513))}),
-		"no tag":              image("a"),
-		"the tag latest":      image("a:latest"),
-		"a name of 120 bytes": image(strings.Repeat("a", 113) + ":latest"),
-		"a name of 121 bytes": image(strings.Repeat("a", 114) + ":latest"),
+		"128 files and 32 arguments": both(unlisted(127, "a%03d.md"), args(make([]v1beta1.ViewerArg, 32)...)),
+
+		"files: none":          showing(nil),
+		"files: no SUMMARY.md": showing(files{"a.md": ""}),
+		"files: 900 KiB":       showing(ofSize(fileLimit)),
+		"files: a byte more":   showing(ofSize(fileLimit + 1)),
+		"files: a byte more with the names": reading(
+			v1beta1.MarkdownText(strings.Repeat("x", fileLimit+1-len("SUMMARY.md[a](a.md)a.md")))),
+		"files: quotation marks of the largest object": quoting(storedLimit),
+		"files: quotation marks of a larger one":       quoting(storedLimit + 1),
+
+		"text: DEL":                  reading("a\x7f"),
+		"text: the first C1 control": reading("\u0080"),
+		"text: the last C1 control":  reading("\u009f"),
+		"text: a wrong encoding":     reading("it\u00e2\u0080\u0099s"),
+		"text: U+FFFE":               reading("\ufffe"),
+		"text: U+FFFF":               reading("\uffff"),
+		"text: beside the forbidden": reading("~\u00a0\ufffd\ufeff\u2028\U0001FFFE\x00\x1f\t\r\n"),
+		"argument: DEL":              args("a", "\x7f"),
+
+		"name: 56 letters": named(strings.Repeat("a", 56)),
+		"name: 57 letters": named(strings.Repeat("a", 57)),
+		"name: a dot":      named("a.b"),
+		"name: generated":  named(""),
+
+		"replicas: none, which is one": replicas(0),
+		"replicas: 5":                  replicas(5),
+		"replicas: 6":                  replicas(6),
+		"replicas: -1":                 replicas(-1),
+
+		"image: none":                image(""),
+		"image: a capital":           image("A:b"),
+		"image: no tag":              image("a"),
+		"image: a port":              image("localhost:5000/a"),
+		"image: a port and a tag":    image("r.example.com:5000/a:v1"),
+		"image: latest":              image("r.example.com/a:latest"),
+		"image: latest, of a digest": image("a:latest@sha256:" + strings.Repeat("0", 64)),
+		"image: 120 bytes":           image(strings.Repeat("a", 113) + ":latest"),
+		"image: 121 bytes":           image(strings.Repeat("a", 114) + ":latest"),
+
+		"summary: a folder":           showing(files{"SUMMARY.md": "[b](a/b.md)", "a/b.md": ""}),
+		"summary: missing files":      showing(files{"SUMMARY.md": "[a](a.md) [b](b.md) [a again](a.md)"}),
+		"summary: 4 unlisted":         unlisted(4, "%d.md"),
+		"summary: many unlisted":      unlisted(50, long+"%d.md"),
+		"summary: missing, unlisted":  showing(files{"SUMMARY.md": "[a](a.md)", "b.md": ""}),
+		"summary: a long line":        showing(files{"SUMMARY.md": v1beta1.MarkdownText(strings.Repeat("x", 513))}),
+		"summary: too many lines":     showing(files{"SUMMARY.md": v1beta1.MarkdownText(strings.Repeat("x\n", 64<<10))}),
+		"summary: a warning for each": both(image("a"), showing(files{"SUMMARY.md": "[a](a.md)", "b.md": ""})),
 	}
+	maps.Copy(cases, forged())
+	return cases
+}
+
+// updates are the former view and the change of reviews of updates.
+func updates() map[string][2]func(*v1beta1.MarkdownView) {
+	// It violates rules that are newer than it.
+	bad := both(both(showing(files{"a/b": ""}), replicas(9)), image(" "))
+	doubtful := both(image("a:latest"), unlisted(1, "b%d.md"))
+	tooLarge := quoting(storedLimit + 2)
+	cases := map[string][2]func(*v1beta1.MarkdownView){
+		"bad: a label":                        {bad, labelled},
+		"bad: valid replicas":                 {bad, replicas(3)},
+		"bad: other invalid replicas":         {bad, replicas(8)},
+		"bad: a valid image":                  {bad, image("a:1")},
+		"bad: another invalid image":          {bad, image("  ")},
+		"bad: valid files":                    {bad, reading("x")},
+		"bad: other invalid files":            {bad, showing(files{"c/d": ""})},
+		"bad: valid arguments":                {bad, args("a")},
+		"bad: invalid arguments":              {bad, args("a", "b\x7f")},
+		"bad: other invalid files at its end": {bad, terminating(showing(files{"c/d": ""}))},
+
+		"warnings: the image":              {unchangedView, image("a:latest")},
+		"warnings: the files":              {unchangedView, unlisted(1, "b%d.md")},
+		"warnings: both":                   {unchangedView, doubtful},
+		"warnings: the image, repaired":    {doubtful, image("a:1")},
+		"warnings: the files, repaired":    {doubtful, reading("x")},
+		"warnings: only the replicas":      {doubtful, replicas(3)},
+		"warnings: only a label":           {doubtful, labelled},
+		"warnings: nothing":                {doubtful, unchangedView},
+		"warnings: the image, at its end":  {doubtful, terminating(image("b:latest"))},
+		"size: grows to the limit":         {unchangedView, quoting(storedLimit)},
+		"size: grows beyond it":            {unchangedView, quoting(storedLimit + 1)},
+		"size: grows beyond it at its end": {unchangedView, terminating(quoting(storedLimit + 1))},
+		"size: grows by metadata alone":    {quoting(storedLimit), annotated},
+		"size: grows further":              {tooLarge, quoting(storedLimit + 3)},
+		"size: stays too large":            {tooLarge, unchangedView},
+		"size: shrinks, still too large":   {tooLarge, quoting(storedLimit + 1)},
+		"size: loses an annotation":        {both(tooLarge, annotated), notAnnotated},
+	}
+	for name, change := range forged() {
+		cases[name] = [2]func(*v1beta1.MarkdownView){unchangedView, change}
+	}
+	return cases
+}
+
+// TestAdmissionGolden compares the answers of the webhook with testdata/admission.txt. An answer is
+// short, whatever a view has.
+func TestAdmissionGolden(t *testing.T) {
 	var got strings.Builder
-	for _, name := range slices.Sorted(maps.Keys(cases)) {
-		warnings, err := (&Webhook{}).ValidateCreate(t.Context(), view(cases[name]))
-		fmt.Fprintf(&got, "== %s\nerror: %v\n", name, err)
+	record := func(title string, warnings []string, err error) {
+		fmt.Fprintf(&got, "== %s\nerror: %.1500v\n", title, err)
 		for _, warning := range warnings {
 			fmt.Fprintf(&got, "warning: %s\n", warning)
+			if n := utf8.RuneCountInString(warning); n > 256 {
+				t.Errorf("%s: a warning of %d characters, which the API server truncates", title, n)
+			}
 		}
+	}
+	created := creations()
+	for _, name := range slices.Sorted(maps.Keys(created)) {
+		warnings, err := (&Webhook{}).ValidateCreate(t.Context(), view(created[name]))
+		record("create, "+name, warnings, err)
+	}
+	updated := updates()
+	for _, name := range slices.Sorted(maps.Keys(updated)) {
+		old := view(updated[name][0])
+		changed := old.DeepCopy()
+		updated[name][1](changed)
+		warnings, err := (&Webhook{}).ValidateUpdate(t.Context(), old, changed)
+		record("update, "+name, warnings, err)
 	}
 	golden.Assert(t, got.String(), "admission.txt")
 }

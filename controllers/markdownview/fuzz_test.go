@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
 	podsecurity "k8s.io/pod-security-admission/api"
@@ -20,6 +21,7 @@ var seeds = []string{
 	`{}`,
 	`{"metadata":{"name":"a"},"spec":{"markdowns":{"SUMMARY.md":"- [A](a.md)","a.md":"x"},"replicas":2}}`,
 	`{"metadata":{"name":"a.b"},"spec":{"markdowns":{"../x.md":"","/etc/passwd":"","..data":"","":"","a\u0000.md":""}}}`,
+	`{"metadata":{"name":"` + strings.Repeat("a", 56) + `"},"spec":{"markdowns":{"SUMMARY.md":""}}}`,
 	`{"metadata":{"name":"` + strings.Repeat("a", 57) + `"},"spec":{"replicas":-2147483648,"viewerImage":"` +
 		strings.Repeat("a/", 300) + `"}}`,
 	`{"metadata":{"name":"a"},"spec":{"markdowns":{"SUMMARY.md":"` + strings.Repeat("[", 3000) +
@@ -41,8 +43,8 @@ func fuzzView(f *testing.F, check func(*testing.T, *v1beta1.MarkdownView)) {
 	})
 }
 
-// FuzzValidate checks that nothing panics, and that the API server can store a valid view: its file
-// names are keys of a ConfigMap and file names, and they fit into one ConfigMap.
+// FuzzValidate checks that nothing panics, and that the API server can store a valid view and its
+// children: its file names are keys of a ConfigMap and file names, and they fit into one ConfigMap.
 func FuzzValidate(f *testing.F) {
 	fuzzView(f, func(t *testing.T, v *v1beta1.MarkdownView) {
 		old := v.DeepCopy()
@@ -71,6 +73,9 @@ func FuzzValidate(f *testing.F) {
 		if _, ok := v.Spec.Markdowns["SUMMARY.md"]; !ok || size > 900<<10 {
 			t.Errorf("%d bytes, with SUMMARY.md: %t", size, ok)
 		}
+		if msgs := validation.IsDNS1035Label(viewerPrefix + v.Name); v.Name != "" && len(msgs) > 0 {
+			t.Errorf("a view %q, whose Service cannot have its name: %v", v.Name, msgs)
+		}
 	})
 }
 
@@ -83,30 +88,29 @@ func FuzzRender(f *testing.F) {
 	}
 	restricted := podsecurity.LevelVersion{Level: podsecurity.LevelRestricted, Version: podsecurity.LatestVersion()}
 	fuzzView(f, func(t *testing.T, v *v1beta1.MarkdownView) {
-		before := v.DeepCopy()
-		first, second := render(v, defaultImage), render(v, defaultImage)
-		for _, pair := range [][2]any{{first.configMap, second.configMap}, {first.deployment, second.deployment},
-			{first.service, second.service}} {
-			a, err := json.Marshal(pair[0])
-			if err != nil {
-				t.Fatal(err)
-			}
-			b, err := json.Marshal(pair[1])
-			if err != nil || string(a) != string(b) {
-				t.Errorf("rendered twice (%v):\n%s\n%s", err, a, b)
-			}
+		before, c := v.DeepCopy(), render(v, defaultImage)
+		first, err := c.digest()
+		second, secondErr := render(v, defaultImage).digest()
+		if err != nil || secondErr != nil || first != second {
+			t.Errorf("rendered twice: %+v, %v and %+v, %v", first, err, second, secondErr)
 		}
 		if diff := cmp.Diff(before, v); diff != "" {
 			t.Errorf("rendering changed the view:\n%s", diff)
 		}
-		pod := deploymentFor(t, v).Spec.Template
-		verdict := policy.AggregateCheckResults(evaluator.EvaluatePod(restricted, &metav1.ObjectMeta{}, &pod.Spec))
-		if !verdict.Allowed || *pod.Spec.AutomountServiceAccountToken || len(pod.Spec.Containers) != 1 ||
-			len(pod.Spec.Volumes) != 2 {
+		text, err := json.Marshal(c.deployment.Spec.Template.Spec)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var pod corev1.PodSpec
+		if err := json.Unmarshal(text, &pod); err != nil {
+			t.Fatal(err)
+		}
+		verdict := policy.AggregateCheckResults(evaluator.EvaluatePod(restricted, &metav1.ObjectMeta{}, &pod))
+		if !verdict.Allowed || *pod.AutomountServiceAccountToken || len(pod.Containers) != 1 || len(pod.Volumes) != 2 {
 			t.Errorf("a Pod that is not restricted: %s", verdict.ForbiddenDetail())
 		}
-		if len(first.configMap.Data) != len(v.Spec.Markdowns) {
-			t.Errorf("%d keys for %d files", len(first.configMap.Data), len(v.Spec.Markdowns))
+		if len(c.configMap.Data) != len(v.Spec.Markdowns) {
+			t.Errorf("%d keys for %d files", len(c.configMap.Data), len(v.Spec.Markdowns))
 		}
 	})
 }

@@ -1,6 +1,7 @@
 package markdownview
 
 import (
+	"errors"
 	"strings"
 	"testing"
 	"time"
@@ -12,6 +13,7 @@ import (
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"leasehold.dev/api/v1beta1"
 	"leasehold.dev/controllers/internal/apply"
@@ -82,27 +84,36 @@ func desiredOf(t testing.TB, v *v1beta1.MarkdownView) desired {
 // appliedObservation returns the observation of a view whose children are all as desired.
 func appliedObservation(t testing.TB, v *v1beta1.MarkdownView) *observation {
 	t.Helper()
-	c := fakeBuilder(t).Build()
-	for _, config := range []runtime.ApplyConfiguration{
-		render(v, defaultImage).configMap, render(v, defaultImage).deployment, render(v, defaultImage).service,
-	} {
-		if err := c.Apply(t.Context(), config, apply.FieldOwner, client.ForceOwnership); err != nil {
-			t.Fatal(err)
-		}
-	}
+	c := interceptor.NewClient(fakeBuilder(t).Build(), interceptor.Funcs{Get: getStored})
 	o := &observation{view: v, before: *v.Status.DeepCopy(), want: desiredOf(t, v),
 		configMap: &corev1.ConfigMap{}, deployment: &appsv1.Deployment{}, service: &corev1.Service{}}
-	for name, into := range map[string]client.Object{"markdowns-": o.configMap, "viewer-": o.deployment} {
-		if err := c.Get(t.Context(), client.ObjectKey{Namespace: v.Namespace, Name: name + v.Name}, into); err != nil {
+	want := render(v, defaultImage)
+	for _, child := range []struct {
+		config runtime.ApplyConfiguration
+		name   string
+		into   client.Object
+	}{
+		{want.configMap, contentPrefix + v.Name, o.configMap},
+		{want.deployment, viewerPrefix + v.Name, o.deployment},
+		{want.service, viewerPrefix + v.Name, o.service},
+	} {
+		err := c.Apply(t.Context(), child.config, apply.FieldOwner, client.ForceOwnership)
+		key := client.ObjectKey{Namespace: v.Namespace, Name: child.name}
+		if err = errors.Join(err, c.Get(t.Context(), key, child.into)); err != nil {
 			t.Fatal(err)
 		}
 	}
-	// A real API server does not record status fields that were set by the main resource.
-	record := o.deployment.ManagedFields[0].FieldsV1
-	record.SetRawString(strings.Replace(record.GetRawString(), `,"f:status":{}`, "", 1))
-	if err := c.Get(t.Context(), client.ObjectKey{Namespace: v.Namespace, Name: "viewer-" + v.Name},
-		o.service); err != nil {
-		t.Fatal(err)
-	}
 	return o
+}
+
+// cachedObservation returns an observation with the objects as the manager's cache holds them.
+func cachedObservation(t testing.TB, o *observation) *observation {
+	t.Helper()
+	options := Options{DefaultViewerImage: defaultImage}
+	v := inCache(t, options, o.view).(*v1beta1.MarkdownView)
+	return &observation{view: v, before: o.before, want: desiredOf(t, v),
+		configMap:  inCache(t, options, o.configMap).(*corev1.ConfigMap),
+		deployment: inCache(t, options, o.deployment).(*appsv1.Deployment),
+		service:    inCache(t, options, o.service).(*corev1.Service),
+	}
 }

@@ -5,60 +5,79 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
-	"gotest.tools/v3/golden"
+	"github.com/fluxcd/cli-utils/pkg/kstatus/status"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/tools/events"
 	testingclock "k8s.io/utils/clock/testing"
+	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
-	"sigs.k8s.io/yaml"
+	"sigs.k8s.io/controller-runtime/pkg/recorder"
 
 	"leasehold.dev/api/v1beta1"
 	"leasehold.dev/controllers/internal/reconciler/reconcilertest"
 )
 
-// TestChildrenGolden compares the rendered children with testdata/children.yaml.
-func TestChildrenGolden(t *testing.T) {
-	var got strings.Builder
-	for _, v := range []*v1beta1.MarkdownView{
-		view(),
-		view(image(""), replicas(0),
-			func(v *v1beta1.MarkdownView) { v.Spec.ViewerArgs = []v1beta1.ViewerArg{"--title", "A"} }),
-	} {
-		c := render(v, defaultImage)
-		for _, child := range []any{c.configMap, c.deployment, c.service} {
-			text, err := yaml.Marshal(child)
-			if err != nil {
-				t.Fatal(err)
-			}
-			fmt.Fprintf(&got, "---\n%s", text)
-		}
-	}
-	golden.Assert(t, got.String(), "children.yaml")
-}
+var request = ctrl.Request{NamespacedName: client.ObjectKey{Namespace: "ns", Name: "book"}}
 
-// recording is a fixture that records requests, events and results as lines.
+// recording is a Reconciler on a fake API server, with a cache as the manager has it. It records
+// requests, events and results as lines.
 type recording struct {
-	*fixture
+	*Reconciler
 	reconcilertest.Recording
+	stored client.WithWatch // the API server, without a record
+	// errs are the errors of applies, by the child's kind, and of writes of the "status".
+	errs map[string]error
+	// room reports whether etcd has room for a status. It has room for all of them if room is nil.
+	room func(v1beta1.MarkdownViewStatus) bool
 }
 
 func newRecording(t *testing.T, objects ...client.Object) *recording {
 	t.Helper()
-	r := &recording{fixture: newFixture(t, objects...)}
+	r := &recording{errs: map[string]error{},
+		stored: fakeBuilder(t, objects...).WithStatusSubresource(&v1beta1.MarkdownView{}).Build()}
 	r.Recording = reconcilertest.Recording{T: t, OnRequest: r.onRequest}
-	stored := interceptor.NewClient(r.client, interceptor.Funcs{Get: getAsRecorded})
-	r.Client, r.Live, r.Recorder = r.Intercept(stored, true), r.Intercept(stored, false), r
+	mgr := &fakeManager{
+		cached: r.Intercept(interceptor.NewClient(r.stored, interceptor.Funcs{Get: r.getCached}), true),
+		live:   r.Intercept(interceptor.NewClient(r.stored, interceptor.Funcs{Get: getStored}), false),
+	}
+	var err error
+	r.Reconciler, err = New(mgr, Options{DefaultViewerImage: defaultImage, SyncPeriod: time.Minute,
+		Clock: testingclock.NewFakePassiveClock(epoch)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Recorder = r
+	r.available.Reset() // all Reconcilers of a process have one gauge
 	return r
 }
 
-// getAsRecorded removes the status from the managed fields of the main resource, as a real API
-// server does.
-func getAsRecorded(ctx context.Context, c client.WithWatch, key client.ObjectKey, into client.Object,
+// fakeManager implements the part of a Manager that New uses.
+type fakeManager struct {
+	ctrl.Manager
+
+	cached, live client.Client
+}
+
+func (m *fakeManager) GetClient() client.Client    { return m.cached }
+func (m *fakeManager) GetAPIReader() client.Reader { return m.live }
+func (m *fakeManager) GetEventRecorder(string) recorder.EventRecorder {
+	return events.NewFakeRecorder(0)
+}
+
+// getStored removes the status from the managed fields of the main resource, as a real API server
+// does.
+func getStored(ctx context.Context, c client.WithWatch, key client.ObjectKey, into client.Object,
 	opts ...client.GetOption) error {
 	err := c.Get(ctx, key, into, opts...)
 	for _, entry := range into.GetManagedFields() {
@@ -72,6 +91,44 @@ func getAsRecorded(ctx context.Context, c client.WithWatch, key client.ObjectKey
 		entry.FieldsV1.SetRawString(string(text))
 	}
 	return err
+}
+
+// getCached returns what the manager's cache holds of an object.
+func (r *recording) getCached(ctx context.Context, c client.WithWatch, key client.ObjectKey, into client.Object,
+	opts ...client.GetOption) error {
+	if err := getStored(ctx, c, key, into, opts...); err != nil {
+		return err
+	}
+	kept := inCache(r.T, r.Options, into)
+	if kept == nil {
+		return apierrors.NewNotFound(schema.GroupResource{}, key.Name)
+	}
+	reflect.ValueOf(into).Elem().Set(reflect.ValueOf(kept).Elem())
+	return nil
+}
+
+// inCache returns what the manager's cache holds of an object; nil if it does not select the
+// object. It applies the transform twice, as a reflector does with streamed objects.
+func inCache(t testing.TB, options Options, o client.Object) client.Object {
+	t.Helper()
+	for kind, by := range CacheByObject(options) {
+		if reflect.TypeOf(kind) != reflect.TypeOf(o) {
+			continue
+		}
+		if by.Label != nil && !by.Label.Matches(labels.Set(o.GetLabels())) {
+			return nil
+		}
+		var out any = o.DeepCopyObject()
+		for range 2 {
+			var err error
+			if out, err = by.Transform(out); err != nil {
+				t.Fatal(err)
+			}
+		}
+		return out.(client.Object)
+	}
+	t.Fatalf("the cache has no transform for %T", o)
+	return nil
 }
 
 // Eventf implements events.EventRecorder.
@@ -94,10 +151,15 @@ func (r *recording) onRequest(q reconcilertest.Request) error {
 	case "apply":
 		o := q.Object.(*metav1.PartialObjectMetadata)
 		r.Line("  apply %s %s at %q %q", o.Kind, o.Name, o.UID, o.ResourceVersion)
+		return r.errs[o.Kind]
 	case "patch":
 		r.Line("  patch %T %s: %s", q.Object, q.Key.Name, q.Body)
 	case "patch status":
 		r.StatusPatch(q.Body)
+		if r.room != nil && !r.room(q.Object.(*v1beta1.MarkdownView).Status) {
+			return errTooLarge
+		}
+		return r.errs["status"]
 	}
 	return nil
 }
@@ -111,10 +173,39 @@ func (r *recording) run(steps ...func(*recording)) string {
 	return r.Since(epoch)
 }
 
+// has reports whether there was a request with this verb.
+func (r *recording) has(verb string) bool {
+	return slices.ContainsFunc(r.Lines, func(line string) bool { return strings.HasPrefix(line, "  "+verb+" ") })
+}
+
 // TestReconcileGolden compares the live reads, writes and reports of each scenario with
 // testdata/reconcile.txt.
 func TestReconcileGolden(t *testing.T) {
 	reconcilertest.Golden(t, scenarios(), func(s scenario) string {
 		return newRecording(t, s.objects...).run(s.steps...)
+	})
+}
+
+// The table has the kstatus result that deployment tools derive from each reason of Ready, in the
+// statuses of all scenarios. Failed needs a user; the operator retries what is InProgress.
+func TestKstatus(t *testing.T) {
+	var reported []client.Object
+	for _, s := range scenarios() {
+		r := newRecording(t, s.objects...)
+		r.run(s.steps...)
+		reported = append(reported, r.Reported...)
+	}
+	reconcilertest.CheckKstatus(t, reported, map[string]status.Status{
+		"False ChildConflict":       status.FailedStatus,
+		"False RBACForbidden":       status.FailedStatus,
+		"False InvalidSpec":         status.FailedStatus,
+		"False RolloutStalled":      status.FailedStatus,
+		"False TooLarge":            status.FailedStatus,
+		"False Progressing":         status.InProgressStatus,
+		"False NoReplicasAvailable": status.InProgressStatus,
+		"False AdmissionDenied":     status.InProgressStatus,
+		"False QuotaExceeded":       status.InProgressStatus,
+		"False ReconcileFailed":     status.InProgressStatus,
+		"True Reconciled":           status.CurrentStatus,
 	})
 }

@@ -2,17 +2,19 @@ package markdownview
 
 import (
 	"errors"
-	"fmt"
-	"strings"
+	"maps"
+	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"leasehold.dev/api/v1beta1"
+	"leasehold.dev/controllers/internal/reconciler/reconcilertest"
 )
 
 // scenario is the initial objects, and the change before each reconcile.
@@ -27,9 +29,9 @@ func noChange(*recording) {}
 func editObject[T client.Object](into T, name string, f func(T)) func(*recording) {
 	return func(r *recording) {
 		o := into.DeepCopyObject().(T)
-		err := r.client.Get(r.T.Context(), client.ObjectKey{Namespace: "ns", Name: name}, o)
+		err := r.stored.Get(r.T.Context(), client.ObjectKey{Namespace: "ns", Name: name}, o)
 		f(o)
-		if err = errors.Join(err, r.client.Update(r.T.Context(), o, client.FieldOwner("other"))); err != nil {
+		if err = errors.Join(err, r.stored.Update(r.T.Context(), o, client.FieldOwner("other"))); err != nil {
 			r.T.Fatal(err)
 		}
 	}
@@ -51,12 +53,18 @@ func editService(f func(*corev1.Service)) func(*recording) {
 	return editObject(&corev1.Service{}, "viewer-book", f)
 }
 
+// deleteObject returns a step that deletes an object, or ends the deletion of a terminating one.
 func deleteObject(o client.Object, name string) func(*recording) {
 	return func(r *recording) {
 		o := o.DeepCopyObject().(client.Object)
-		o.SetNamespace("ns")
-		o.SetName(name)
-		if err := r.client.Delete(r.T.Context(), o); err != nil {
+		err := r.stored.Get(r.T.Context(), client.ObjectKey{Namespace: "ns", Name: name}, o)
+		if o.GetDeletionTimestamp() != nil {
+			o.SetFinalizers(nil)
+			err = errors.Join(err, r.stored.Update(r.T.Context(), o))
+		} else {
+			err = errors.Join(err, r.stored.Delete(r.T.Context(), o))
+		}
+		if err != nil {
 			r.T.Fatal(err)
 		}
 	}
@@ -70,15 +78,24 @@ func reportRollout(replicas, updated, available int32, reason string) func(*reco
 			status = corev1.ConditionFalse
 		}
 		d := &appsv1.Deployment{}
-		err := r.client.Get(r.T.Context(), client.ObjectKey{Namespace: "ns", Name: "viewer-book"}, d)
+		err := r.stored.Get(r.T.Context(), client.ObjectKey{Namespace: "ns", Name: "viewer-book"}, d)
 		d.Status = appsv1.DeploymentStatus{ObservedGeneration: d.Generation, Replicas: replicas, UpdatedReplicas: updated,
 			AvailableReplicas: available,
 			Conditions: []appsv1.DeploymentCondition{{Type: appsv1.DeploymentProgressing, Status: status, Reason: reason,
 				Message: "message of the Deployment"}}}
-		if err = errors.Join(err, r.client.Status().Update(r.T.Context(), d)); err != nil {
+		if err = errors.Join(err, r.stored.Status().Update(r.T.Context(), d)); err != nil {
 			r.T.Fatal(err)
 		}
 	}
+}
+
+// errTooLarge is etcd's error for an object that is too large.
+var errTooLarge = &apierrors.StatusError{ErrStatus: metav1.Status{Status: metav1.StatusFailure, Code: 500,
+	Message: "etcdserver: request is too large"}}
+
+// hasLittleRoom returns a step after which etcd has room only for the smallest status.
+func hasLittleRoom(r *recording) {
+	r.room = func(s v1beta1.MarkdownViewStatus) bool { return s.URL == "" && s.ContentHash == "" }
 }
 
 // deniedWrites are the errors of a write.
@@ -119,8 +136,25 @@ func scenarios() map[string]scenario {
 			reportRollout(2, 2, 0, "NewReplicaSetAvailable"), served,
 		}},
 		"rollout that does not come up": {[]client.Object{view()}, []func(*recording){
-			noChange, reportRollout(2, 2, 0, "ProgressDeadlineExceeded"), noChange, served,
+			noChange, reportRollout(2, 2, 0, "ProgressDeadlineExceeded"), noChange,
+			reportRollout(2, 1, 1, "ProgressDeadlineExceeded"), served,
 		}},
+		"rollout that is not observed yet": before(editDeployment(func(d *appsv1.Deployment) { d.Generation++ })),
+		"a new default image": {[]client.Object{view(image(""))}, []func(*recording){
+			noChange, served, func(r *recording) { r.Options.DefaultViewerImage = "leasehold-viewer:fixed" }, served,
+		}},
+		"all children are foreign": {[]client.Object{view(),
+			&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "markdowns-book"}},
+			&appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "viewer-book"}},
+			&corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "viewer-book"}},
+		}, []func(*recording){
+			func(r *recording) { r.Options.SyncPeriod = 5 * time.Second }, noChange, noChange,
+			deleteObject(&corev1.Service{}, "viewer-book"),
+		}},
+		"the view is being deleted": {[]client.Object{view(func(v *v1beta1.MarkdownView) {
+			v.DeletionTimestamp, v.Finalizers = new(metav1.NewTime(epoch)), []string{metav1.FinalizerDeleteDependents}
+		})}, []func(*recording){noChange}},
+		"the view is deleted": before(deleteObject(&v1beta1.MarkdownView{}, "book")),
 		"new content": before(editView(func(v *v1beta1.MarkdownView) {
 			v.Generation++
 			v.Spec.Markdowns["a.md"] = "other"
@@ -182,48 +216,63 @@ func scenarios() map[string]scenario {
 		}, served),
 	}
 	for _, child := range []client.Object{&corev1.ConfigMap{}, &appsv1.Deployment{}, &corev1.Service{}} {
-		kind := strings.TrimPrefix(fmt.Sprintf("%T", child), "*v1.")
-		name := "viewer-book"
-		if kind == "ConfigMap" {
-			name = "markdowns-book"
-		}
-		stranger := child.DeepCopyObject().(client.Object)
-		stranger.SetNamespace("ns")
-		stranger.SetName(name)
-		former, leaving := stranger.DeepCopyObject().(client.Object), stranger.DeepCopyObject().(client.Object)
-		owners := []metav1.OwnerReference{*metav1.NewControllerRef(view(), viewKind)}
-		leaving.SetOwnerReferences(owners)
-		leaving.SetFinalizers([]string{"example.com/x"})
-		leaving.SetDeletionTimestamp(new(metav1.NewTime(epoch)))
-		owners = []metav1.OwnerReference{*metav1.NewControllerRef(view(), viewKind)}
-		owners[0].UID = "former"
-		former.SetOwnerReferences(owners)
-		for state, o := range map[string]client.Object{"foreign": stranger, "owned by a predecessor": former,
-			"terminating": leaving} {
-			all[kind+" is "+state] = scenario{[]client.Object{view(), o},
-				[]func(*recording){noChange, noChange, func(r *recording) {
-					o := o.DeepCopyObject().(client.Object)
-					if len(o.GetFinalizers()) == 0 {
-						deleteObject(o, name)(r)
-						return
-					}
-					err := r.client.Get(r.T.Context(), client.ObjectKeyFromObject(o), o)
-					o.SetFinalizers(nil)
-					if err = errors.Join(err, r.client.Update(r.T.Context(), o)); err != nil {
-						r.T.Fatal(err)
-					}
-				}, noChange}}
-		}
-		for why, refusal := range deniedWrites() {
-			all[kind+": "+why] = scenario{[]client.Object{view()}, []func(*recording){
-				func(r *recording) { r.answers[kind] = refusal }, noChange, func(r *recording) { delete(r.answers, kind) },
-			}}
-		}
+		maps.Copy(all, childScenarios(child))
+	}
+	maps.Copy(all, statusScenarios())
+	return all
+}
+
+// childScenarios has another object in the place of a child, or errors of the writes of it.
+func childScenarios(child client.Object) map[string]scenario {
+	kind, name := reconcilertest.KindOf(child), "viewer-book"
+	if kind == "ConfigMap" {
+		name = "markdowns-book"
+	}
+	ownedBy := func(o client.Object, uid types.UID) {
+		owner := *metav1.NewControllerRef(view(), viewKind)
+		owner.UID = uid
+		o.SetLabels(labelsFor(view()))
+		o.SetOwnerReferences([]metav1.OwnerReference{owner})
+	}
+	all := map[string]scenario{}
+	for state, set := range map[string]func(client.Object){
+		"foreign":                func(client.Object) {},
+		"owned by a predecessor": func(o client.Object) { ownedBy(o, "former") },
+		"terminating": func(o client.Object) {
+			ownedBy(o, "uid")
+			o.SetFinalizers([]string{"example.com/x"})
+			o.SetDeletionTimestamp(new(metav1.NewTime(epoch)))
+		},
+	} {
+		o := child.DeepCopyObject().(client.Object)
+		o.SetNamespace("ns")
+		o.SetName(name)
+		set(o)
+		all[kind+" is "+state] = scenario{[]client.Object{view(), o},
+			[]func(*recording){noChange, noChange, noChange, deleteObject(child, name), noChange}}
 	}
 	for why, refusal := range deniedWrites() {
-		all["status: "+why] = scenario{[]client.Object{view()}, []func(*recording){
-			func(r *recording) { r.answers["status"] = refusal }, func(r *recording) { delete(r.answers, "status") },
+		all[kind+": "+why] = scenario{[]client.Object{view()}, []func(*recording){
+			func(r *recording) { r.errs[kind] = refusal }, noChange, func(r *recording) { delete(r.errs, kind) },
 		}}
+	}
+	return all
+}
+
+// statusScenarios have errors of the writes of the status.
+func statusScenarios() map[string]scenario {
+	failing := func(err error) func(*recording) { return func(r *recording) { r.errs["status"] = err } }
+	all := map[string]scenario{
+		"status: etcd has little room": {[]client.Object{view(func(v *v1beta1.MarkdownView) {
+			v.Status.Conditions = []metav1.Condition{{Type: "Foreign", Status: metav1.ConditionTrue, Reason: "Other"}}
+		})}, []func(*recording){hasLittleRoom, noChange, func(r *recording) { r.room = nil }}},
+		"status: etcd has little room, and fails": {[]client.Object{view()}, []func(*recording){
+			func(r *recording) { hasLittleRoom(r); failing(deniedWrites()["the API server fails"])(r) },
+		}},
+		"status: etcd has no room": {[]client.Object{view()}, []func(*recording){failing(errTooLarge), noChange}},
+	}
+	for why, refusal := range deniedWrites() {
+		all["status: "+why] = scenario{[]client.Object{view()}, []func(*recording){failing(refusal), failing(nil)}}
 	}
 	return all
 }
