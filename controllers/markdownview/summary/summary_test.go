@@ -1,8 +1,10 @@
 package summary
 
 import (
+	"path"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 )
@@ -12,13 +14,13 @@ const fence = "```"
 
 func TestParse(t *testing.T) {
 	chapter := func(title, file string, depth int) Entry { return Entry{Title: title, File: file, Depth: depth} }
-	for name, tc := range map[string]struct {
-		reason, source string
-		want           Summary
+	chapters := func(list ...Entry) Summary { return Summary{Entries: list} }
+	a, b := chapter("A", "a.md", 0), chapter("B", "b.md", 0)
+	for reason, tc := range map[string]struct {
+		source string
+		want   Summary
 	}{
-		"Everything": {
-			reason: "a table of contents with each part of the format",
-			source: `# The book
+		"each part of the format": {`# The book
 
 [Preface](preface.md)
 
@@ -37,7 +39,7 @@ func TestParse(t *testing.T) {
 [Thanks](thanks.md)
 [Licence](licence.md)
 `,
-			want: Summary{Title: "The book", Entries: []Entry{
+			Summary{Title: "The book", Entries: []Entry{
 				chapter("Preface", "preface.md", 0),
 				{Kind: Part, Title: "Use"},
 				chapter("Install", "install.md", 0),
@@ -49,59 +51,37 @@ func TestParse(t *testing.T) {
 				chapter("API", "api.md", 0),
 				chapter("Thanks", "thanks.md", 0),
 				chapter("Licence", "licence.md", 0),
-			}},
-		},
-		"Empty": {reason: "nothing is nothing", source: "", want: Summary{}},
-		"NoHeading": {reason: "the title is optional", source: "- [A](a.md)",
-			want: Summary{Entries: []Entry{chapter("A", "a.md", 0)}}},
-		"LateHeading": {
-			reason: "a heading after a link is a part, not the title",
-			source: "[A](a.md)\n# Part\n",
-			want:   Summary{Entries: []Entry{chapter("A", "a.md", 0), {Kind: Part, Title: "Part"}}},
-		},
-		"SecondLevel": {reason: "mdBook knows only the first level", source: "# T\n## no\n", want: Summary{Title: "T"}},
-		"Windows": {reason: "line ends of another system", source: "# T\r\n\r\n- [A](a.md)\r\n",
-			want: Summary{Title: "T", Entries: []Entry{chapter("A", "a.md", 0)}}},
-		"ByteOrderMark": {
-			reason: "some editors write one", source: "\uFEFF# T\n\n- [A](a.md)\n",
-			want: Summary{Title: "T", Entries: []Entry{chapter("A", "a.md", 0)}},
-		},
-		"Marks": {
-			reason: "titles are plain text", source: "- [A *b* `c<d>` &amp; \\* ![pic](x.png)](a.md)",
-			want: Summary{Entries: []Entry{chapter("A b c<d> & * pic", "a.md", 0)}},
-		},
-		"CodeIsCode": {
-			reason: "in code nothing is a link, an entity or an escape", source: "- [`&amp;\\*`](a.md)",
-			want: Summary{Entries: []Entry{chapter("&amp;\\*", "a.md", 0)}},
-		},
-		"NoTitle": {reason: "the file's name serves", source: "- [](a.md)\n- []()",
-			want: Summary{Entries: []Entry{chapter("a.md", "a.md", 0)}}},
-		"Comment": {reason: "what is commented out is not listed", source: "<!--\n- [A](a.md)\n-->\n- [B](b.md)",
-			want: Summary{Entries: []Entry{chapter("B", "b.md", 0)}}},
-		"Fence": {reason: "an example is not listed", source: fence + "\n[A](a.md)\n" + fence + "\n[B](b.md)",
-			want: Summary{Entries: []Entry{chapter("B", "b.md", 0)}}},
-		"Code": {reason: "neither is code in a line", source: "`[A](a.md)` [B](b.md)",
-			want: Summary{Entries: []Entry{chapter("B", "b.md", 0)}}},
-		"Image":     {reason: "an image is no chapter", source: "![A](a.md)", want: Summary{}},
-		"Reference": {reason: "references are not of the format", source: "[A]\n\n[A]: a.md", want: Summary{}},
-		"Site": {reason: "another site is listed, but is no file", source: "- [S](https://example.com/a.md)",
-			want: Summary{Entries: []Entry{chapter("S", "", 0)}}},
-		"LongLine": {
-			reason: "a line over the bound is passed over, and said",
-			source: "- [" + strings.Repeat("x", MaxLineBytes) + "](a.md)\n- [B](b.md)\n",
-			want:   Summary{Truncated: true, Entries: []Entry{chapter("B", "b.md", 0)}},
-		},
-		"LongText": {
-			reason: "the bound falls between lines, and is said",
-			source: "- [A](a.md)\n" + strings.Repeat(" \n", MaxBytes/2) + "- [B](b.md)\n",
-			want:   Summary{Truncated: true, Entries: []Entry{chapter("A", "a.md", 0)}},
-		},
-		"OneLine": {reason: "no line ends before the bound", source: strings.Repeat("x", MaxBytes+1),
-			want: Summary{Truncated: true}},
+			}}},
+		"nothing is nothing":    {"", Summary{}},
+		"the title is optional": {"- [A](a.md)", chapters(a)},
+		"a heading after a link is a part, not the title": {"[A](a.md)\n# Part\n",
+			chapters(a, Entry{Kind: Part, Title: "Part"})},
+		"mdBook knows only the first level": {"# T\n## no\n", Summary{Title: "T"}},
+		"line ends of another system": {"# T\r\n\r\n- [A](a.md)\r\n",
+			Summary{Title: "T", Entries: []Entry{a}}},
+		"some editors write a byte order mark": {"\uFEFF# T\n\n- [A](a.md)\n",
+			Summary{Title: "T", Entries: []Entry{a}}},
+		"titles are plain text": {"- [A *b* `c<d>` &amp; \\* ![pic](x.png)](a.md)",
+			chapters(chapter("A b c<d> & * pic", "a.md", 0))},
+		"in code nothing is a link, entity or an escape": {"- [`&amp;\\*`](a.md)", chapters(chapter("&amp;\\*", "a.md", 0))},
+		"without a title the file's name serves":         {"- [](a.md)\n- []()", chapters(chapter("a.md", "a.md", 0))},
+		"what is commented out is not listed":            {"<!--\n- [A](a.md)\n-->\n- [B](b.md)", chapters(b)},
+		"an example is not listed":                       {fence + "\n[A](a.md)\n" + fence + "\n[B](b.md)", chapters(b)},
+		"neither is code in a line":                      {"`[A](a.md)` [B](b.md)", chapters(b)},
+		"an image is no chapter":                         {"![A](a.md)", Summary{}},
+		"references are not of the format":               {"[A]\n\n[A]: a.md", Summary{}},
+		"another site is listed, but is no file":         {"- [S](https://example.com/a.md)", chapters(chapter("S", "", 0))},
+		"a line over the bound is ignored, and reported": {
+			"- [" + strings.Repeat("x", MaxLineBytes) + "](a.md)\n- [B](b.md)\n",
+			Summary{Truncated: true, Entries: []Entry{b}}},
+		"the bound falls between lines, and is reported": {
+			"- [A](a.md)\n" + strings.Repeat(" \n", MaxBytes/2) + "- [B](b.md)\n",
+			Summary{Truncated: true, Entries: []Entry{a}}},
+		"no line ends before the bound": {strings.Repeat("x", MaxBytes+1), Summary{Truncated: true}},
 	} {
-		t.Run(name, func(t *testing.T) {
+		t.Run(reason, func(t *testing.T) {
 			if diff := cmp.Diff(tc.want, Parse([]byte(tc.source))); diff != "" {
-				t.Errorf("%s (-want +got):\n%s", tc.reason, diff)
+				t.Errorf("summary (-want +got):\n%s", diff)
 			}
 		})
 	}
@@ -150,42 +130,122 @@ func TestIsFileName(t *testing.T) {
 }
 
 func TestCheck(t *testing.T) {
-	for name, tc := range map[string]struct {
-		reason string
-		files  map[string]string
-		want   Problems
+	for reason, tc := range map[string]struct {
+		files map[string]string
+		want  Problems
 	}{
-		"Good": {
-			reason: "each file is listed, each link leads to one; SUMMARY.md needs no link, and may have one",
+		"each file is listed, each link leads to one; SUMMARY.md needs no link, and may have one": {
 			files: map[string]string{FileName: "- [S](SUMMARY.md)\n- [A](./a.md#top)\n- [Later]()\n- " +
 				"[Site](https://example.com/x.md)", "a.md": ""},
 		},
-		"Missing": {
-			reason: "in the order of the links, each once, and what can never be there too",
-			files: map[string]string{FileName: "- [Z](z.md)\n- [A](a.md)\n- [Z](z.md#again)\n- [Sub](sub/b.md)\n- " +
-				"[Out](../c.md)"},
-			want: Problems{Missing: []string{"z.md", "a.md", "sub/b.md", "../c.md"}},
+		"missing files are in the order of the links, each once, also those that can never be there": {
+			map[string]string{FileName: "- [Z](z.md)\n- [A](a.md)\n- [Z](z.md#again)\n- [Sub](sub/b.md)\n- [Out](../c.md)"},
+			Problems{Missing: []string{"z.md", "a.md", "sub/b.md", "../c.md"}},
 		},
-		"Unlisted": {
-			reason: "sorted; a link from another page does not count",
-			files:  map[string]string{FileName: "- [A](a.md)", "a.md": "[C](c.md)", "c.md": "", "b.md": ""},
-			want:   Problems{Unlisted: []string{"b.md", "c.md"}},
+		"unlisted files are sorted; a link from another page does not count": {
+			map[string]string{FileName: "- [A](a.md)", "a.md": "[C](c.md)", "c.md": "", "b.md": ""},
+			Problems{Unlisted: []string{"b.md", "c.md"}},
 		},
-		"NoSummary": {
-			reason: "nothing is listed then",
-			files:  map[string]string{"b.md": "", "a.md": ""},
-			want:   Problems{Unlisted: []string{"a.md", "b.md"}},
-		},
-		"Truncated": {
-			reason: "what was not read may list the file",
-			files:  map[string]string{FileName: "- [X](x.md)\n" + strings.Repeat("\n", MaxBytes), "a.md": ""},
-			want:   Problems{Truncated: true, Missing: []string{"x.md"}},
-		},
+		"without SUMMARY.md nothing is listed": {
+			map[string]string{"b.md": "", "a.md": ""}, Problems{Unlisted: []string{"a.md", "b.md"}}},
+		"what was not read may list the file": {
+			map[string]string{FileName: "- [X](x.md)\n" + strings.Repeat("\n", MaxBytes), "a.md": ""},
+			Problems{Truncated: true, Missing: []string{"x.md"}}},
 	} {
-		t.Run(name, func(t *testing.T) {
+		t.Run(reason, func(t *testing.T) {
 			if diff := cmp.Diff(tc.want, Check(tc.files)); diff != "" {
-				t.Errorf("%s (-want +got):\n%s", tc.reason, diff)
+				t.Errorf("problems (-want +got):\n%s", diff)
 			}
 		})
 	}
+}
+
+// hostile are texts of about n bytes that are slow to parse. Each has line breaks at intervals
+// below MaxLineBytes, because longer lines are ignored.
+var hostile = map[string]func(n int) string{
+	"Brackets":       repeat("["),
+	"ClosedBrackets": func(n int) string { return lines(strings.Repeat("[", 255)+strings.Repeat("]", 255), n) },
+	"LinkInLink":     repeat("[a]("),
+	"Parentheses":    func(n int) string { return lines("[a]("+strings.Repeat("(", 500), n) },
+	"Titles":         repeat(`[a](b "`),
+	"MixedEmphasis":  repeat("*_**__a"),
+	"Ticks":          repeat("`a``b```c"),
+	"Comments":       repeat("a <!-- "),
+	"Entities":       repeat("&#x41;&am"),
+	"ListsInLine":    repeat("+ "),
+	"ListsInList": func(n int) string {
+		var b strings.Builder
+		for indent := 0; b.Len() < n; indent = (indent + 2) % 480 {
+			b.WriteString(strings.Repeat(" ", indent) + "- [a](b.md)\n")
+		}
+		return b.String()
+	},
+	"Quotes":     repeat("> "),
+	"Links":      repeatLine("- [a](b.md)"),
+	"Headings":   repeatLine("# *a* {#b}"),
+	"Underlines": repeatLine("a\n==="),
+	"OneLine":    func(n int) string { return strings.Repeat("[", n) },
+	"Nothing":    func(n int) string { return strings.Repeat("\x00", n) },
+}
+
+func lines(line string, n int) string {
+	return strings.Repeat(line+"\n", n/(len(line)+1)+1)
+}
+
+func repeatLine(line string) func(int) string {
+	return func(n int) string { return lines(line, n) }
+}
+
+func repeat(unit string) func(int) string {
+	return func(n int) string { return lines(strings.Repeat(unit, (MaxLineBytes-1)/len(unit)), n) }
+}
+
+// The limit is 100 ms on an idle machine; slack allows for a busy machine and the race detector.
+// Unbounded parsing needs minutes.
+const slack = 50
+
+func TestParsingTimeIsBounded(t *testing.T) {
+	for name, text := range hostile {
+		t.Run(name, func(t *testing.T) {
+			source := []byte(text(900 << 10))
+			start := time.Now()
+			Parse(source)
+			took := time.Since(start)
+			t.Logf("%d KiB in %s", len(source)>>10, took.Round(time.Millisecond/10))
+			if limit := slack * 100 * time.Millisecond; took > limit {
+				t.Errorf("parsing took %s, want at most %s", took, limit)
+			}
+		})
+	}
+}
+
+// FuzzCheck checks for any text that nothing panics, that depths match the nesting, that files are
+// relative and cleaned, and that the problems agree with the entries.
+func FuzzCheck(f *testing.F) {
+	for _, text := range hostile {
+		f.Add(text(200))
+	}
+	f.Add("# T\n[P](p.md)\n- [A](a.md)\n  - [B](sub/../b.md#x)\n- [D]()\n---\n# Part\n")
+	f.Add("- [\xff](%00.md)\n- [&#0;](\x01.md)\n")
+	f.Fuzz(func(t *testing.T, text string) {
+		for _, e := range Parse([]byte(text)).Entries {
+			if e.File != "" && path.Clean(e.File) != e.File {
+				t.Errorf("file %q is not cleaned", e.File)
+			}
+			if strings.HasPrefix(e.File, "/") || e.Depth < 0 || e.Depth > MaxLineBytes {
+				t.Errorf("file %q at depth %d", e.File, e.Depth)
+			}
+			if (e.Title == "") != (e.Kind == Separator) {
+				t.Errorf("title %q of kind %d", e.Title, e.Kind)
+			}
+		}
+		p := Check(map[string]string{FileName: text, "a.md": ""})
+		listed := false
+		for _, e := range Parse([]byte(text)).Entries {
+			listed = listed || e.File == "a.md"
+		}
+		if want := !listed && !p.Truncated; (len(p.Unlisted) == 1) != want {
+			t.Errorf("unlisted %q, want that: %t", p.Unlisted, want)
+		}
+	})
 }

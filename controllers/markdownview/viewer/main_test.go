@@ -3,6 +3,7 @@ package main
 import (
 	"bufio"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -61,56 +62,47 @@ func fetch(t *testing.T, client *http.Client, method, url string) (int, string) 
 	return response.StatusCode, string(content)
 }
 
-// When the context is done, run finishes the open requests and leaves no goroutine.
-func TestRun_ends_with_context(t *testing.T) {
-	defer goleak.VerifyNone(t, goleak.IgnoreCurrent())
-	ctx, cancel := context.WithCancel(t.Context())
-	defer cancel()
+// serving runs the viewer and returns its address, and a func that ends it and returns its error.
+func serving(t *testing.T, m *mount) (address string, stop func() error) {
+	t.Helper()
 	logged, log := io.Pipe()
+	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() {
-		ended <- run(ctx, options{dir: newMount(t, sample()).dir, address: "127.0.0.1:0"},
-			slog.New(slog.NewTextHandler(log, nil)))
+		ended <- run(ctx, options{dir: m.dir, address: "127.0.0.1:0"}, slog.New(slog.NewTextHandler(log, nil)))
 		log.Close()
 	}()
-	base := "http://" + awaitAddress(t, logged)
-	client := &http.Client{Transport: &http.Transport{}}
-	defer client.CloseIdleConnections()
-	if status, page := fetch(t, client, http.MethodGet, base+"/"); status != http.StatusOK ||
-		!strings.Contains(page, "First page") {
-		t.Errorf("status %d:\n%s", status, page)
-	}
-	if status, page := fetch(t, client, http.MethodHead, base+"/no"); status != http.StatusNotFound || page != "" {
-		t.Errorf("HEAD: status %d with a body of %d bytes", status, len(page))
-	}
-	cancel()
-	select {
-	case err := <-ended:
-		if err != nil {
-			t.Errorf("ending: %v", err)
+	return awaitAddress(t, logged), func() error {
+		cancel()
+		select {
+		case err := <-ended:
+			return err
+		case <-time.After(drainTimeout):
+			return errors.New("the server does not end")
 		}
-	case <-time.After(drainTimeout):
-		t.Error("the server does not end")
 	}
 }
 
-func TestRun_address_in_use(t *testing.T) {
-	ctx, cancel := context.WithCancel(t.Context())
-	defer cancel()
-	logged, log := io.Pipe()
-	ended := make(chan error, 1)
-	go func() {
-		ended <- run(ctx, options{dir: t.TempDir(), address: "127.0.0.1:0"}, slog.New(slog.NewTextHandler(log, nil)))
-		log.Close()
-	}()
-	taken := awaitAddress(t, logged)
-	err := run(ctx, options{dir: t.TempDir(), address: taken}, slog.New(slog.DiscardHandler))
-	if err == nil || !strings.Contains(err.Error(), "listening: ") {
-		t.Errorf("a second server on %s: %v", taken, err)
+// When the context is done, run finishes the open requests and leaves no goroutine.
+func TestRun_ends_with_context(t *testing.T) {
+	defer goleak.VerifyNone(t, goleak.IgnoreCurrent())
+	address, stop := serving(t, newMount(t, sample()))
+	client := &http.Client{Transport: &http.Transport{}}
+	defer client.CloseIdleConnections()
+	if status, page := fetch(t, client, http.MethodGet, "http://"+address+"/"); status != http.StatusOK ||
+		!strings.Contains(page, "First page") {
+		t.Errorf("status %d:\n%s", status, page)
 	}
-	cancel()
-	if err := <-ended; err != nil {
-		t.Error(err)
+	if status, page := fetch(t, client, http.MethodHead, "http://"+address+"/no"); status != http.StatusNotFound ||
+		page != "" {
+		t.Errorf("HEAD: status %d with a body of %d bytes", status, len(page))
+	}
+	err := run(t.Context(), options{dir: t.TempDir(), address: address}, slog.New(slog.DiscardHandler))
+	if err == nil || !strings.Contains(err.Error(), "listening: ") {
+		t.Errorf("a second server on %s: %v", address, err)
+	}
+	if err := stop(); err != nil {
+		t.Errorf("ending: %v", err)
 	}
 }
 
@@ -133,9 +125,13 @@ func TestParseFlags(t *testing.T) {
 	}
 }
 
-// program builds the viewer with the flags of a release and starts it as a process.
+// program builds the viewer with the flags of a release and starts it as a process, whose memory
+// a test reads.
 func program(t *testing.T, dir string) (process *exec.Cmd, base string) {
 	t.Helper()
+	if _, err := os.Stat("/proc/self/status"); err != nil {
+		t.Skip("memory is read from /proc, which this system does not have")
+	}
 	binary := filepath.Join(t.TempDir(), "viewer")
 	build := exec.CommandContext(t.Context(), "go", "build", "-trimpath", "-ldflags=-s -w", "-o", binary, ".")
 	build.Env = append(os.Environ(), "CGO_ENABLED=0")
@@ -150,14 +146,8 @@ func program(t *testing.T, dir string) (process *exec.Cmd, base string) {
 	return process, "http://" + awaitAddress(t, log)
 }
 
-// residentKiB returns the resident memory of a process, in KiB.
-func residentKiB(t *testing.T, pid int) int {
-	t.Helper()
-	return statusKiB(t, pid, "VmRSS:")
-}
-
-// statusKiB returns a number of /proc/PID/status.
-func statusKiB(t *testing.T, pid int, field string) int {
+// memoryKiB returns a number of /proc/PID/status: VmRSS is the resident memory, and VmHWM its peak.
+func memoryKiB(t *testing.T, pid int, field string) int {
 	t.Helper()
 	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
 	must(t, err)
@@ -172,9 +162,6 @@ func statusKiB(t *testing.T, pid int, field string) int {
 // A page of 900 KiB, whatever its text, is made within the memory limit of the viewer's container. More
 // would end the viewer, and with it all pages, each time that a reader opens this one.
 func TestHostilePagesFitIntoMemory(t *testing.T) {
-	if _, err := os.Stat("/proc/self/status"); err != nil {
-		t.Skip("memory is read from /proc, which this system does not have")
-	}
 	const limitKiB, size = 256 << 10, 900 << 10
 	files := sample()
 	for name, unit := range map[string]string{
@@ -189,7 +176,7 @@ func TestHostilePagesFitIntoMemory(t *testing.T) {
 		if status, _ := fetch(t, client, http.MethodGet, base+"/"+name+".html"); status != http.StatusOK {
 			t.Errorf("%s: status %d", name, status)
 		}
-		if most := statusKiB(t, process.Process.Pid, "VmHWM:"); most >= limitKiB {
+		if most := memoryKiB(t, process.Process.Pid, "VmHWM:"); most >= limitKiB {
 			t.Errorf("%d KiB were resident after %s, want less than %d", most, name, limitKiB)
 		}
 	}
@@ -199,16 +186,12 @@ func TestHostilePagesFitIntoMemory(t *testing.T) {
 
 // The viewer needs less than 20 MB when idle, even after it has rendered pages.
 func TestIdleMemory(t *testing.T) {
-	if _, err := os.Stat("/proc/self/status"); err != nil {
-		t.Skip("memory is read from /proc, which this system does not have")
-	}
 	const limitKiB = 20_000_000 / 1024
 	files := sample()
 	files["three.md"] = strings.Repeat("# Heading\n\nA *text* with [links](one.md), `code` and words.\n\n", 4000) // 240 KB
 	process, base := program(t, newMount(t, files).dir)
 	client := &http.Client{Transport: &http.Transport{}}
 	defer client.CloseIdleConnections()
-	fresh := residentKiB(t, process.Process.Pid)
 	for range 50 {
 		for _, target := range []string{"/", "/two.html", "/three.html", "/no", "/healthz", "/" + styleName} {
 			if status, _ := fetch(t, client, http.MethodGet, base+target); status >= http.StatusInternalServerError {
@@ -217,18 +200,15 @@ func TestIdleMemory(t *testing.T) {
 		}
 	}
 	// The runtime returns memory in the background.
-	deadline := time.Now().Add(30 * time.Second)
-	tick := time.NewTicker(100 * time.Millisecond)
+	deadline, tick := time.After(30*time.Second), time.NewTicker(100*time.Millisecond)
 	defer tick.Stop()
-	busy := residentKiB(t, process.Process.Pid)
-	idle := busy
-	for idle >= limitKiB && time.Now().Before(deadline) {
-		<-tick.C
-		idle = residentKiB(t, process.Process.Pid)
-	}
-	t.Logf("resident: %d KiB fresh, %d KiB after 300 requests, %d KiB idle", fresh, busy, idle)
-	if idle >= limitKiB {
-		t.Errorf("%d KiB are resident, want less than %d", idle, limitKiB)
+	for idle := memoryKiB(t, process.Process.Pid, "VmRSS:"); idle >= limitKiB; {
+		select {
+		case <-tick.C:
+			idle = memoryKiB(t, process.Process.Pid, "VmRSS:")
+		case <-deadline:
+			t.Fatalf("%d KiB are resident, want less than %d", idle, limitKiB)
+		}
 	}
 	stopProcess(t, process)
 }

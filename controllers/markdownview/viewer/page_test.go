@@ -1,124 +1,93 @@
 package main
 
 import (
-	"maps"
+	"context"
+	"errors"
+	"log/slog"
 	"net/http"
-	"slices"
+	"net/http/httptest"
 	"strings"
 	"testing"
-
-	"github.com/google/go-cmp/cmp"
-	"golang.org/x/net/html"
+	"testing/synctest"
+	"time"
 )
 
-func TestNavigation(t *testing.T) {
-	site := newHandler(t, newMount(t, sample()).dir)
-	type seen struct {
-		Title, Language string
-		Items           []string
-		Turns           []string
-	}
-	items := []string{"[One](one.html)", "[Two](two.html)", "Later", "Gone", "", "More", "[Three](three.html)",
-		"[One again](one.html)"}
-	current := func(i int) []string {
-		marked := slices.Clone(items)
-		marked[i] += " current"
-		return marked
-	}
-	for target, want := range map[string]seen{
-		"/":           {"One · The book", "en", current(0), []string{"next two.html"}},
-		"/one.html":   {"One · The book", "en", current(0), []string{"next two.html"}},
-		"/two.html":   {"Two · The book", "en", current(1), []string{"prev one.html", "next three.html"}},
-		"/three.html": {"Three · The book", "en", current(6), []string{"prev two.html"}},
-		"/extra.html": {"extra · The book", "en", items, nil},
-		"/no.html":    {"Page not found · The book", "en", nil, nil},
-	} {
-		document, err := html.Parse(strings.NewReader(request(t, site, http.MethodGet, target).body))
+// The cache holds the pages of one version, up to its limit, and counts their bytes.
+func TestPageCacheIsBounded(t *testing.T) {
+	b := &book{version: "1", files: map[string][]byte{"a.md": []byte("text"), "b.md": []byte("text")}}
+	size := func() int {
+		p := &pageRenderer{}
+		made, err := p.page(b, "a.md")
 		must(t, err)
-		var got seen
-		for n := range document.Descendants() {
-			a := attributesOf(n)
-			switch {
-			case n.Type != html.ElementNode:
-			case n.Data == "html":
-				got.Language = a["lang"]
-			case n.Data == "title":
-				got.Title = n.FirstChild.Data
-			case n.Data == "li" && within(n, "side"):
-				got.Items = append(got.Items, describe(n))
-			case n.Data == "a" && within(n, "turn"):
-				got.Turns = append(got.Turns, a["rel"]+" "+a["href"])
+		if p.cached != len(made.html) || len(p.cache) != 1 {
+			t.Errorf("%d bytes of %d pages are counted, want one of %d bytes", p.cached, len(p.cache), len(made.html))
+		}
+		return len(made.html)
+	}()
+	for room, want := range map[int]int{
+		size - 1: 0, size: 1, size + 1: 1, 2*size - 1: 1, 2 * size: 2,
+	} {
+		p := &pageRenderer{version: "1", cache: map[string]page{}, cached: maxCacheBytes - room}
+		for range 2 {
+			for file := range b.files {
+				_, err := p.page(b, file)
+				must(t, err)
 			}
 		}
-		if diff := cmp.Diff(want, got); diff != "" {
-			t.Errorf("%s (-want +got):\n%s", target, diff)
+		if len(p.cache) != want || p.cached != maxCacheBytes-room+want*size {
+			t.Errorf("with room for %d bytes %d pages of %d are kept and %d bytes counted, want %d", room, len(p.cache), size,
+				p.cached, want)
+		}
+		_, err := p.page(&book{version: "2", files: b.files}, "a.md")
+		must(t, err)
+		if len(p.cache) != 1 || p.cached != size {
+			t.Errorf("of another version %d pages are kept and %d bytes counted, want the first", len(p.cache), p.cached)
 		}
 	}
 }
 
-func attributesOf(n *html.Node) map[string]string {
-	return maps.Collect(func(yield func(string, string) bool) {
-		for _, a := range n.Attr {
-			if !yield(a.Key, a.Val) {
-				return
-			}
+// Pages beyond the cache wait for each other until they are sent: 250 clients that read 8 MiB slowly took
+// the viewer beyond its memory limit. Cached pages wait for nothing.
+func TestPagesBeyondTheCacheTakeTurns(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := &book{version: "1", files: map[string][]byte{"a.md": []byte("text"), "b.md": []byte("text")}}
+		p := &pageRenderer{}
+		for range 2 * maxUncached {
+			_, _, err := p.hold(t.Context(), b, "a.md") // is never sent
+			must(t, err)
 		}
+		p.cached = maxCacheBytes
+		var all []func()
+		for range maxUncached {
+			_, sent, err := p.hold(t.Context(), b, "b.md")
+			must(t, err)
+			all = append(all, sent)
+		}
+		if _, _, err := p.hold(t.Context(), b, "b.md"); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("one page more returns %v, want the end of the wait", err)
+		}
+		_, _, err := p.hold(t.Context(), b, "a.md")
+		must(t, err)
+		go func() {
+			<-time.After(placeTimeout / 2)
+			all[0]()
+		}()
+		_, _, err = p.hold(t.Context(), b, "b.md")
+		must(t, err)
 	})
 }
 
-func within(n *html.Node, class string) bool {
-	for p := range n.Ancestors() {
-		if attributesOf(p)["class"] == class {
-			return true
-		}
-	}
-	return false
-}
-
-// describe returns a line of the navigation as Markdown.
-func describe(line *html.Node) string {
-	var text, href, current string
-	for n := range line.Descendants() {
-		if n.Type == html.TextNode {
-			text += n.Data
-		}
-		a := attributesOf(n)
-		if n.Data == "a" && a["href"] != "" {
-			href = a["href"]
-		}
-		if a["aria-current"] == "page" {
-			current = " current"
-		}
-	}
-	if href == "" {
-		return text + current
-	}
-	return "[" + text + "](" + href + ")" + current
-}
-
-// HTML in titles is escaped.
-func TestTitlesAreEscaped(t *testing.T) {
-	const attack = `&lt;script&gt;alert(1)&lt;/script&gt;" onclick="x`
-	site := newHandler(t, newMount(t, map[string]string{
-		"SUMMARY.md": "# " + attack + "\n- [" + attack + "](a.md)\n- [<script>](b.md)\n# " + attack + "\n",
-		"a.md":       "a", "b.md": "b",
-	}).dir)
-	for _, target := range []string{"/", "/b.html", "/no"} {
-		document, err := html.Parse(strings.NewReader(request(t, site, http.MethodGet, target).body))
-		must(t, err)
-		for n := range document.Descendants() {
-			if n.Data == "script" && n.Type == html.ElementNode || attributesOf(n)["onclick"] != "" {
-				t.Errorf("%s has %s %v", target, n.Data, n.Attr)
-			}
-		}
-	}
-}
-
-// The title of a page contains the book's title, from the heading of SUMMARY.md.
-func TestPageTitleHasBookTitle(t *testing.T) {
-	site := newHandler(t,
-		newMount(t, map[string]string{"SUMMARY.md": "# The handbook\n- [Welcome](a.md)\n", "a.md": "a"}).dir)
-	if body := request(t, site, http.MethodGet, "/a.html").body; !strings.Contains(body, "The handbook</title>") {
-		t.Errorf("no book title in %s", body)
+// A reader who gets no place in time receives a notice.
+func TestReadersWithoutAPlaceAreTold(t *testing.T) {
+	m := newMount(t, sample())
+	p := &pageRenderer{version: "1", cached: maxCacheBytes, places: make(chan struct{})}
+	s := &site{books: &bookCache{dir: m.dir}, renderer: p, log: slog.New(slog.NewTextHandler(t.Output(), nil))}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel() // instead of the wait
+	response := httptest.NewRecorder()
+	s.handler().ServeHTTP(response, httptest.NewRequestWithContext(ctx, http.MethodGet, "/one.html", nil))
+	got := response.Body.String()
+	if response.Code != http.StatusServiceUnavailable || !strings.Contains(got, "Too many") {
+		t.Errorf("%d %s", response.Code, got)
 	}
 }

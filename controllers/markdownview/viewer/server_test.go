@@ -1,36 +1,14 @@
 package main
 
 import (
+	"bytes"
+	"log/slog"
 	"net/http"
-	"net/http/httptest"
-	"net/url"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 )
-
-// response is the response of a handler.
-type response struct {
-	status int
-	header http.Header
-	body   string
-}
-
-// request sends a request to a handler. It does not clean the target.
-func request(t *testing.T, site http.Handler, method, target string, header ...string) response {
-	t.Helper()
-	r := httptest.NewRequestWithContext(t.Context(), method, "/", nil)
-	address, err := url.ParseRequestURI(target)
-	must(t, err)
-	r.URL, r.RequestURI = address, target
-	for i := 0; i < len(header); i += 2 {
-		r.Header.Set(header[i], header[i+1])
-	}
-	w := httptest.NewRecorder()
-	site.ServeHTTP(w, r)
-	return response{w.Code, w.Header(), w.Body.String()}
-}
 
 func TestRequests(t *testing.T) {
 	m := newMount(t, sample())
@@ -95,65 +73,18 @@ func TestRequests(t *testing.T) {
 		"/one.html%00":        {404, "", ""},
 		"/<script>x</script>": {404, "", ""},
 	} {
-		for _, method := range []string{http.MethodGet, http.MethodHead} {
-			t.Run(method+" "+target, func(t *testing.T) {
-				r := request(t, site, method, target)
-				if r.status != want.status || r.header.Get("Location") != want.to {
-					t.Errorf("status %d to %q, want %d to %q", r.status, r.header.Get("Location"), want.status, want.to)
-				}
-				// net/http omits the body for HEAD only on a connection.
-				if !strings.Contains(r.body, want.text) && method == http.MethodGet {
-					t.Errorf("no %q in\n%s", want.text, r.body)
-				}
-				if strings.Contains(r.body, "secret") || strings.Contains(r.body, "<script") {
-					t.Errorf("it shows a file outside the folder:\n%s", r.body)
-				}
-			})
-		}
-	}
-}
-
-// All responses have the same security headers.
-func TestHeaders(t *testing.T) {
-	site := newHandler(t, newMount(t, sample()).dir)
-	const page, forEver = "text/html; charset=utf-8", "public, max-age=31536000, immutable"
-	for target, own := range map[string]struct{ kind, cache string }{
-		"/": {page, "no-cache"}, "/two.html": {page, "no-cache"}, "/two": {"", "no-cache"}, "/no": {page, "no-store"},
-		"/healthz":      {"text/plain; charset=utf-8", "no-store"},
-		"/" + styleName: {"text/css; charset=utf-8", forEver}, "/" + iconName: {"image/svg+xml", forEver},
-	} {
-		r := request(t, site, http.MethodGet, target)
-		for name, want := range map[string]string{
-			"Cache-Control":                own.cache,
-			"Content-Security-Policy":      policy,
-			"Content-Type":                 own.kind,
-			"Cross-Origin-Resource-Policy": "same-origin",
-			"Permissions-Policy":           "camera=(), geolocation=(), microphone=()",
-			"Referrer-Policy":              "no-referrer",
-			"X-Content-Type-Options":       "nosniff",
-			"X-Frame-Options":              "DENY",
-		} {
-			if got := r.header.Get(name); got != want {
-				t.Errorf("%s: %s is %q, want %q", target, name, got, want)
+		t.Run(target, func(t *testing.T) {
+			r := request(t, site, http.MethodGet, target)
+			if r.status != want.status || r.header.Get("Location") != want.to {
+				t.Errorf("status %d to %q, want %d to %q", r.status, r.header.Get("Location"), want.status, want.to)
 			}
-		}
-	}
-	for _, forbidden := range []string{"script-src", "unsafe-inline", "unsafe-eval", "http:", "https:", "*"} {
-		if strings.Contains(policy, forbidden) {
-			t.Errorf("the policy has %s", forbidden)
-		}
-	}
-}
-
-func TestMethods(t *testing.T) {
-	site := newHandler(t, newMount(t, sample()).dir)
-	for _, method := range []string{"POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", "CONNECT", "PROPFIND"} {
-		for _, target := range []string{"/", "/one.html", "/healthz", "/" + styleName, "/no"} {
-			r := request(t, site, method, target)
-			if r.status != http.StatusMethodNotAllowed || r.header.Get("Allow") != "GET, HEAD" {
-				t.Errorf("%s %s: status %d, Allow %q", method, target, r.status, r.header.Get("Allow"))
+			if !strings.Contains(r.body, want.text) {
+				t.Errorf("no %q in\n%s", want.text, r.body)
 			}
-		}
+			if strings.Contains(r.body, "secret") || strings.Contains(r.body, "<script") {
+				t.Errorf("it shows a file outside the folder:\n%s", r.body)
+			}
+		})
 	}
 }
 
@@ -169,16 +100,11 @@ func TestETag(t *testing.T) {
 		return r.header.Get("ETag")
 	}
 	one, two := tag("/one.html"), tag("/two.html")
-	for _, header := range []string{one, "W/" + one, `"x", ` + one, "*"} {
-		r := request(t, site, http.MethodGet, "/one.html", "If-None-Match", header)
-		if r.status != http.StatusNotModified || r.body != "" || r.header.Get("ETag") != one {
-			t.Errorf("If-None-Match %s: status %d with %d bytes", header, r.status, len(r.body))
+	for given, want := range map[string]int{one: http.StatusNotModified, two: http.StatusOK} {
+		if r := request(t, site, http.MethodGet, "/one.html", "If-None-Match", given); r.status != want {
+			t.Errorf("If-None-Match %s: status %d, want %d", given, r.status, want)
 		}
 	}
-	if r := request(t, site, http.MethodGet, "/one.html", "If-None-Match", two); r.status != http.StatusOK {
-		t.Errorf("with the ETag of another page: status %d", r.status)
-	}
-
 	files := sample()
 	files["one.md"] = "# Other text\n"
 	m.update(t, files)
@@ -199,11 +125,31 @@ func TestETag(t *testing.T) {
 	}
 }
 
-// Without chapters the front page shows SUMMARY.md.
-func TestNoChapters(t *testing.T) {
-	site := newHandler(t, newMount(t, map[string]string{"SUMMARY.md": "# Soon\n\nNothing yet.\n"}).dir)
-	r := request(t, site, http.MethodGet, "/")
-	if r.status != http.StatusOK || !strings.Contains(r.body, "Nothing yet.") {
-		t.Errorf("status %d:\n%s", r.status, r.body)
+// Each error of the folder is logged once, however often it occurs, and so is its end.
+func TestEachErrorIsLoggedOnce(t *testing.T) {
+	var out bytes.Buffer
+	dir := t.TempDir()
+	summary := filepath.Join(dir, "SUMMARY.md")
+	s := &site{books: &bookCache{dir: dir}, renderer: &pageRenderer{}, log: slog.New(slog.NewTextHandler(&out, nil))}
+	for _, step := range []struct {
+		change func() error
+		want   string // in the one line that is logged; "" for none
+	}{
+		{func() error { return nil }, "level=ERROR"},
+		{func() error { return os.WriteFile(summary, []byte(strings.Repeat("x", maxFileBytes+1)), 0o600) },
+			"it holds more than"},
+		{func() error { return os.WriteFile(summary, []byte("# Book"), 0o600) }, "level=INFO"},
+		{func() error { return os.WriteFile(summary, []byte("# Another book"), 0o600) }, ""},
+		{func() error { return os.Remove(summary) }, "level=ERROR"},
+	} {
+		must(t, step.change())
+		out.Reset()
+		for range 3 {
+			_, _ = s.book() // only the log matters
+		}
+		lines := strings.Count(out.String(), "\n")
+		if want := min(len(step.want), 1); lines != want || !strings.Contains(out.String(), step.want) {
+			t.Errorf("logged %q, want %d lines with %q", out.String(), want, step.want)
+		}
 	}
 }

@@ -1,7 +1,6 @@
 package render
 
 import (
-	"bytes"
 	"strings"
 	"testing"
 	"time"
@@ -109,14 +108,11 @@ func TestRenderingTimeIsBounded(t *testing.T) {
 	const timeLimit, growthLimit = 30 * time.Second, 16
 	for name, text := range hostile {
 		t.Run(name, func(t *testing.T) {
-			source := []byte(text(size))
+			source := text(size)
 			start := time.Now()
-			page, err := HTML(source)
+			page := rendered(t, source)
 			took := time.Since(start)
-			if err != nil {
-				t.Fatal(err)
-			}
-			t.Logf("%s: %d KiB in %s, %d KiB out", name, len(source)>>10, took.Round(time.Millisecond), len(page)>>10)
+			t.Logf("%d KiB in %s, %d KiB out", len(source)>>10, took.Round(time.Millisecond), len(page)>>10)
 			if took > timeLimit {
 				t.Errorf("rendering took %s, want at most %s", took, timeLimit)
 			}
@@ -143,11 +139,7 @@ func TestUsualPagesAreWithinBounds(t *testing.T) {
 		"Data":       {"```\n" + strings.Repeat(`{"a": ["b", "c"]}`+"\n", 40000) + "```\n\n*a*", "<em>", 1},
 	} {
 		t.Run(name, func(t *testing.T) {
-			page, err := HTML([]byte(tc.source))
-			if err != nil {
-				t.Fatal(err)
-			}
-			if got := bytes.Count(page, []byte(tc.element)); got != tc.want {
+			if got := strings.Count(rendered(t, tc.source), tc.element); got != tc.want {
 				t.Errorf("%d times %s, want %d, in %d KiB", got, tc.element, tc.want, len(tc.source)>>10)
 			}
 		})
@@ -165,11 +157,8 @@ func TestRepeatedReferencesAreBounded(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			source := "[a]: " + strings.Repeat("x", long) + "\n\n" + strings.Repeat("[a]\n\n", tc.uses)
-			page, err := HTML([]byte(source))
-			if err != nil {
-				t.Fatal(err)
-			}
-			links, text := bytes.Count(page, []byte("<a ")), bytes.Count(page, []byte("<p>[a]</p>"))
+			page := rendered(t, source)
+			links, text := strings.Count(page, "<a "), strings.Count(page, "<p>[a]</p>")
 			if links != tc.want || links+text != tc.uses {
 				t.Errorf("%d links and %d remain text, want %d links, in %d bytes", links, text, tc.want, len(source))
 			}
@@ -179,15 +168,12 @@ func TestRepeatedReferencesAreBounded(t *testing.T) {
 
 // Text that exceeds the bounds is shown unformatted.
 func TestTextBeyondBoundsIsKept(t *testing.T) {
-	source := "before *all*\n\n" + strings.Repeat("[", 20000) + strings.Repeat("]", 20000) + "\n\nafter *all*"
-	page, err := HTML([]byte(source))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if got := bytes.Count(page, []byte("<em>all</em>")); got != 2 {
+	beyond := strings.Repeat("[", 20000) + strings.Repeat("]", 20000)
+	page := rendered(t, "before *all*\n\n"+beyond+"\n\nafter *all*")
+	if got := strings.Count(page, "<em>all</em>"); got != 2 {
 		t.Errorf("%d paragraphs around it are rendered, want 2", got)
 	}
-	if !bytes.Contains(page, []byte("<pre><code>"+strings.Repeat("[", 20000)+strings.Repeat("]", 20000))) {
+	if !strings.Contains(page, "<pre><code>"+beyond) {
 		t.Error("the text is missing")
 	}
 }
@@ -252,11 +238,7 @@ func TestElementsAreBounded(t *testing.T) {
 		"SmallTables":    {"<td", budget / cellCost},
 	} {
 		t.Run(name, func(t *testing.T) {
-			page, err := HTML([]byte(hostile[name](size)))
-			if err != nil {
-				t.Fatal(err)
-			}
-			if got := bytes.Count(page, []byte(tc.element)); got > tc.most || got < tc.most/4 {
+			if got := strings.Count(rendered(t, hostile[name](size)), tc.element); got > tc.most || got < tc.most/4 {
 				t.Errorf("%d times %s, want at most %d and at least a quarter of that", got, tc.element, tc.most)
 			}
 		})
@@ -266,11 +248,7 @@ func TestElementsAreBounded(t *testing.T) {
 // unformatted returns the number of parts of a page that exceed the budget.
 func unformatted(t *testing.T, source string) int {
 	t.Helper()
-	page, err := HTML([]byte(source))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return bytes.Count(page, []byte("<pre><code>"))
+	return strings.Count(rendered(t, source), "<pre><code>")
 }
 
 func BenchmarkHTML(b *testing.B) {
@@ -290,11 +268,8 @@ func TestNestingIsBounded(t *testing.T) {
 		for depth, want := range map[int]int{
 			1: 1, maxDepth - 1: maxDepth - 1, maxDepth: maxDepth, maxDepth + 1: maxDepth, 2 * maxDepth: maxDepth,
 		} {
-			page, err := HTML([]byte(strings.Repeat(mark, depth) + "text"))
-			if err != nil {
-				t.Fatal(err)
-			}
-			if got := bytes.Count(page, []byte(element)); got != want || !bytes.Contains(page, []byte("text")) {
+			page := rendered(t, strings.Repeat(mark, depth)+"text")
+			if got := strings.Count(page, element); got != want || !strings.Contains(page, "text") {
 				t.Errorf("%d times %q: %d times %s, want %d", depth, mark, got, element, want)
 			}
 		}

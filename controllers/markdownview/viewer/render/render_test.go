@@ -12,53 +12,56 @@ import (
 	"golang.org/x/net/html/atom"
 )
 
+// rendered returns the page of a text.
+func rendered(t testing.TB, source string, reserved ...string) string {
+	t.Helper()
+	page, err := HTML([]byte(source), reserved...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(page)
+}
+
 const pixel = "data:image/gif;base64,R0lGODlhAQABAAAAACw="
 
 func TestHTML(t *testing.T) {
-	for name, tc := range map[string]struct {
-		reason, source, want string
-	}{
-		"Heading": {"headings can be linked to", "# Über *uns*!", `<h1 id="über-uns">Über <em>uns</em>!</h1>`},
-		"SameHeading": {"ids are unique", "# A\n# A\n# A 1\n# ?",
+	for reason, tc := range map[string]struct{ source, want string }{
+		"headings can be linked to": {"# Über *uns*!", `<h1 id="über-uns">Über <em>uns</em>!</h1>`},
+		"ids are unique": {"# A\n# A\n# A 1\n# ?",
 			`<h1 id="a">A</h1><h1 id="a-1">A</h1><h1 id="a-1-1">A 1</h1><h1 id="heading">?</h1>`},
-		"Reserved": {"ids of the page around it are not taken", "# Content", `<h1 id="content-1">Content</h1>`},
-		"Setext":   {"underlined headings too", "A\n===", `<h1 id="a">A</h1>`},
-		"Table": {"tables scroll by themselves", "a|b\n-|-:\n1|2",
+		"ids of the page around it are not taken": {"# Content", `<h1 id="content-1">Content</h1>`},
+		"underlined headings too":                 {"A\n===", `<h1 id="a">A</h1>`},
+		"tables scroll by themselves": {"a|b\n-|-:\n1|2",
 			`<div class="scroll"><table><thead><tr><th>a</th><th align="right">b</th></tr></thead><tbody><tr><td>1</td><td align="right">2</td></tr></tbody></table></div>`},
-		"TaskList":      {"task lists", "- [x] a", `<ul><li><input checked="" disabled="" type="checkbox"/> a</li></ul>`},
-		"Strikethrough": {"strikethrough", "~~a~~", `<p><del>a</del></p>`},
-		"Fence": {"code keeps its language and is not read", "```go\n<b>*a*\n```",
+		"task lists":    {"- [x] a", `<ul><li><input checked="" disabled="" type="checkbox"/> a</li></ul>`},
+		"strikethrough": {"~~a~~", `<p><del>a</del></p>`},
+		"code keeps its language and is not read": {"```go\n<b>*a*\n```",
 			`<pre><code class="language-go">&lt;b&gt;*a*</code></pre>`},
-		"Quote": {"quotes", "> a", `<blockquote><p>a</p></blockquote>`},
-		"BareLink": {"bare links", "see https://example.com.",
+		"quotes": {"> a", `<blockquote><p>a</p></blockquote>`},
+		"bare links": {"see https://example.com.",
 			`<p>see <a href="https://example.com">https://example.com</a>.</p>`},
-		"Mail":          {"mail addresses", "<a@example.com>", `<p><a href="mailto:a@example.com">a@example.com</a></p>`},
-		"ForbiddenAuto": {"an address that leads nowhere is text", "<javascript:a>", `<p>javascript:a</p>`},
-		"Page": {"a link to a file is one to its page", "[a](page1.md#x-y)",
-			`<p><a href="page1.html#x-y">a</a></p>`},
-		"PageBeside": {"however it is written", "[a](./page1.md?x)", `<p><a href="page1.html">a</a></p>`},
-		"PageByRef": {"references too", "[a][p]\n\n[p]: page1.md 'T&amp;\"'",
+		"mail addresses": {"<a@example.com>",
+			`<p><a href="mailto:a@example.com">a@example.com</a></p>`},
+		"an address that leads nowhere is text": {"<javascript:a>", `<p>javascript:a</p>`},
+		"a link to a file is one to its page":   {"[a](page1.md#x-y)", `<p><a href="page1.html#x-y">a</a></p>`},
+		"however it is written":                 {"[a](./page1.md?x)", `<p><a href="page1.html">a</a></p>`},
+		"references too": {"[a][p]\n\n[p]: page1.md 'T&amp;\"'",
 			`<p><a href="page1.html" title="T&amp;&#34;">a</a></p>`},
-		"OtherFolder": {"what cannot be a page stays as it is", "[a](sub/page1.md)", `<p><a href="sub/page1.md">a</a></p>`},
-		"Fragment":    {"links within the page", "[a](#b)", `<p><a href="#b">a</a></p>`},
-		"Site": {"a .md of another site stays", "[a](https://example.com/a.md?b=c&d=e)",
+		"what cannot be a page stays as it is": {"[a](sub/page1.md)", `<p><a href="sub/page1.md">a</a></p>`},
+		"links within the page":                {"[a](#b)", `<p><a href="#b">a</a></p>`},
+		"a .md of another site stays": {"[a](https://example.com/a.md?b=c&d=e)",
 			`<p><a href="https://example.com/a.md?b=c&amp;d=e">a</a></p>`},
-		"Image": {"an image elsewhere is a link, so that nothing is loaded", "![a *b*](https://example.com/a.png)",
+		"an image elsewhere is a link, so that nothing is loaded": {"![a *b*](https://example.com/a.png)",
 			`<p><a href="https://example.com/a.png">a b</a></p>`},
-		"ImageNoText": {"a link needs a text", "![](https://example.com/a.png)",
+		"a link needs a text": {"![](https://example.com/a.png)",
 			`<p><a href="https://example.com/a.png">https://example.com/a.png</a></p>`},
-		"LinkedImage": {"no link in a link", "[![a](https://example.com/a.png)](page1.md)",
-			`<p><a href="page1.html">a</a></p>`},
-		"InlineImage": {"an image that comes with the page is shown", "![a\"b](" + pixel + ")",
+		"no link in a link": {"[![a](https://example.com/a.png)](page1.md)", `<p><a href="page1.html">a</a></p>`},
+		"an image that comes with the page is shown": {"![a\"b](" + pixel + ")",
 			`<p><img src="` + pixel + `" alt="a&#34;b"/></p>`},
 	} {
-		t.Run(name, func(t *testing.T) {
-			got, err := HTML([]byte(tc.source), "content")
-			if err != nil {
-				t.Fatal(err)
-			}
-			if diff := cmp.Diff(normalize(t, tc.want), normalize(t, string(got))); diff != "" {
-				t.Errorf("%s (-want +got):\n%s", tc.reason, diff)
+		t.Run(reason, func(t *testing.T) {
+			if diff := cmp.Diff(normalize(t, tc.want), normalize(t, rendered(t, tc.source, "content"))); diff != "" {
+				t.Errorf("page (-want +got):\n%s", diff)
 			}
 		})
 	}
@@ -239,11 +242,8 @@ var attacks = []string{
 func TestAttacksAreSanitized(t *testing.T) {
 	for _, attack := range attacks {
 		t.Run(attack, func(t *testing.T) {
-			page, err := HTML([]byte(attack))
-			if err != nil {
-				t.Fatal(err)
-			}
-			if found := unsafeParts(t, string(page)); found != nil {
+			page := rendered(t, attack)
+			if found := unsafeParts(t, page); found != nil {
 				t.Errorf("%q is rendered with %q:\n%s", attack, found, page)
 			}
 		})
@@ -270,4 +270,24 @@ func TestUnsafeParts(t *testing.T) {
 			t.Errorf("%s (-want +got):\n%s", page, diff)
 		}
 	}
+}
+
+// FuzzHTML checks for any text that nothing panics, that the page has only safe elements, and that
+// the same text gives the same page.
+func FuzzHTML(f *testing.F) {
+	for _, attack := range attacks {
+		f.Add([]byte(attack))
+	}
+	for _, text := range hostile {
+		f.Add([]byte(text(100)))
+	}
+	f.Fuzz(func(t *testing.T, source []byte) {
+		page := rendered(t, string(source))
+		if found := unsafeParts(t, page); found != nil {
+			t.Errorf("%q is rendered with %q:\n%s", source, found, page)
+		}
+		if again := rendered(t, string(source)); page != again {
+			t.Errorf("%q is rendered differently the second time", source)
+		}
+	})
 }
