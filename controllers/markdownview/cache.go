@@ -5,6 +5,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
+	toolscache "k8s.io/client-go/tools/cache"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -19,50 +20,43 @@ import (
 // operator's label. The options are part of the digest of a view.
 func CacheByObject(o Options) map[client.Object]cache.ByObject {
 	labelled := labels.SelectorFromSet(labels.Set{v1beta1.LabelManagedBy: v1beta1.ManagedByValue})
+	digestOfView := func(v *v1beta1.MarkdownView) (desired, error) { return desiredBy(v, o.DefaultViewerImage) }
 	return map[client.Object]cache.ByObject{
-		&v1beta1.MarkdownView{}: {Transform: func(in any) (any, error) { return slimView(in, o.DefaultViewerImage) }},
-		&corev1.ConfigMap{}:     {Label: labelled, Transform: slimConfigMap},
-		&appsv1.Deployment{}:    {Label: labelled, Transform: slimDeployment},
-		&corev1.Service{}:       {Label: labelled, Transform: slimService},
+		&v1beta1.MarkdownView{}: {Transform: reduce(digestOfView, slimView)},
+		&corev1.ConfigMap{}:     {Label: labelled, Transform: reduce(actualConfigMap, slimConfigMap)},
+		&appsv1.Deployment{}:    {Label: labelled, Transform: reduce(actualDeployment, slimDeployment)},
+		&corev1.Service{}:       {Label: labelled, Transform: reduce(actualService, slimService)},
 	}
 }
 
-func slimView(in any, defaultImage string) (any, error) {
-	v, ok := in.(*v1beta1.MarkdownView)
-	if !ok {
-		return in, nil // a tombstone, whose object has been transformed before
+// reduce returns a transform to slim objects with the digests of the complete ones. It does not
+// change a tombstone, whose object has been transformed before.
+func reduce[T metav1.Object, D any](digest func(T) (D, error), slim func(T) T) toolscache.TransformFunc {
+	return func(in any) (any, error) {
+		o, ok := in.(T)
+		if !ok {
+			return in, nil
+		}
+		d, err := digest(o)
+		if err != nil {
+			return nil, err
+		}
+		out := slim(o)
+		return out, setDigest(out, d)
 	}
-	d, err := desiredBy(v, defaultImage)
-	if err != nil {
-		return nil, err
-	}
+}
+
+func slimView(v *v1beta1.MarkdownView) *v1beta1.MarkdownView {
 	slim := &v1beta1.MarkdownView{TypeMeta: v.TypeMeta, ObjectMeta: slimMeta(v), Status: v.Status}
 	slim.Spec.Replicas = v.Spec.Replicas
-	return slim, setDigest(slim, d)
+	return slim
 }
 
-func slimConfigMap(in any) (any, error) {
-	c, ok := in.(*corev1.ConfigMap)
-	if !ok {
-		return in, nil
-	}
-	d, err := actualConfigMap(c)
-	if err != nil {
-		return nil, err
-	}
-	slim := &corev1.ConfigMap{TypeMeta: c.TypeMeta, ObjectMeta: slimMeta(c)}
-	return slim, setDigest(slim, d)
+func slimConfigMap(c *corev1.ConfigMap) *corev1.ConfigMap {
+	return &corev1.ConfigMap{TypeMeta: c.TypeMeta, ObjectMeta: slimMeta(c)}
 }
 
-func slimDeployment(in any) (any, error) {
-	live, ok := in.(*appsv1.Deployment)
-	if !ok {
-		return in, nil
-	}
-	d, err := actualDeployment(live)
-	if err != nil {
-		return nil, err
-	}
+func slimDeployment(live *appsv1.Deployment) *appsv1.Deployment {
 	slim := &appsv1.Deployment{TypeMeta: live.TypeMeta, ObjectMeta: slimMeta(live), Status: appsv1.DeploymentStatus{
 		ObservedGeneration: live.Status.ObservedGeneration,
 		Replicas:           live.Status.Replicas,
@@ -75,20 +69,11 @@ func slimDeployment(in any) (any, error) {
 				Type: c.Type, Status: c.Status, Reason: reporting.Bounded(c.Reason), Message: reporting.Bounded(c.Message)}}
 		}
 	}
-	return slim, setDigest(slim, d)
+	return slim
 }
 
-func slimService(in any) (any, error) {
-	s, ok := in.(*corev1.Service)
-	if !ok {
-		return in, nil
-	}
-	d, err := actualService(s)
-	if err != nil {
-		return nil, err
-	}
-	slim := &corev1.Service{TypeMeta: s.TypeMeta, ObjectMeta: slimMeta(s)}
-	return slim, setDigest(slim, d)
+func slimService(s *corev1.Service) *corev1.Service {
+	return &corev1.Service{TypeMeta: s.TypeMeta, ObjectMeta: slimMeta(s)}
 }
 
 // slimMeta returns the metadata that reconciles read of views and children. It is never written

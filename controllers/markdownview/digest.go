@@ -64,10 +64,10 @@ func (c children) digest() (d desired, err error) {
 	if d.ConfigMap, err = configMapDigest(c.configMap); err != nil {
 		return d, err
 	}
-	if d.Deployment, err = digestOf(c.deployment, ""); err != nil {
+	if d.Deployment, err = digestOf(c.deployment); err != nil {
 		return d, err
 	}
-	d.Service, err = digestOf(c.service, "")
+	d.Service, err = digestOf(c.service)
 	return d, err
 }
 
@@ -75,68 +75,54 @@ func (c children) digest() (d desired, err error) {
 func configMapDigest(c *corev1ac.ConfigMapApplyConfiguration) (string, error) {
 	rest := *c
 	rest.Data = nil
-	return digestOf(&rest, contentHash(c.Data))
+	return digestOf([]any{&rest, contentHash(c.Data)})
 }
 
 // digestOf returns the hash of an apply configuration. Equal configurations have equal JSON: maps
 // are sorted, quantities are canonical, and empty fields are omitted.
-func digestOf(config any, content string) (string, error) {
+func digestOf[C any](config C) (string, error) {
 	text, err := json.Marshal(config)
 	if err != nil {
 		return "", fmt.Errorf("encoding the apply configuration: %w", err)
 	}
-	h := sha256.New()
-	h.Write(text)
-	h.Write([]byte(content))
-	return hex.EncodeToString(h.Sum(nil)), nil
+	sum := sha256.Sum256(text)
+	return hex.EncodeToString(sum[:]), nil
 }
 
 // actualConfigMap returns the digest of a ConfigMap, which is complete or from the cache.
 func actualConfigMap(live *corev1.ConfigMap) (actual, error) {
-	return actualOf(live, func() (string, bool, error) {
-		owned, err := corev1ac.ExtractConfigMap(live, string(apply.FieldOwner))
-		if err != nil {
-			return "", false, err
-		}
-		text, err := configMapDigest(owned)
-		return text, prunedConfigMap(live, owned.Data) != nil, err
-	})
+	return actualOf(live, corev1ac.ExtractConfigMap, configMapDigest,
+		func(owned *corev1ac.ConfigMapApplyConfiguration) bool {
+			return prunedConfigMap(live, owned.Data) != nil
+		})
 }
 
 // actualDeployment returns the digest of a Deployment, which is complete or from the cache.
 func actualDeployment(live *appsv1.Deployment) (actual, error) {
-	return actualOf(live, func() (string, bool, error) {
-		owned, err := appsv1ac.ExtractDeployment(live, string(apply.FieldOwner))
-		if err != nil {
-			return "", false, err
-		}
-		text, err := digestOf(owned, "")
-		return text, prunedDeployment(live, owned, false) != nil, err
-	})
+	return actualOf(live, appsv1ac.ExtractDeployment, digestOf,
+		func(owned *appsv1ac.DeploymentApplyConfiguration) bool {
+			return prunedDeployment(live, owned, false) != nil
+		})
 }
 
 // actualService returns the digest of a Service, which is complete or from the cache.
 func actualService(live *corev1.Service) (actual, error) {
-	return actualOf(live, func() (string, bool, error) {
-		owned, err := corev1ac.ExtractService(live, string(apply.FieldOwner))
-		if err != nil {
-			return "", false, err
-		}
-		text, err := digestOf(owned, "")
-		return text, prunedService(live, owned) != nil, err
-	})
+	return actualOf(live, corev1ac.ExtractService, digestOf,
+		func(owned *corev1ac.ServiceApplyConfiguration) bool { return prunedService(live, owned) != nil })
 }
 
-func actualOf(live metav1.Object, compute func() (applied string, foreign bool, err error)) (actual, error) {
-	var d actual
+func actualOf[L metav1.Object, C any](live L, extract func(L, string) (C, error), digest func(C) (string, error),
+	hasForeign func(owned C) bool) (d actual, err error) {
 	if found, err := cachedDigest(live, &d); found {
 		return d, err
 	}
-	var err error
-	if d.Applied, d.Foreign, err = compute(); err != nil {
+	owned, err := extract(live, string(apply.FieldOwner))
+	if err != nil {
 		return actual{Unreadable: reporting.Bounded(err.Error())}, nil
 	}
-	return d, nil
+	d.Applied, err = digest(owned)
+	d.Foreign = hasForeign(owned)
+	return d, err
 }
 
 // operationDigest marks the managed-fields entry in which the cache stores a digest. The API server

@@ -67,7 +67,7 @@ func render(v *v1beta1.MarkdownView, defaultImage string) children {
 	c.deployment = appsv1ac.Deployment(viewerPrefix+v.Name, v.Namespace).
 		WithLabels(labelsFor(v)).WithOwnerReferences(owner).
 		WithSpec(appsv1ac.DeploymentSpec().
-			WithReplicas(max(v.Spec.Replicas, v1beta1.MinViewerReplicas)).
+			WithReplicas(desiredReplicas(v)).
 			WithRevisionHistoryLimit(2).
 			WithSelector(metav1ac.LabelSelector().WithMatchLabels(selectorFor(v))).
 			// A new Pod is ready before an old one is stopped, so the page is always served.

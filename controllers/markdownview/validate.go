@@ -27,12 +27,16 @@ var (
 // validate returns all errors of a MarkdownView. It is pure. It repeats some rules of the CRD
 // schema, because the reconciler must not depend on admission.
 func validate(v *v1beta1.MarkdownView) field.ErrorList {
-	return slices.Concat(
-		validateName(v.Name),
-		validateMarkdowns(v.Spec.Markdowns),
-		validateReplicas(v.Spec.Replicas),
-		validateImage(viewerImagePath, v.Spec.ViewerImage),
-		validateArgs(v.Spec.ViewerArgs))
+	return slices.Concat(validateName(v.Name), validateMarkdowns(v.Spec.Markdowns), validateOptional(v.Spec))
+}
+
+// validateOptional returns all errors of the fields that need not be set.
+func validateOptional(spec v1beta1.MarkdownViewSpec) field.ErrorList {
+	errs := slices.Concat(validateReplicas(spec.Replicas), validateImage(spec.ViewerImage))
+	for i, arg := range spec.ViewerArgs {
+		errs = append(errs, validateText(viewerArgsPath.Index(i), string(arg))...)
+	}
+	return errs
 }
 
 // validateSize checks the size of the stored object. Only admission needs it: a reconcile reads
@@ -111,14 +115,6 @@ func validateText(path *field.Path, text string) field.ErrorList {
 		"there is a control character at byte %d, often a sign of a wrong encoding; remove it", at))}
 }
 
-func validateArgs(args []v1beta1.ViewerArg) field.ErrorList {
-	var errs field.ErrorList
-	for i, arg := range args {
-		errs = append(errs, validateText(viewerArgsPath.Index(i), string(arg))...)
-	}
-	return errs
-}
-
 // validateReplicas accepts zero, which means one: the schema's default may be missing.
 func validateReplicas(n int32) field.ErrorList {
 	if n != 0 && (n < v1beta1.MinViewerReplicas || n > v1beta1.MaxViewerReplicas) {
@@ -129,12 +125,12 @@ func validateReplicas(n int32) field.ErrorList {
 }
 
 // validateImage accepts "", which means the operator's default.
-func validateImage(path *field.Path, image string) field.ErrorList {
+func validateImage(image string) field.ErrorList {
 	if image == "" {
 		return nil
 	}
 	if err := ValidateImage(image); err != nil {
-		return field.ErrorList{field.Invalid(path, image, err.Error())}
+		return field.ErrorList{field.Invalid(viewerImagePath, image, err.Error())}
 	}
 	return nil
 }

@@ -56,52 +56,40 @@ func (w *Webhook) ValidateUpdate(_ context.Context, old, v *v1beta1.MarkdownView
 	if !v.DeletionTimestamp.IsZero() {
 		return nil, nil
 	}
-	var errs field.ErrorList
 	sameFiles, sameImage := maps.Equal(old.Spec.Markdowns, v.Spec.Markdowns), old.Spec.ViewerImage == v.Spec.ViewerImage
-	sameArgs := slices.Equal(old.Spec.ViewerArgs, v.Spec.ViewerArgs)
-	if err := validateForm(changedFields(v, sameFiles, sameImage, sameArgs)); err != nil {
-		return nil, err
-	}
+	// Replicas, an image and arguments that are not set are valid.
+	changed := &v1beta1.MarkdownView{ObjectMeta: metav1.ObjectMeta{Name: v.Name}}
 	if !sameFiles {
-		errs = append(errs, validateMarkdowns(v.Spec.Markdowns)...)
+		changed.Spec.Markdowns = v.Spec.Markdowns
 	}
 	if old.Spec.Replicas != v.Spec.Replicas {
-		errs = append(errs, validateReplicas(v.Spec.Replicas)...)
+		changed.Spec.Replicas = v.Spec.Replicas
 	}
 	if !sameImage {
-		errs = append(errs, validateImage(viewerImagePath, v.Spec.ViewerImage)...)
+		changed.Spec.ViewerImage = v.Spec.ViewerImage
 	}
-	if !sameArgs {
-		errs = append(errs, validateArgs(v.Spec.ViewerArgs)...)
+	if !slices.Equal(old.Spec.ViewerArgs, v.Spec.ViewerArgs) {
+		changed.Spec.ViewerArgs = v.Spec.ViewerArgs
+	}
+	if err := validateForm(changed); err != nil {
+		return nil, err
+	}
+	errs := validateOptional(changed.Spec)
+	if !sameFiles {
+		errs = append(validateMarkdowns(v.Spec.Markdowns), errs...)
 	}
 	if tooLarge := validateSize(v); tooLarge != nil && storedBytes(v) > storedBytes(old) {
 		errs = append(errs, tooLarge...)
 	}
-	var warnings admission.Warnings
-	if !sameFiles || !sameImage {
-		warnings = warn(v)
+	if sameFiles && sameImage {
+		return nil, invalid(v, errs)
 	}
-	return warnings, invalid(v, errs)
+	return warn(v), invalid(v, errs)
 }
 
 // ValidateDelete is never called: the webhook has no rule for DELETE.
 func (w *Webhook) ValidateDelete(context.Context, *v1beta1.MarkdownView) (admission.Warnings, error) {
 	return nil, nil
-}
-
-// changedFields returns the name of v, and its fields that an update changes.
-func changedFields(v *v1beta1.MarkdownView, sameFiles, sameImage, sameArgs bool) *v1beta1.MarkdownView {
-	only := &v1beta1.MarkdownView{ObjectMeta: metav1.ObjectMeta{Name: v.Name}}
-	if !sameFiles {
-		only.Spec.Markdowns = v.Spec.Markdowns
-	}
-	if !sameImage {
-		only.Spec.ViewerImage = v.Spec.ViewerImage
-	}
-	if !sameArgs {
-		only.Spec.ViewerArgs = v.Spec.ViewerArgs
-	}
-	return only
 }
 
 // maxFileName is the largest length of a file's name.
@@ -160,7 +148,7 @@ func warn(v *v1beta1.MarkdownView) admission.Warnings {
 	if why := unpinned(v.Spec.ViewerImage); why != "" && v.Spec.ViewerImage != "" {
 		warnings = append(warnings,
 			fmt.Sprintf("viewerImage %s %s, so viewers may run different images; name a tag that does not change, or a digest",
-				truncate(v.Spec.ViewerImage), why))
+				truncate(v.Spec.ViewerImage, 120), why))
 	}
 	return warnings
 }
@@ -170,10 +158,7 @@ func joinNames(names []string) string {
 	const most, long = 4, 30
 	var shown []string
 	for _, name := range names[:min(most, len(names))] {
-		if len(name) > long {
-			name = name[:long] + "..."
-		}
-		shown = append(shown, fmt.Sprintf("%q", name))
+		shown = append(shown, fmt.Sprintf("%q", truncate(name, long)))
 	}
 	text := strings.Join(shown, ", ")
 	if more := len(names) - len(shown); more > 0 {
@@ -182,12 +167,11 @@ func joinNames(names []string) string {
 	return text
 }
 
-func truncate(image string) string {
-	const long = 120
-	if len(image) > long {
-		return image[:long] + "..."
+func truncate(text string, long int) string {
+	if len(text) > long {
+		return text[:long] + "..."
 	}
-	return image
+	return text
 }
 
 // contents returns the files as plain strings.

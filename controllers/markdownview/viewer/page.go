@@ -198,12 +198,10 @@ func (p *pageRenderer) compose(b *book, root, file, title string, body []byte) (
 		Root: root, Style: root + styleName, Icon: root + iconName,
 		Body: template.HTML(body), //nolint:gosec // render has escaped what it does not allow
 	}
-	if b != nil {
-		if v.Book == "" {
-			v.Book = b.summary.Title
-		}
+	if b != nil && v.Book == "" {
+		v.Book = b.summary.Title
 	}
-	if b != nil && file != "" {
+	if file != "" {
 		v.Navigation = b.navigation(root, file)
 		previous, next := b.neighbours(file)
 		v.Previous, v.Next = b.link(previous), b.link(next)
