@@ -310,14 +310,17 @@ func (w *world) settle() {
 	}
 }
 
-// state returns all objects of the API server without resource versions, and without the status of a
-// released Tenant.
+// state returns all objects of the API server without resource versions and the times of deletions, and
+// without the status of a released Tenant.
 func (w *world) state() string {
 	w.T.Helper()
 	var text strings.Builder
 	for _, list := range kinds() {
 		for _, o := range w.list(w.live, list) {
 			o.SetResourceVersion("")
+			if o.GetDeletionTimestamp() != nil {
+				o.SetDeletionTimestamp(&metav1.Time{Time: epoch}) // the fake takes it from the clock
+			}
 			if x, ok := o.(*v1beta1.Tenant); ok && !controllerutil.ContainsFinalizer(x, v1beta1.TenantFinalizer) {
 				x.Status = v1beta1.TenantStatus{}
 			}
