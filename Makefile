@@ -98,7 +98,7 @@ test: needs-go $(CONTROLPLANE) s3server build $(TOOLS)/gotestsum $(TOOLS)/ginkgo
 		$(if $(UNPROVABLE),,prove:$$prove:$(ARTIFACTS)/prove-smoke/junit.xml)
 
 # The modules that have Go code, and their reports.
-MODULES := . runners/election test/harness hack/monitoring hack/nodeimage
+MODULES := . runners/election test/harness hack/monitoring
 UNITS   := unit $(notdir $(filter-out .,$(MODULES)))
 
 unit: needs-go $(CONTROLPLANE) s3server $(BIN)/monitoring/promtool build $(TOOLS)/gotestsum $(TOOLS)/ginkgo $(TOOLS)/helm ## Run the unit tests, those of the harness and those of config/.

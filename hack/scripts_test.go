@@ -71,8 +71,8 @@ info) echo "${CGROUP:-2}" ;;
 image) [[ $3 == "$HERE" ]] ;;
 ` + c.pull + `
 esac`,
-				"go": c.make + "\necho compiling; echo " + built,
-			}, "CGROUP="+c.cgroup, "HERE="+c.here, "E2E_NODE_IMAGE="+c.env)
+				"builder": c.make + "\necho " + built,
+			}, "NODE_IMAGE_BUILDER=builder", "CGROUP="+c.cgroup, "HERE="+c.here, "E2E_NODE_IMAGE="+c.env)
 			if got.ok == c.fails || got.stdout != c.want || !strings.Contains(got.stderr, c.says) {
 				t.Errorf("got %+v, want %q and %q", got, c.want, c.says)
 			}

@@ -1,5 +1,5 @@
-# Runs in the container that becomes the node image; the archive of the images
-# comes on standard input.
+# Runs in the container that becomes the node image; the archive of the images comes on standard input,
+# and $REFERENCES are the names by which kubeadm wants them.
 set -euo pipefail
 
 chmod 755 /kind /kind/bin /kind/manifests
@@ -24,7 +24,14 @@ for ((tries = 0; tries < 60; tries++)); do
   if ctr version >/dev/null 2>&1; then break; fi
   sleep 0.5
 done
-ctr --namespace=k8s.io images import --label=io.cri-containerd.pinned=pinned --all-platforms --no-unpack -
+ctr --namespace=k8s.io images import --all-platforms --no-unpack -
+for reference in $REFERENCES; do
+  name=${reference##*/}
+  part=docker.io/library/leasehold-node-part-${name%%:*}:latest
+  ctr --namespace=k8s.io images tag "$part" "$reference"
+  ctr --namespace=k8s.io images label "$reference" io.cri-containerd.pinned=pinned
+  ctr --namespace=k8s.io images remove "$part"
+done
 ctr --namespace=k8s.io images list --quiet
 
 trap - EXIT
