@@ -95,14 +95,16 @@ func (c *clusterCIDRs) addresses(ctx context.Context) ([]netip.Prefix, error) {
 	if err != nil {
 		return nil, fmt.Errorf("resolving the API server: %w", err)
 	}
-	found.Insert(hosts(resolved)...)
+	for _, address := range resolved {
+		found.Insert(hostPrefix(address))
+	}
 	own, err := net.InterfaceAddrs()
 	if err != nil {
 		return nil, fmt.Errorf("listing our own addresses: %w", err)
 	}
 	for _, address := range own {
 		if prefix, err := netip.ParsePrefix(address.String()); err == nil {
-			found.Insert(hosts([]netip.Addr{prefix.Addr()})...)
+			found.Insert(hostPrefix(prefix.Addr()))
 		}
 	}
 	// The API server by the addresses that it gives itself.
@@ -115,7 +117,7 @@ func (c *clusterCIDRs) addresses(ctx context.Context) ([]netip.Prefix, error) {
 		for _, endpoint := range slice.Endpoints {
 			for _, text := range endpoint.Addresses {
 				if address, err := netip.ParseAddr(text); err == nil {
-					found.Insert(hosts([]netip.Addr{address})...)
+					found.Insert(hostPrefix(address))
 				}
 			}
 		}
@@ -152,13 +154,10 @@ func (c *clusterCIDRs) serviceCIDRs(ctx context.Context) ([]netip.Prefix, error)
 	return ranges, nil
 }
 
-func hosts(addresses []netip.Addr) []netip.Prefix {
-	var list []netip.Prefix
-	for _, a := range addresses {
-		a = a.Unmap().WithZone("")
-		list = append(list, netip.PrefixFrom(a, a.BitLen()))
-	}
-	return list
+// hostPrefix is the range of one address.
+func hostPrefix(a netip.Addr) netip.Prefix {
+	a = a.Unmap().WithZone("")
+	return netip.PrefixFrom(a, a.BitLen())
 }
 
 // hostOf is the host of a URL, or of what stands for one in a kubeconfig.

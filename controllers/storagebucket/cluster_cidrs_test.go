@@ -71,7 +71,7 @@ func TestClusterCIDRs(t *testing.T) {
 	}
 	for _, address := range own {
 		ip := netip.MustParsePrefix(address.String()).Addr()
-		if !slices.Contains(rules.Cluster, hosts([]netip.Addr{ip})[0]) {
+		if !slices.Contains(rules.Cluster, hostPrefix(ip)) {
 			t.Errorf("%s: not refused as our own", ip)
 		}
 	}

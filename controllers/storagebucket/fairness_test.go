@@ -87,7 +87,7 @@ func newFleetModel(t *testing.T, outside *fixture) *fleetModel {
 		return s3.Rules{Guard: func(*http.Transport) http.RoundTripper { return f }}, nil
 	}
 	secrets := flowcontrol.NewTokenBucketRateLimiter(50, 100)
-	f.Live = interceptor.NewClient(f.stored.(client.WithWatch), interceptor.Funcs{
+	f.Live = interceptor.NewClient(f.stored, interceptor.Funcs{
 		Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, into client.Object,
 			opts ...client.GetOption) error {
 			if _, is := into.(*corev1.Secret); is {
@@ -301,7 +301,7 @@ func TestNamespacesDoNotDelayEachOther(t *testing.T) {
 	const namespaces, period, tick = 6, 10 * time.Second, time.Second
 	for name, hostile := range hostileFleets() {
 		t.Run(name, func(t *testing.T) {
-			outside := newFixture(t, func(context.Context, client.Client) {})
+			outside := newFixture(t, scenario{})
 			synctest.Test(t, func(t *testing.T) {
 				f := newFleetModel(t, outside)
 				for i := range namespaces {

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -138,23 +137,14 @@ func TestGrantedSlotCanBeReturned(t *testing.T) {
 	}
 }
 
-// A parked request that is queued again, as by a change of its StorageBucket, keeps its place.
+// A parked request that is queued again, as by a change of its StorageBucket, keeps its place. A
+// released one leaves it.
 func TestParkedRequestKeepsItsPlace(t *testing.T) {
 	l, woken := limiterWithWakes(1)
-	acquireAll(l, "a", 3, same("http://e"))
+	acquireAll(l, "a", 4, same("http://e"))
 	for range 2 {
-		l.Acquire(requestIn("a", 1), "http://e")
+		l.Acquire(requestIn("a", 2), "http://e")
 	}
-	l.Release(requestIn("a", 0))
-	if diff := cmp.Diff([]string{"a/1"}, *woken); diff != "" {
-		t.Errorf("woken (-want +got):\n%s", diff)
-	}
-}
-
-// A released request leaves its place, and no grant finds it.
-func TestReleasedRequestIsNotParked(t *testing.T) {
-	l, woken := limiterWithWakes(1)
-	acquireAll(l, "a", 3, darkHost)
 	l.Release(requestIn("a", 1))
 	l.Release(requestIn("z", 9)) // unknown
 	l.Release(requestIn("a", 0))
@@ -165,12 +155,9 @@ func TestReleasedRequestIsNotParked(t *testing.T) {
 
 func TestEndpointIsNormalized(t *testing.T) {
 	l := newEndpointLimiter(shippedWorkers)
-	spelled := []string{"http://dark", "http://dark/", "http://DARK", "http://dark:80"}
 	acquired := 0
-	for i, endpoint := range spelled {
-		if l.Acquire(requestIn(fmt.Sprint(i), i), endpoint) {
-			acquired++
-		}
+	for i, endpoint := range []string{"http://dark", "http://dark/", "http://DARK", "http://dark:80"} {
+		acquired += acquireAll(l, fmt.Sprint(i), 1, same(endpoint))
 	}
 	if acquired != maxSlots {
 		t.Errorf("%d slots by other spellings, want %d", acquired, maxSlots)
@@ -311,26 +298,4 @@ func checkBounds(t *rapid.T, l *endpointLimiter, active []reconcile.Request) {
 		(len(l.slots)+len(l.parked) == 0 && len(l.namespaces)+len(l.endpoints)+len(l.turns) > 0) {
 		t.Fatalf("state of released requests remains: %+v", l)
 	}
-}
-
-// Workers and the ticker share the limiter. This test is for the race detector.
-func TestLimiterIsSafeForConcurrentUse(*testing.T) {
-	l := newEndpointLimiter(shippedWorkers)
-	var workers sync.WaitGroup
-	for i := range shippedWorkers {
-		workers.Go(func() {
-			for j := range 200 {
-				r := requestIn(fmt.Sprint(i%3), 200*i+j) // no two workers have the same object
-				l.Pending(r)
-				l.Granted(r)
-				if l.Acquire(r, darkHost(j%5)) {
-					l.Release(r)
-				} else {
-					l.Suspend(r)
-				}
-				l.Return(r)
-			}
-		})
-	}
-	workers.Wait()
 }

@@ -1,6 +1,8 @@
 package storagebucket
 
 import (
+	"errors"
+
 	"github.com/prometheus/client_golang/prometheus"
 
 	"leasehold.dev/api/v1beta1"
@@ -48,17 +50,12 @@ func newMetrics(registry prometheus.Registerer) (*metrics, error) {
 			Help: "Buckets that were kept although deletionPolicy is Delete, by why: a reason of the Ready condition.",
 		}, []string{"reason"}),
 	}
-	var err error
-	if m.probes, err = reporting.RegisterMetric(registry, m.probes); err != nil {
-		return nil, err
-	}
-	if m.duration, err = reporting.RegisterMetric(registry, m.duration); err != nil {
-		return nil, err
-	}
-	if m.up, err = reporting.RegisterMetric(registry, m.up); err != nil {
-		return nil, err
-	}
-	if m.retained, err = reporting.RegisterMetric(registry, m.retained); err != nil {
+	var errs [4]error
+	m.probes, errs[0] = reporting.RegisterMetric(registry, m.probes)
+	m.duration, errs[1] = reporting.RegisterMetric(registry, m.duration)
+	m.up, errs[2] = reporting.RegisterMetric(registry, m.up)
+	m.retained, errs[3] = reporting.RegisterMetric(registry, m.retained)
+	if err := errors.Join(errs[:]...); err != nil {
 		return nil, err
 	}
 	// Each counter must exist with the value zero before its first increment, which

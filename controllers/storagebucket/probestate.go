@@ -117,13 +117,10 @@ func (s probeState) after(found observation, result s3.Verdict, generation int64
 
 // counted returns before+1 if the property occurred again, and zero otherwise.
 func counted(before int32, again bool) int32 {
-	switch {
-	case !again:
+	if !again {
 		return 0
-	case before == math.MaxInt32:
-		return before
 	}
-	return before + 1
+	return min(before, math.MaxInt32-1) + 1
 }
 
 // probeStates holds one probeState for each bucket. The zero value is ready for use.

@@ -2,130 +2,157 @@ package storagebucket
 
 import (
 	"fmt"
+	"math"
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"leasehold.dev/api/v1beta1"
-	"leasehold.dev/controllers/internal/reconciler"
 	"leasehold.dev/controllers/storagebucket/s3"
 )
 
-var epoch = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+func failed(reason string) s3.Verdict { return s3.Verdict{Reason: reason, Message: "it failed"} }
 
-// bucket returns a bucket with the defaults of the API server.
-func bucket(name string, with ...func(*v1beta1.StorageBucket)) *v1beta1.StorageBucket {
-	b := &v1beta1.StorageBucket{
-		ObjectMeta: metav1.ObjectMeta{Namespace: "team", Name: name, UID: types.UID("uid-" + name), Generation: 1},
-		Spec: v1beta1.StorageBucketSpec{
-			BucketName: "team-data", Endpoint: "https://s3.example.com", Region: "us-east-1",
-			AddressingStyle: v1beta1.AddressingPath, CredentialsSecretRef: v1beta1.SecretReference{Name: "creds"},
-			ManagementPolicy: v1beta1.BucketObserve, DeletionPolicy: v1beta1.BucketRetain,
-			Probe: v1beta1.ProbeSpec{PeriodSeconds: 60, TimeoutSeconds: 10, FailureThreshold: 3},
-		},
-	}
-	for _, f := range with {
-		f(b)
-	}
-	return b
-}
+var (
+	good     = s3.Verdict{Reason: v1beta1.ReasonProbeSucceeded, Message: "fine"}
+	bad      = failed(v1beta1.ReasonServerError)
+	timedOut = failed(v1beta1.ReasonProbeTimeout)
+	lacking  = failed(v1beta1.ReasonCredentialsNotFound)
+)
 
-// probedAt sets the time of the last probe in the status.
-func probedAt(at time.Time) func(*v1beta1.StorageBucket) {
+// probed reports a probe at a time in the status; without a reason it succeeded.
+func probed(at time.Time, reason string) func(*v1beta1.StorageBucket) {
 	return func(b *v1beta1.StorageBucket) {
 		b.Status.LastProbeTime, b.Status.ObservedGeneration = new(metav1.NewTime(at)), b.Generation
+		if reason != "" {
+			setReady(&b.Status, b.Generation, at, metav1.Condition{Status: metav1.ConditionFalse, Reason: reason})
+		}
 	}
 }
 
-func every(seconds int32) func(*v1beta1.StorageBucket) {
-	return func(b *v1beta1.StorageBucket) { b.Spec.Probe.PeriodSeconds = seconds }
-}
+func newSpec(b *v1beta1.StorageBucket) { b.Generation++ }
 
-var good, bad = s3.Verdict{Reason: v1beta1.ReasonProbeSucceeded, Message: "fine"},
-	s3.Verdict{Reason: v1beta1.ReasonServerError, Message: "odd"}
-
+// The status of a former leader, or this process's last probe, decides when a bucket is due. A
+// period is followed by at most a tenth of it.
 func TestDue(t *testing.T) {
-	var l probeStates
-	fresh := bucket("fresh")
-	if due := l.of(fresh, epoch).due(fresh); !due.IsZero() {
-		t.Errorf("what was never probed is due at %s, want at once", due)
-	}
-	changed := bucket("changed", probedAt(epoch))
-	changed.Generation++
-	if due := l.of(changed, epoch).due(changed); !due.IsZero() {
-		t.Errorf("what changed is due at %s, want at once", due)
-	}
-	l.store(fresh, l.of(fresh, epoch).after(observation{}, good, 1, epoch))
-	if due, met := l.when(fresh); !met || due.Before(epoch.Add(time.Minute)) || due.After(epoch.Add(66*time.Second)) {
-		t.Errorf("after a probe: due at %s, want a minute later and at most a tenth more", due)
-	}
-	fresh.Generation++
-	if due, _ := l.when(fresh); !due.IsZero() {
-		t.Errorf("a new spec after a probe: due at %s, want at once", due)
-	}
-}
-
-func TestDueIsKeptAcrossRestart(t *testing.T) {
-	b := bucket("b", every(3600), probedAt(epoch))
-	restart := epoch.Add(10 * time.Minute)
-	due := (&probeStates{}).of(b, restart).due(b)
-	// The status has whole seconds, so the probe may have been almost one second later.
-	if want := reconciler.NextDue(epoch.Add(time.Second), time.Hour, b.UID); !due.Equal(want) ||
-		due.After(epoch.Add(67*time.Minute)) {
-		t.Errorf("due at %s, want %s, an hour after the probe in the status", due, want)
+	const day = 86400
+	just, before := epoch.Add(-time.Second), epoch.Add(-10*time.Minute) // the status has whole seconds
+	for name, tc := range map[string]struct {
+		bucket   *v1beta1.StorageBucket
+		known    probeState // of this process; without a time, of the status
+		from, to time.Duration
+	}{
+		"never probed":  {bucket: bucket("b")},
+		"changed since": {bucket: bucket("b", probed(just, ""), newSpec)},
+		"a former leader's": {bucket: bucket("b", every(3600), probed(before, "")),
+			from: 3001 * time.Second, to: 3361 * time.Second},
+		"overdue":        {bucket: bucket("b", probed(before, "")), to: time.Minute},
+		"long overdue":   {bucket: bucket("b", every(day), probed(epoch.Add(-100*time.Hour), "")), to: refresh},
+		"in two minutes": {bucket: bucket("b", probed(epoch.Add(2*time.Minute), "")), to: time.Minute},
+		"in a year":      {bucket: bucket("b", probed(epoch.AddDate(1, 0, 0), "")), to: time.Minute},
+		"a missing Secret": {bucket: bucket("b", every(day), probed(just, v1beta1.ReasonCredentialsNotFound)),
+			from: firstRetry, to: 6 * time.Second},
+		"a missing ConfigMap": {bucket: bucket("b", every(day), probed(just, v1beta1.ReasonTLSVerificationFailed)),
+			from: firstRetry, to: 6 * time.Second},
+		"a failing service": {bucket: bucket("b", every(day), probed(just, v1beta1.ReasonServerError)),
+			from: 24 * time.Hour, to: 27 * time.Hour},
+		"probed now": {bucket: bucket("b"), known: probeState{probed: epoch, generation: 1},
+			from: time.Minute, to: 66 * time.Second},
+		"probed and changed": {bucket: bucket("b", newSpec), known: probeState{probed: epoch, generation: 1}},
+	} {
+		s := tc.known
+		if s.probed.IsZero() {
+			s = (&probeStates{}).of(tc.bucket, epoch)
+		}
+		if after := max(0, s.due(tc.bucket).Sub(epoch)); after < tc.from || after > tc.to {
+			t.Errorf("%s: due after %s, want %s to %s", name, after, tc.from, tc.to)
+		}
 	}
 }
 
 func TestRestartSpreadsProbes(t *testing.T) {
 	for period, window := range map[int32]time.Duration{60: time.Minute, 86400: refresh} {
-		seconds := map[int]int{}
+		first := 0
 		for i := range 1000 {
-			b := bucket(fmt.Sprint(i), every(period), probedAt(epoch))
-			restart := epoch.Add(100 * time.Hour)
-			due := (&probeStates{}).of(b, restart).due(b).Sub(restart)
-			if due < 0 || due > window {
-				t.Fatalf("overdue with a period of %d s: due after %s, want within %s", period, due, window)
+			b := bucket(fmt.Sprint(i), every(period), probed(epoch.Add(-100*time.Hour), ""))
+			if (&probeStates{}).of(b, epoch).due(b).Before(epoch.Add(time.Second)) {
+				first++
 			}
-			seconds[int(due/time.Second)]++
 		}
-		if most := 3 * 1000 / int(window/time.Second); seconds[0] > most {
-			t.Errorf("period %d s: %d of 1000 in the first second, want at most %d", period, seconds[0], most)
+		if most := 3 * 1000 / int(window/time.Second); first > most {
+			t.Errorf("period %d s: %d of 1000 in the first second, want at most %d", period, first, most)
 		}
 	}
 }
 
 func TestProbeStateIsOfOneUID(t *testing.T) {
 	var l probeStates
-	b := bucket("b")
-	l.store(b, l.of(b, epoch).after(observation{}, good, 1, epoch))
-	again := bucket("b")
+	b, again := bucket("b"), bucket("b")
 	again.UID = "another"
+	l.store(b, l.of(b, epoch).after(observation{}, good, 1, epoch))
 	if _, met := l.when(again); met {
 		t.Error("an object created again has the state of the first")
 	}
 	if due := l.of(again, epoch).due(again); !due.IsZero() {
 		t.Errorf("an object created again is due at %s, want at once", due)
 	}
-	l.forget(client.ObjectKeyFromObject(b))
-	if len(l.known) != 0 {
-		t.Errorf("%d states of deleted objects remain", len(l.known))
+}
+
+func TestPauses(t *testing.T) {
+	const s, m = time.Second, time.Minute
+	for name, tc := range map[string]struct {
+		period  int32
+		results []s3.Verdict
+		want    []time.Duration
+	}{
+		"timeouts, beyond the threshold of 3": {60,
+			[]s3.Verdict{timedOut, timedOut, timedOut, timedOut, timedOut, timedOut, timedOut, timedOut},
+			[]time.Duration{m, m, m, 2 * m, 4 * m, 8 * m, 10 * m, 10 * m}},
+		"timeouts with a period longer than any pause": {3600, []s3.Verdict{timedOut, timedOut, timedOut, timedOut, timedOut},
+			[]time.Duration{60 * m, 60 * m, 60 * m, 60 * m, 60 * m}},
+		"a success after timeouts": {60, []s3.Verdict{timedOut, timedOut, timedOut, timedOut, good, timedOut},
+			[]time.Duration{m, m, m, 2 * m, m, m}},
+		"another failure after timeouts": {60, []s3.Verdict{timedOut, timedOut, timedOut, timedOut, bad, timedOut},
+			[]time.Duration{m, m, m, 2 * m, m, m}},
+		"other failures": {60, []s3.Verdict{bad, bad, bad, bad, bad}, []time.Duration{m, m, m, m, m}},
+		"no Secret": {60, []s3.Verdict{lacking, lacking, lacking, lacking, lacking, good},
+			[]time.Duration{5 * s, 10 * s, 20 * s, 40 * s, m, m}},
+		"a Secret that is deleted": {60, []s3.Verdict{good, lacking, good, lacking}, []time.Duration{m, 5 * s, m, 5 * s}},
+	} {
+		var state probeState
+		var got []time.Duration
+		b := bucket("b", every(tc.period))
+		for _, result := range tc.results {
+			state = state.after(observation{lacking: result == lacking}, result, b.Generation, epoch)
+			got = append(got, state.pause(b))
+		}
+		if diff := cmp.Diff(tc.want, got); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", name, diff)
+		}
+	}
+	// The doubling overflows neither the pause nor the counters.
+	many := probeState{failures: math.MaxInt32, lacking: math.MaxInt32}
+	many = many.after(observation{lacking: true}, lacking, 0, epoch)
+	if got := many.pause(bucket("b", every(86400))); got != 5*s<<10 || many.failures != math.MaxInt32 {
+		t.Errorf("a pause of %s after %d probes without a Secret, want %s", got, many.failures, 5*s<<10)
 	}
 }
 
-func TestFailuresAreCounted(t *testing.T) {
-	b := bucket("b", probedAt(epoch))
-	b.Status.ConsecutiveFailures = 2
-	l := (&probeStates{}).of(b, epoch)
-	if l = l.after(observation{}, bad, 1, epoch); l.failures != 3 {
-		t.Errorf("%d failures after a restart and one more, want 3", l.failures)
-	}
-	if l = l.after(observation{}, bad, 2, epoch); l.failures != 1 {
-		t.Errorf("%d failures of a new spec, want 1", l.failures)
-	}
-	if l = l.after(observation{}, good, 2, epoch); l.failures != 0 || !l.succeeded.Equal(epoch) {
-		t.Errorf("after a success: %d failures, succeeded at %s", l.failures, l.succeeded)
+// A changed spec resets all counters, whatever the result of its first probe.
+func TestNewSpecResetsCounters(t *testing.T) {
+	counted := probeState{failures: 9, timeouts: 9, lacking: 9, generation: 1}
+	for _, tc := range []struct {
+		result s3.Verdict
+		want   probeState
+	}{
+		{timedOut, probeState{failures: 1, timeouts: 1}}, {lacking, probeState{failures: 1, lacking: 1}},
+		{bad, probeState{failures: 1}}, {good, probeState{}},
+	} {
+		s := counted.after(observation{lacking: tc.result == lacking}, tc.result, 2, epoch)
+		if got := (probeState{failures: s.failures, timeouts: s.timeouts, lacking: s.lacking}); got != tc.want {
+			t.Errorf("%s: %+v, want %+v", tc.result.Reason, got, tc.want)
+		}
 	}
 }

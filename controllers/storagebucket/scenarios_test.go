@@ -2,7 +2,6 @@ package storagebucket
 
 import (
 	"strings"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -11,126 +10,204 @@ import (
 	"leasehold.dev/api/v1beta1"
 )
 
-// failures returns error responses by request.
-func failures(list ...string) map[string]string {
-	answers := map[string]string{}
-	for i := 0; i < len(list); i += 2 {
-		answers[list[i]] = list[i+1]
-	}
-	return answers
-}
+var (
+	absent = fakeService{}
+	exists = fakeService{exists: true}
+	owned  = fakeService{exists: true, ownerTag: "uid-b"}
+	former = fakeService{exists: true, ownerTag: "former"}
+	others = fakeService{exists: true, ownerTag: "x"}
+)
 
-// creations returns scenarios of a bucket that the operator creates, or that exists already.
+// creations returns services with a bucket that the operator creates, or that exists already.
 func creations() map[string]fakeService {
+	// A bucket appears between the probe and the creation.
 	raced := func(s fakeService, answers ...string) fakeService {
-		s.exists, s.answers = true,
-			failures(append([]string{requestHead, "404 -", requestList, "404 NoSuchBucket"}, answers...)...)
-		return s
+		return withFailures(s, append([]string{requestHead, "404 -", requestList, "404 NoSuchBucket"}, answers...)...)
 	}
-	const exists, owned = "409 BucketAlreadyExists", "409 BucketAlreadyOwnedByYou"
+	const taken, ours = "409 BucketAlreadyExists", "409 BucketAlreadyOwnedByYou"
 	return map[string]fakeService{
-		"does not exist":          {},
+		"does not exist":          absent,
 		"tags are ignored":        {tags: "ignores"},
 		"tags are rejected":       {tags: "refuses"},
-		"creation is denied":      {answers: failures(requestCreate, "403 AccessDenied")},
-		"tagging is denied":       {tags: "ignores", answers: failures(requestSetTag, "403 AccessDenied")},
-		"the tags are unreadable": {answers: failures(requestTags, "500 InternalError")},
+		"creation is denied":      withFailures(absent, requestCreate, "403 AccessDenied"),
+		"tagging is denied":       withFailures(fakeService{tags: "ignores"}, requestSetTag, "403 AccessDenied"),
+		"the tags are unreadable": withFailures(absent, requestTags, "500 InternalError"),
 
-		"another account's": raced(fakeService{}, requestCreate, exists, requestTags,
-			"403 AccessDenied"),
-		"another account's, with the own owner tag": raced(fakeService{ownerTag: "uid-b"},
-			requestCreate, exists),
-		"created meanwhile by this operator": raced(fakeService{ownerTag: "uid-b"},
-			requestCreate, owned),
-		"created meanwhile by another":           raced(fakeService{ownerTag: "x"}, requestCreate, owned),
-		"created meanwhile without an owner tag": raced(fakeService{}, requestCreate, owned),
-		"created meanwhile, with unreadable tags": raced(fakeService{}, requestCreate, owned, requestTags,
-			"403 AccessDenied"),
-		"created meanwhile by another, with a success response":       raced(fakeService{ownerTag: "x"}),
-		"created meanwhile with another tag, with a success response": raced(fakeService{otherTag: true}),
+		"another account's":                         raced(exists, requestCreate, taken, requestTags, "403 AccessDenied"),
+		"another account's, with the own owner tag": raced(owned, requestCreate, taken),
+		"created meanwhile by this operator":        raced(owned, requestCreate, ours),
+		"created meanwhile by another":              raced(others, requestCreate, ours),
+		"created meanwhile without an owner tag":    raced(exists, requestCreate, ours),
+		"created meanwhile, with unreadable tags":   raced(exists, requestCreate, ours, requestTags, "403 AccessDenied"),
 
-		"exists and owned":            {exists: true, ownerTag: "uid-b"},
-		"exists with another owner":   {exists: true, ownerTag: "x"},
-		"exists without an owner tag": {exists: true},
-		"exists with unreadable tags": {exists: true, answers: failures(requestTags, "403 AccessDenied")},
-		"a failing service":           {answers: failures(requestHead, "500 -")},
+		"created meanwhile by another, with a success response":       raced(others),
+		"created meanwhile with another tag, with a success response": raced(fakeService{exists: true, otherTag: true}),
+
+		"exists and owned":            owned,
+		"exists with another owner":   others,
+		"exists without an owner tag": exists,
+		"exists with unreadable tags": withFailures(exists, requestTags, "403 AccessDenied"),
+		"a failing service":           withFailures(absent, requestHead, "500 -"),
 	}
 }
 
+// handovers returns scenarios of a bucket with the owner tag "former" that b wants. An annotation of
+// b's own namespace has to name both, and the former owner must not exist.
+func handovers() map[string]scenario {
+	team := func(former, to string) []client.Object { return []client.Object{handoverNamespace(former, to)} }
+	other := handoverNamespace("former", "b")
+	other.Name = "other"
+	owner := bucket("predecessor", func(b *v1beta1.StorageBucket) { b.Namespace, b.UID = "other", "former" })
+	return map[string]scenario{
+		"handed over": {objects: team("former", "b"), with: manage, service: former},
+		"handed over, tagging is denied": {objects: team("former", "b"), with: manage,
+			service: withFailures(former, requestSetTag, "403 AccessDenied")},
+		"handed over, with unreadable tags": {objects: team("former", "b"), with: manage,
+			service: withFailures(former, requestTags, "403 AccessDenied")},
+		"handed over to another name":      {objects: team("former", "c"), with: manage, service: former},
+		"handed over by another namespace": {objects: []client.Object{other}, with: manage, service: former},
+		"handed over in a terminating namespace": {objects: team("former", "b"), with: manage, service: former,
+			ending: true},
+		"another bucket is handed over":      {objects: team("else", "b"), with: manage, service: former},
+		"handed over while its owner exists": {objects: append(team("former", "b"), owner), with: manage, service: former},
+		"handed over without an owner tag": {objects: team("former", "b"), with: manage,
+			service: fakeService{exists: true, otherTag: true}},
+		"handed over, only observed": {objects: team("former", "b"), service: former},
+		"an owner tag that is no annotation name": {with: manage,
+			service: fakeService{exists: true, ownerTag: "one two"}},
+	}
+}
+
+// lackings returns scenarios without a usable Secret or ConfigMap.
+func lackings() map[string]scenario {
+	ca := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "team", Name: "ca"},
+		Data: map[string]string{"ca.crt": "x"}}
+	return map[string]scenario{
+		"no Secret":      {with: noSecret},
+		"no ConfigMap":   {with: withCA},
+		"no certificate": {with: withCA, objects: []client.Object{ca}},
+		"no key":         {secret: func(s *corev1.Secret) { delete(s.Data, v1beta1.SecretKeySecretAccessKey) }},
+		"a line break within the token": {secret: func(s *corev1.Secret) {
+			s.Data[v1beta1.SecretKeySessionToken] = []byte(sentinel + "\nb")
+		}},
+	}
+}
+
+func noSecret(b *v1beta1.StorageBucket) { b.Spec.CredentialsSecretRef.Name = "none" }
+
 // removals returns scenarios of a terminating StorageBucket.
-func removals() map[string]fakeService {
-	ours := fakeService{exists: true, ownerTag: "uid-b"}
-	return map[string]fakeService{
-		"an empty bucket": ours, "none": {}, "owned by another": {exists: true, ownerTag: "x"},
-		"one without an owner tag":   {exists: true},
-		"one that is not empty":      withFailures(ours, "DELETE", "409 BucketNotEmpty"),
-		"one that may not be looked": withFailures(ours, requestList, "403 AccessDenied"),
-		"of an unknown mark":         withFailures(ours, requestTags, "403 InvalidAccessKeyId"),
-		"a failing service":          withFailures(ours, "DELETE", "503 SlowDown"),
+func removals() map[string]scenario {
+	all := map[string]scenario{
+		"an empty bucket":            {with: removable, service: owned},
+		"none":                       {with: removable, service: absent},
+		"owned by another":           {with: removable, service: others},
+		"one without an owner tag":   {with: removable, service: exists},
+		"one that is not empty":      {with: removable, service: withFailures(owned, "DELETE", "409 BucketNotEmpty")},
+		"one that may not be looked": {with: removable, service: withFailures(owned, requestList, "403 AccessDenied")},
+		"of an unknown mark":         {with: removable, service: withFailures(owned, requestTags, "403 InvalidAccessKeyId")},
+		"a failing service":          {with: removable, service: withFailures(owned, "DELETE", "503 SlowDown")},
+		"a period of 10 s":           {with: both(removable, every(10)), service: withFailures(owned, "DELETE", "500 -")},
+		"a failing service, under two leaders": {with: removable, service: withFailures(owned, "DELETE", "500 -"),
+			reconciles: 4, before: map[int]change{1: (*fixture).changeLeader}},
+		"no slot": {with: removable, service: owned, reconciles: 5,
+			before: map[int]change{0: func(w *fixture) { w.occupy() }}},
+		"no creation was ever intended": {service: owned, with: func(b *v1beta1.StorageBucket) {
+			removable(b)
+			b.Status.Provisioning = ""
+		}},
+		"possibly created, under Retain": {service: owned, with: func(b *v1beta1.StorageBucket) {
+			removable(b)
+			b.Spec.DeletionPolicy, b.Status.Provisioning = v1beta1.BucketRetain, v1beta1.BucketIntended
+		}},
+	}
+	for name, s := range lackings() {
+		if s.with != nil {
+			s.with = both(s.with, removable)
+			all[name] = s
+		}
+	}
+	return all
+}
+
+func both(first, second func(*v1beta1.StorageBucket)) func(*v1beta1.StorageBucket) {
+	return func(b *v1beta1.StorageBucket) {
+		first(b)
+		second(b)
+	}
+}
+
+// courses returns scenarios of an observed bucket over several probes.
+func courses() map[string]scenario {
+	fails := func(answer string) change {
+		return func(w *fixture) { w.service = withFailures(exists, requestHead, answer) }
+	}
+	recovers := func(w *fixture) { w.service = exists }
+	failsWithNewSpec := func(w *fixture) {
+		fails("500 -")(w)
+		w.edit(func(b *v1beta1.StorageBucket) { b.Generation++ })
+	}
+	rotatesSecret := func(w *fixture) {
+		s := credentials()
+		s.Data[v1beta1.SecretKeySessionToken] = []byte(sentinel + "\n")
+		w.must(w.stored.Update(w.t.Context(), s))
+	}
+	deletesSecret := func(w *fixture) { w.must(w.stored.Delete(w.t.Context(), credentials())) }
+	createsSecret := func(w *fixture) { w.must(w.stored.Create(w.t.Context(), credentials())) }
+	return map[string]scenario{
+		"failures between successes": {reconciles: 8,
+			before: map[int]change{1: fails("500 -"), 5: fails("503 -"), 7: recovers}},
+		"failures of two leaders": {reconciles: 5, before: map[int]change{
+			1: fails("500 -"), 2: (*fixture).changeLeader}},
+		"a failing new spec": {with: every(3600), reconciles: 3, before: map[int]change{1: failsWithNewSpec}},
+		"deleted":            {before: map[int]change{1: (*fixture).delete}},
+		"another Secret, then none": {reconciles: 3,
+			before: map[int]change{1: rotatesSecret, 2: deletesSecret}},
+		"a Secret that comes later": {with: every(86400), reconciles: 3, before: map[int]change{
+			0: deletesSecret, 1: createsSecret}},
+		"a Secret that comes later, for the next leader": {with: every(86400), reconciles: 4, before: map[int]change{
+			0: deletesSecret, 1: func(w *fixture) {
+				createsSecret(w)
+				w.changeLeader()
+			}}},
 	}
 }
 
 // scenarios returns the scenarios of TestReconcileGolden.
 func scenarios() map[string]scenario {
-	manage := func(b *v1beta1.StorageBucket) { b.Spec.ManagementPolicy = v1beta1.BucketManage }
-	observe := func(b *v1beta1.StorageBucket) { b.Spec.ManagementPolicy = v1beta1.BucketObserve }
-	all := map[string]scenario{}
+	all := map[string]scenario{
+		"forbidden": {forbidden: true},
+		"remove: its namespace is gone": {with: removable, service: withFailures(owned, "DELETE", "500 -"), removed: true,
+			reconciles: 3, before: map[int]change{0: func(w *fixture) {
+				w.must(w.stored.Delete(w.t.Context(), handoverNamespace("", "")))
+			}}},
+	}
 	for name, s := range creations() {
 		all["manage: "+name] = scenario{with: manage, service: s}
-		all["observe: "+name] = scenario{with: observe, service: s}
+		all["observe: "+name] = scenario{service: s}
 	}
 	for name, s := range handovers() {
 		all["manage: "+name] = s
 	}
 	for name, s := range removals() {
-		remove := deletedBucket(60, v1beta1.BucketDelete, v1beta1.BucketCreated)
-		all["remove: "+name] = scenario{with: remove, service: s, removed: true}
-		all["remove with its namespace: "+name] = scenario{with: remove, service: s, removed: true, ending: time.Minute,
-			reconciles: 3}
+		s.removed = true
+		all["remove: "+name] = s
+		s.ending, s.reconciles = true, max(s.reconciles, 3)
+		all["remove with its namespace: "+name] = s
 	}
-	for policy, provisioning := range map[v1beta1.BucketDeletionPolicy]v1beta1.BucketProvisioning{
-		v1beta1.BucketRetain: v1beta1.BucketIntended, v1beta1.BucketDelete: "",
-	} {
-		all["remove under "+string(policy)+", provisioning "+string(provisioning)] = scenario{
-			with: deletedBucket(60, policy, provisioning), service: fakeService{exists: true, ownerTag: "uid-b"}, removed: true}
+	for name, s := range lackings() {
+		s.service = exists
+		all["lack: "+name] = s
+	}
+	for name, s := range courses() {
+		s.service = exists
+		all["course: "+name] = s
 	}
 	for _, answer := range []string{
 		"403 SignatureDoesNotMatch", "403 AccessDenied", "403 RequestTimeTooSkewed", "400 AuthorizationHeaderMalformed",
 		"404 NoSuchBucket", "503 SlowDown", "302 -", "301 PermanentRedirect", "500 -",
 	} {
-		all["fail: "+answer] = scenario{with: observe,
-			service: fakeService{answers: failures(requestHead, strings.Fields(answer)[0], requestList, answer)}, reconciles: 4}
-	}
-	lacking := func(with func(*v1beta1.StorageBucket), secret func(*corev1.Secret), objects ...client.Object) scenario {
-		return scenario{with: with, secret: secret, objects: objects, service: fakeService{exists: true}}
-	}
-	ca := func(b *v1beta1.StorageBucket) {
-		b.Spec.CABundleRef = &v1beta1.ConfigMapKeyReference{Name: "ca", Key: "ca.crt"}
-	}
-	none := func(b *v1beta1.StorageBucket) { b.Spec.CredentialsSecretRef.Name = "none" }
-	all["lack: no Secret"] = lacking(none, nil)
-	all["lack: no key"] = lacking(observe, func(s *corev1.Secret) { delete(s.Data, v1beta1.SecretKeySecretAccessKey) })
-	all["lack: a line break within the token"] = lacking(observe,
-		func(s *corev1.Secret) { s.Data[v1beta1.SecretKeySessionToken] = []byte("a\nb") })
-	all["lack: no ConfigMap"] = lacking(ca, nil)
-	all["lack: no certificate"] = lacking(ca, nil, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "team",
-		Name: "ca"}, Data: map[string]string{"ca.crt": "x"}})
-	all["forbidden"] = scenario{with: observe, forbidden: true}
-	all["remove: no Secret"] = scenario{removed: true, with: func(b *v1beta1.StorageBucket) {
-		deletedBucket(60, v1beta1.BucketDelete, v1beta1.BucketCreated)(b)
-		none(b)
-	}}
-	lost := all["remove: no Secret"]
-	lost.ending = time.Minute
-	all["remove with its namespace: no Secret"] = lost
-	// A terminating namespace accepts no new ConfigMap, but a correction of one.
-	for _, name := range []string{"no ConfigMap", "no certificate"} {
-		s := all["lack: "+name]
-		s.removed, s.ending, s.with = true, time.Minute, func(b *v1beta1.StorageBucket) {
-			deletedBucket(60, v1beta1.BucketDelete, v1beta1.BucketCreated)(b)
-			ca(b)
-		}
-		all["remove with its namespace: "+name] = s
+		all["fail: "+answer] = scenario{reconciles: 4,
+			service: withFailures(absent, requestHead, strings.Fields(answer)[0], requestList, answer)}
 	}
 	return all
 }

@@ -1,12 +1,17 @@
 package storagebucket
 
 import (
+	"crypto/x509"
+	"encoding/pem"
 	"net/http"
+	"net/http/httptest"
 	"net/netip"
+	"slices"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
@@ -18,6 +23,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/recorder"
 
+	"leasehold.dev/api/v1beta1"
 	"leasehold.dev/controllers/storagebucket/s3"
 )
 
@@ -86,5 +92,77 @@ func TestOptionsTakeEffect(t *testing.T) {
 	}
 	if r, err = New(mgr, Options{}); err != nil || r.Clock != clock.PassiveClock(clock.RealClock{}) {
 		t.Errorf("%v, the clock %v, want the real one", err, r.Clock)
+	}
+}
+
+// A tick queues the buckets that are due. One that is parked, has a slot, or is terminating needs no
+// tick.
+func TestTicksEnqueueOnlyIdleBuckets(t *testing.T) {
+	for name, tc := range map[string]struct {
+		parked, granted, deleted, due bool
+		want                          []ctrl.Request
+	}{
+		"due":                        {due: true, want: []ctrl.Request{bReq}},
+		"not due":                    {},
+		"due and parked":             {due: true, parked: true},
+		"due, and has a slot":        {due: true, granted: true},
+		"parked, and not due":        {parked: true},
+		"has a slot, and is not due": {granted: true},
+		"due and terminating":        {due: true, deleted: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newFixture(t, scenario{with: removable, service: owned})
+			b := w.reconcile()
+			if tc.due {
+				w.clock.SetTime(epoch.Add(time.Hour))
+			}
+			if tc.deleted {
+				w.delete()
+			}
+			if tc.parked {
+				w.occupy()
+			}
+			if (tc.parked || tc.granted) && w.limiter.Acquire(bReq, b.Spec.Endpoint) != tc.granted {
+				t.Fatalf("want a slot: %t", tc.granted)
+			}
+			if got := w.due(t.Context(), nil); !slices.Equal(got, tc.want) {
+				t.Errorf("queued %v, want %v", got, tc.want)
+			}
+		})
+	}
+}
+
+// A StorageBucket that names a certificate trusts it and no public authority.
+func TestCABundleReplacesSystemRoots(t *testing.T) {
+	server := httptest.NewTLSServer(nil)
+	defer server.Close()
+	bundle := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw})
+	r := &Reconciler{Live: fake.NewFakeClient(&corev1.ConfigMap{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "team", Name: "ca"}, Data: map[string]string{"ca.crt": string(bundle)}})}
+	got, problem, _, err := r.roots(t.Context(), bucket("b", withCA))
+	want := x509.NewCertPool()
+	want.AddCert(server.Certificate())
+	if err != nil || problem != "" || !got.Equal(want) {
+		t.Errorf("problem %q, %v, want the bundle alone", problem, err)
+	}
+}
+
+// The key of an unusable value is named, whichever it is: net/http would refuse each request. A
+// final line break is trimmed.
+func TestCredentialsHaveNoControlCharacters(t *testing.T) {
+	keys := []string{v1beta1.SecretKeyAccessKeyID, v1beta1.SecretKeySecretAccessKey, v1beta1.SecretKeySessionToken}
+	for _, bad := range append(keys, "") {
+		for _, control := range []string{"\n", "\r", "\x00", "\t"} {
+			secret := &corev1.Secret{Data: map[string][]byte{}}
+			for _, key := range keys {
+				secret.Data[key] = []byte("value\n")
+			}
+			if bad != "" {
+				secret.Data[bad] = []byte("a" + control + "b")
+			}
+			if got, key := credentialsIn(secret); key != bad || (bad == "") != (got.SessionToken == "value") {
+				t.Errorf("%q with %q: refused %q", bad, control, key)
+			}
+		}
 	}
 }

@@ -1,145 +1,128 @@
 package storagebucket
 
 import (
-	"context"
-	"net/http"
-	"net/http/httptest"
 	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
 
-	testingclock "k8s.io/utils/clock/testing"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"leasehold.dev/api/v1beta1"
-	"leasehold.dev/controllers/internal/reporting"
-	"leasehold.dev/controllers/storagebucket/s3"
 )
 
-// serveLate answers the requests of w after a delay each, and returns the requests.
-func (w *fixture) serveLate(service *fakeService, after time.Duration) *[]string {
-	var requests []string
-	w.Rules = func(context.Context) (s3.Rules, error) {
-		return s3.Rules{Guard: func(*http.Transport) http.RoundTripper {
-			return roundTripper(func(r *http.Request) (*http.Response, error) {
-				requests = append(requests, nameOf(r))
-				if err := pause(r.Context(), after); err != nil {
-					return nil, err
-				}
-				answer := httptest.NewRecorder()
-				service.ServeHTTP(answer, r)
-				return answer.Result(), nil
-			})
-		}}, nil
-	}
-	return &requests
-}
-
-// occupy gives all slots of the endpoint of b to others.
-func (w *fixture) occupy(t *testing.T) {
-	t.Helper()
-	for i := range maxSlots {
-		if !w.limiter.Acquire(requestIn("other", i), w.read(t).Spec.Endpoint) {
-			t.Fatal("want a slot")
-		}
-	}
-}
-
-// One deadline bounds all requests of a visit together, whichever of them is slow.
+// One deadline bounds all requests of a visit together, whichever of them gets no answer. After that
+// the endpoint counts as slow.
 func TestVisitHasOneDeadline(t *testing.T) {
-	manage := func(b *v1beta1.StorageBucket) { b.Spec.ManagementPolicy = v1beta1.BucketManage }
+	handedOver := []client.Object{handoverNamespace("former", "b")}
 	for name, tc := range map[string]struct {
-		service fakeService
-		with    func(*v1beta1.StorageBucket)
-		removes bool
+		silent   string
+		scenario scenario
 	}{
-		"a probe":    {fakeService{exists: true, ownerTag: "uid-b"}, manage, false},
-		"a creation": {fakeService{tags: "ignores"}, manage, false},
-		"a handover": {fakeService{exists: true, ownerTag: "former"}, manage, false},
-		"a removal": {fakeService{exists: true, ownerTag: "uid-b"},
-			deletedBucket(60, v1beta1.BucketDelete, v1beta1.BucketCreated), true},
+		"the HEAD request":               {requestHead, scenario{}},
+		"the GET request for the code":   {requestList, scenario{}},
+		"the tags of an existing bucket": {requestTags, scenario{with: manage, service: exists}},
+		"the creation":                   {requestCreate, scenario{with: manage}},
+		"the tags after the creation":    {requestTags, scenario{with: manage}},
+		"setting the tag":                {requestSetTag, scenario{with: manage, service: fakeService{tags: "ignores"}}},
+		"a handover":                     {requestSetTag, scenario{with: manage, service: former, objects: handedOver}},
+		"the tags before the removal":    {requestTags, scenario{with: removable, service: owned, removed: true}},
+		"listing the objects":            {requestList, scenario{with: removable, service: owned, removed: true}},
+		"the removal":                    {"DELETE", scenario{with: removable, service: owned, removed: true}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := newManagedFixture(t, "", nil, func(context.Context, client.Client) {})
-			w.prepare(t, func(b *v1beta1.StorageBucket) {
-				tc.with(b)
-				b.Spec.Probe.TimeoutSeconds = 7
-			}, tc.removes)
-			if err := w.stored.Update(t.Context(), handoverNamespace("former", "b")); err != nil {
-				t.Fatal(err)
+			s, with := tc.scenario, tc.scenario.with
+			s.with = func(b *v1beta1.StorageBucket) {
+				if with != nil {
+					with(b)
+				}
+				b.Spec.Probe.TimeoutSeconds, b.Spec.Probe.FailureThreshold = 7, 1
 			}
-			w.serveLate(&tc.service, 6*time.Second)
+			w := newFixture(t, s)
+			w.Clock = advancingClock{w.clock}
+			w.serveLate(func(request string) time.Duration {
+				if request == tc.silent {
+					return black
+				}
+				return time.Second
+			})
 			synctest.Test(t, func(t *testing.T) {
 				began := time.Now()
-				w.reconcile(t)
+				w.reconcile()
 				if took := time.Since(began); took != 7*time.Second {
 					t.Errorf("the visit took %s, want the timeout of 7s", took)
 				}
 			})
-			if ready := reporting.FindCondition(w.read(t).Status.Conditions, v1beta1.ConditionReady); ready.Status != "False" ||
-				ready.Reason != v1beta1.ReasonProbeTimeout {
+			b := w.read()
+			if ready := readyOf(b); ready.Status != "False" || ready.Reason != v1beta1.ReasonProbeTimeout {
 				t.Errorf("Ready %+v, want that it did not answer", ready)
+			}
+			if known := w.states.of(b, epoch); !s.removed && known.slow != b.Generation {
+				t.Errorf("known: %+v, want a slow endpoint", known)
 			}
 		})
 	}
 }
 
 // A visit without a slot ends after `soon` without a report, and waits for a slot. With the slot it
-// has the whole timeout.
+// has the whole timeout. A visit under a changed spec needs none until it is slow, too.
 func TestSlowVisitWaitsForSlot(t *testing.T) {
-	w := newManagedFixture(t, "", nil, func(context.Context, client.Client) {})
-	requests := w.serveLate(&fakeService{exists: true, ownerTag: "uid-b"}, 3*time.Second)
-	w.occupy(t)
+	w := newFixture(t, scenario{with: manage, service: owned})
+	w.serveLate(always(3 * time.Second))
+	w.occupy()
 	synctest.Test(t, func(t *testing.T) {
 		began := time.Now()
-		if _, b := w.reconcile(t); time.Since(began) != soon || len(b.Status.Conditions) > 0 ||
-			!w.limiter.Pending(requestFor(b)) {
+		if b := w.reconcile(); time.Since(began) != soon || len(b.Status.Conditions) > 0 || !w.limiter.Pending(bReq) {
 			t.Errorf("the visit ended after %s with %+v, want %s and no report", time.Since(began), b.Status, soon)
 		}
-		sent := len(*requests)
-		if w.reconcile(t); len(*requests) != sent {
-			t.Errorf("a parked bucket sent %q", (*requests)[sent:])
+		sent := len(w.requests)
+		if w.reconcile(); len(w.requests) != sent {
+			t.Errorf("a parked bucket sent %q", w.requests[sent:])
 		}
 		w.limiter.Release(requestIn("other", 0))
 		began = time.Now()
-		_, b := w.reconcile(t)
-		if ready := reporting.FindCondition(b.Status.Conditions, v1beta1.ConditionReady); ready.Status != "True" ||
-			time.Since(began) != 6*time.Second {
-			t.Errorf("with a slot: Ready %+v after %s, want True after 6s", ready, time.Since(began))
+		b := w.reconcile()
+		if readyOf(b).Status != "True" || time.Since(began) != 6*time.Second {
+			t.Errorf("with a slot: Ready %+v after %s, want True after 6s", readyOf(b), time.Since(began))
 		}
-		if w.limiter.Pending(requestFor(b)) || w.states.of(b, epoch).slow != b.Generation {
+		if w.limiter.Pending(bReq) || w.states.of(b, epoch).slow != b.Generation {
 			t.Error("the slot is not released, or the visit was not slow")
 		}
 	})
 }
 
+// A changed spec leaves its place among the parked requests, and is probed at once. Its prompt
+// endpoint does not count as slow.
+func TestChangedSpecIsNotParked(t *testing.T) {
+	w := newFixture(t, scenario{with: manage, service: owned})
+	w.serveLate(always(3 * time.Second))
+	w.occupy()
+	synctest.Test(t, func(*testing.T) { w.reconcile() })
+	w.edit(func(b *v1beta1.StorageBucket) { b.Generation++ })
+	w.serveLate(always(0))
+	if b := w.reconcile(); readyOf(b).Status != "True" || w.limiter.Pending(bReq) || w.states.of(b, epoch).slow > 0 {
+		t.Errorf("Ready %+v, parked %t, want it probed without a slot", readyOf(b), w.limiter.Pending(bReq))
+	}
+}
+
 // A visit changes nothing without a slot, because the limiter must not end it between two changes.
 func TestChangesNeedSlot(t *testing.T) {
-	for name, service := range map[string]fakeService{
-		requestCreate: {tags: "ignores"}, requestSetTag: {exists: true, ownerTag: "former"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			w := newManagedFixture(t, "", nil, func(context.Context, client.Client) {})
-			if err := w.stored.Create(t.Context(), handoverNamespace("former", "b")); err != nil {
-				t.Fatal(err)
-			}
-			requests := w.serveLate(&service, 0)
-			w.occupy(t)
-			if _, b := w.reconcile(t); slices.Contains(*requests, name) || b.Status.Provisioning != "" ||
-				!w.limiter.Pending(requestFor(b)) {
-				t.Errorf("requests %q, status %+v, want it parked before the change", *requests, b.Status)
-			}
-			sent := len(*requests)
-			if w.reconcile(t); len(*requests) != sent {
-				t.Errorf("a parked bucket sent %q", (*requests)[sent:])
+	for change, service := range map[string]fakeService{requestCreate: absent, requestSetTag: former} {
+		t.Run(change, func(t *testing.T) {
+			w := newFixture(t, scenario{with: manage, service: service,
+				objects: []client.Object{handoverNamespace("former", "b")}})
+			w.occupy()
+			for range 2 { // the second time it is parked
+				if b := w.reconcile(); slices.Contains(w.requests, change) || b.Status.Provisioning != "" ||
+					!w.limiter.Pending(bReq) {
+					t.Errorf("requests %q, status %+v, want it parked before the change", w.requests, b.Status)
+				}
 			}
 			w.limiter.Release(requestIn("other", 0))
-			_, b := w.reconcile(t)
-			if !slices.Contains(*requests, name) || b.Status.Provisioning != v1beta1.BucketCreated ||
-				w.limiter.Pending(requestFor(b)) {
-				t.Errorf("requests %q, status %+v, want the change with a slot", *requests, b.Status)
+			if b := w.reconcile(); !slices.Contains(w.requests, change) || w.limiter.Pending(bReq) ||
+				b.Status.Provisioning != v1beta1.BucketCreated {
+				t.Errorf("requests %q, status %+v, want the change with a slot", w.requests, b.Status)
 			}
 		})
 	}
@@ -147,81 +130,49 @@ func TestChangesNeedSlot(t *testing.T) {
 
 // A granted slot is returned by a reconcile that does not need it.
 func TestUnneededSlotIsReturned(t *testing.T) {
-	for name, change := range map[string]func(*testing.T, *fixture, *v1beta1.StorageBucket){
-		"no probe is due": func(*testing.T, *fixture, *v1beta1.StorageBucket) {},
-		"deleted": func(t *testing.T, w *fixture, b *v1beta1.StorageBucket) {
-			t.Helper()
-			if err := w.stored.Delete(t.Context(), b); err != nil {
-				t.Fatal(err)
-			}
-		},
-		"unreadable": func(_ *testing.T, w *fixture, _ *v1beta1.StorageBucket) {
+	for name, change := range map[string]change{
+		"no probe is due": func(*fixture) {},
+		"deleted":         (*fixture).delete,
+		"unreadable": func(w *fixture) {
 			w.own.Observe(bucket("b", func(b *v1beta1.StorageBucket) { b.ResourceVersion = "1000000" }))
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := newFixture(t, func(context.Context, client.Client) {})
-			_, b := w.reconcile(t)
-			w.occupy(t)
-			if w.limiter.Acquire(requestFor(b), b.Spec.Endpoint) {
+			w := newFixture(t, scenario{service: exists})
+			b := w.reconcile()
+			w.occupy()
+			if w.limiter.Acquire(bReq, b.Spec.Endpoint) {
 				t.Fatal("want it parked")
 			}
 			w.limiter.Release(requestIn("other", 0))
-			change(t, w, b)
-			if !w.limiter.Granted(requestFor(b)) {
+			change(w)
+			if !w.limiter.Granted(bReq) {
 				t.Fatal("want a granted slot")
 			}
-			_, err := w.Reconcile(t.Context(), ctrl.Request{NamespacedName: client.ObjectKeyFromObject(b)})
-			if err != nil || w.limiter.Pending(requestFor(b)) {
-				t.Errorf("%v, and the slot is kept: %t", err, w.limiter.Pending(requestFor(b)))
+			if w.reconcile(); w.limiter.Pending(bReq) {
+				t.Error("the slot is kept")
 			}
 		})
 	}
 }
 
-// A changed spec leaves its place among the parked requests, and is probed at once.
-func TestChangedSpecIsNotParked(t *testing.T) {
-	w := newManagedFixture(t, "", nil, func(context.Context, client.Client) {})
-	service := fakeService{exists: true, ownerTag: "uid-b"}
-	w.serveLate(&service, 3*time.Second)
-	w.occupy(t)
-	synctest.Test(t, func(t *testing.T) { w.reconcile(t) })
-	editStored(t, func(b *v1beta1.StorageBucket) { b.Generation++ })(t.Context(), w.stored)
-	w.serveLate(&service, 0)
-	_, b := w.reconcile(t)
-	if ready := reporting.FindCondition(b.Status.Conditions, v1beta1.ConditionReady); ready.Status != "True" ||
-		w.limiter.Pending(requestFor(b)) {
-		t.Errorf("Ready %+v, parked %t, want it probed without a slot", ready, w.limiter.Pending(requestFor(b)))
-	}
-}
-
 // An annotation that hands a bucket over makes a probe due at once, also while another one runs.
 func TestHandoverTriggersProbe(t *testing.T) {
-	bucket := fakeService{exists: true, ownerTag: "former"}
-	w := newManagedFixture(t, "", bucket.ServeHTTP, func(context.Context, client.Client) {})
-	if err := w.stored.Create(t.Context(), handoverNamespace("else", "b")); err != nil {
-		t.Fatal(err)
-	}
+	w := newFixture(t, scenario{with: manage, service: former, objects: []client.Object{handoverNamespace("else", "b")}})
 	ns := handoverNamespace("former", "b")
-	_, b := w.reconcile(t)
-	if ready := reporting.FindCondition(b.Status.Conditions,
-		v1beta1.ConditionReady); ready.Reason != v1beta1.ReasonBucketConflict {
-		t.Fatalf("Ready %+v, want a conflict", ready)
+	if b := w.reconcile(); readyOf(b).Reason != v1beta1.ReasonBucketConflict {
+		t.Fatalf("Ready %+v, want a conflict", readyOf(b))
 	}
-	if err := w.stored.Update(t.Context(), ns); err != nil {
-		t.Fatal(err)
+	w.must(w.stored.Update(t.Context(), ns))
+	if w.reconcile(); w.service.ownerTag != "former" {
+		t.Fatal("a probe before it is due: the test proves nothing")
 	}
-	if w.reconcile(t); bucket.ownerTag != "former" {
-		t.Fatal("a probe before it is due: the spec proves nothing")
-	}
-	if got := w.handedOver(t.Context(), ns); !slices.Equal(got, []ctrl.Request{requestFor(b)}) {
+	if got := w.handedOver(t.Context(), ns); !slices.Equal(got, []ctrl.Request{bReq}) {
 		t.Errorf("queued %v", got)
 	}
-	w.Clock.(*testingclock.FakePassiveClock).SetTime(epoch.Add(time.Second))
-	_, b = w.reconcile(t)
-	if ready := reporting.FindCondition(b.Status.Conditions, v1beta1.ConditionReady); ready.Status != "True" ||
-		bucket.ownerTag != "uid-b" || w.states.isTriggered(b) {
-		t.Errorf("Ready %+v, owner %q, triggered %t", ready, bucket.ownerTag, w.states.isTriggered(b))
+	b := w.reconcile()
+	if readyOf(b).Status != "True" || w.service.ownerTag != "uid-b" || w.states.isTriggered(b) {
+		t.Errorf("Ready %+v, owner %q, triggered %t", readyOf(b), w.service.ownerTag, w.states.isTriggered(b))
 	}
 	// A Ready bucket, one that does not exist, and other annotations trigger nothing.
 	ns.Annotations = map[string]string{v1beta1.AnnotationBucketHandoverPrefix + "a": "b",
@@ -230,13 +181,12 @@ func TestHandoverTriggersProbe(t *testing.T) {
 		t.Errorf("queued %v, triggered %v, want none", got, w.states.triggered)
 	}
 	// A trigger during a probe outlives it; a deleted bucket's is dropped.
-	w.states.trigger(client.ObjectKeyFromObject(b))
-	state := w.states.of(b, epoch)
-	w.states.store(b, state.after(observation{}, good, b.Generation, epoch))
+	w.states.trigger(bKey)
+	w.states.store(b, w.states.of(b, epoch).after(observation{}, good, b.Generation, epoch))
 	if !w.states.isTriggered(b) {
 		t.Error("the end of a probe drops a trigger")
 	}
-	w.states.forget(client.ObjectKeyFromObject(b))
+	w.states.forget(bKey)
 	if len(w.states.triggered) != 0 {
 		t.Error("the trigger of a deleted bucket is kept")
 	}

@@ -1,0 +1,163 @@
+package storagebucket
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/fluxcd/cli-utils/pkg/kstatus/status"
+	"github.com/go-logr/logr/funcr"
+	"github.com/prometheus/client_golang/prometheus"
+	"gotest.tools/v3/golden"
+	"k8s.io/apimachinery/pkg/runtime"
+	testingclock "k8s.io/utils/clock/testing"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+
+	"leasehold.dev/controllers/internal/reconciler/reconcilertest"
+)
+
+// recording is a fixture that records requests, events and results as lines.
+type recording struct {
+	*fixture
+	reconcilertest.Recording
+
+	logged strings.Builder
+}
+
+// loggedT is a test whose context has a logger.
+type loggedT struct {
+	testing.TB
+	ctx context.Context
+}
+
+// Context implements testing.TB.
+func (t loggedT) Context() context.Context { return t.ctx }
+
+func newRecording(t *testing.T, s scenario) *recording {
+	t.Helper()
+	r := &recording{fixture: newFixture(t, s)}
+	logger := funcr.New(func(_, line string) { r.logged.WriteString(line) }, funcr.Options{Verbosity: 10})
+	r.Recording = reconcilertest.Recording{T: loggedT{t, log.IntoContext(t.Context(), logger)}, OnRequest: r.onAPIRequest}
+	r.onResponse = func(request string, status int) { r.Line("  S3 %s: %d", request, status) }
+	r.Client, r.Live, r.Recorder = r.Intercept(r.stored, true), r.Intercept(r.stored, false), r
+	r.Clock = advancingClock{r.clock}
+	return r
+}
+
+// advancingClock advances with each call.
+type advancingClock struct{ *testingclock.FakePassiveClock }
+
+func (c advancingClock) Since(began time.Time) time.Duration {
+	return c.FakePassiveClock.Since(began) + time.Millisecond
+}
+
+// Eventf implements events.EventRecorder.
+func (r *recording) Eventf(regarding, related runtime.Object, kind, reason, action, note string, args ...any) {
+	about := func(o runtime.Object) string {
+		if o == nil {
+			return "nothing"
+		}
+		return fmt.Sprintf("%T %s", o, client.ObjectKeyFromObject(o.(client.Object)))
+	}
+	r.Line("event %s %s (%s) on %s, related to %s: %s", kind, reason, action, about(regarding), about(related),
+		fmt.Sprintf(note, args...))
+}
+
+// onAPIRequest records live reads and all writes.
+func (r *recording) onAPIRequest(q reconcilertest.Request) error {
+	switch q.Verb {
+	case "get":
+		if !q.Cached {
+			r.Line("  live get %T %s", q.Object, q.Key)
+		}
+	case "patch":
+		r.Line("  patch %s", q.Body)
+	case "patch status":
+		r.StatusPatch(q.Body)
+	}
+	return nil
+}
+
+// run reconciles once a minute, or twice without a number, and returns the record. It omits the
+// counters of reasons that never occurred, and histogram buckets. No scenario leaves a connection
+// open, keeps the state of a deleted bucket, or discloses a key of the Secret, also in the log.
+func (r *recording) run(s scenario) string {
+	r.t.Helper()
+	began := r.clock.Now()
+	r.Run(r.Reconciler, bReq, r.clock, 67*time.Second, max(s.reconciles, 2), func(i int) {
+		if change := s.before[i]; change != nil {
+			change(r.fixture)
+		}
+	})
+	r.Series(r.metrics.probes, r.metrics.duration, r.metrics.up, r.metrics.retained)
+	r.Lines = slices.DeleteFunc(r.Lines, func(line string) bool {
+		never := strings.Contains(line, "_retained_") && strings.HasSuffix(line, " 0")
+		return never || strings.Contains(line, "_bucket{")
+	})
+	text := r.Since(began)
+	r.reconcile() // a deleted bucket has one more
+	leftover := r.read().Name == "" && len(r.states.known) > 0
+	disclosed := strings.Contains(text+r.logged.String(), sentinel)
+	if open := r.open.Load(); open > 0 || leftover || disclosed {
+		r.t.Errorf("%d open connections; the state of a deleted bucket: %t; keys: %t", open, leftover, disclosed)
+	}
+	return text
+}
+
+// TestReconcileGolden compares the requests to the endpoint, the live reads, the writes and the
+// reports of each scenario with a golden file.
+func TestReconcileGolden(t *testing.T) {
+	reconcilertest.Golden(t, scenarios(), func(s scenario) string { return newRecording(t, s).run(s) })
+}
+
+// The table has the kstatus result that deployment tools derive from each reason of Ready. Failed
+// needs a user; the operator retries what is InProgress.
+func TestKstatus(t *testing.T) {
+	var reported []client.Object
+	for _, s := range scenarios() {
+		r := newRecording(t, s)
+		r.run(s)
+		reported = append(reported, r.Reported...)
+	}
+	for _, reason := range allReasons[1:] {
+		b := bucket("b")
+		b.Status = summarize(b, probeState{failures: 3}, observation{}, action{}, failed(reason), epoch)
+		reported = append(reported, b)
+	}
+	reconcilertest.CheckKstatus(t, reported, map[string]status.Status{
+		"False CredentialsNotFound":   status.FailedStatus,
+		"False InvalidCredentials":    status.FailedStatus,
+		"False EndpointForbidden":     status.FailedStatus,
+		"False BucketConflict":        status.FailedStatus,
+		"False BucketNotFound":        status.InProgressStatus,
+		"False BucketNotEmpty":        status.InProgressStatus,
+		"False AccessDenied":          status.InProgressStatus,
+		"False RegionMismatch":        status.InProgressStatus,
+		"False EndpointUnreachable":   status.InProgressStatus,
+		"False TLSVerificationFailed": status.InProgressStatus,
+		"False ProbeTimeout":          status.InProgressStatus,
+		"False ServerError":           status.InProgressStatus,
+		"False Throttled":             status.InProgressStatus,
+		"Unknown ProbePending":        status.InProgressStatus,
+		"Unknown Creating":            status.InProgressStatus,
+		"True ProbeSucceeded":         status.CurrentStatus,
+		reconcilertest.BeingDeleted:   status.TerminatingStatus,
+	})
+}
+
+// Dashboards and alerts depend on the names, help texts, labels and buckets. All reasons of a
+// retained bucket are exposed from the start.
+func TestMetricsGolden(t *testing.T) {
+	registry := prometheus.NewRegistry()
+	m, err := newMetrics(registry)
+	if err != nil {
+		t.Fatal(err)
+	}
+	m.saw(bucket("b"), observation{verdict: good, took: 1500 * time.Millisecond}, good)
+	m.saw(bucket("c"), observation{verdict: bad, took: 0}, bad)
+	golden.Assert(t, reconcilertest.Exposed(t, registry), "metrics.txt")
+}
