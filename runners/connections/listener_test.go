@@ -188,3 +188,55 @@ func TestListenerSparesCompleteRequests(t *testing.T) {
 	b.expectClosed("1", "2")
 	close(open)
 }
+
+// Idle connections of many addresses close each other, and none of the one that has a few.
+func TestListenerSparesFewConnections(t *testing.T) {
+	const most = 3 * fewShare
+	b := newBounded(t, most, http.HandlerFunc(func(_ http.ResponseWriter, request *http.Request) { Complete(request) }))
+	for i := range most - 1 {
+		b.dial(fmt.Sprint("crowd ", i), fmt.Sprint("127.0.1.", i+1))
+	}
+	for i := range 3 {
+		b.dial(fmt.Sprint("api ", i), "127.0.0.1")
+	}
+	b.expectClosed("crowd 0", "crowd 1") // those that wait longest
+	for i := range 3 {
+		b.get(fmt.Sprint("api ", i))
+	}
+}
+
+// A flood from a few addresses closes its own connections, while the one of another address waits.
+func TestListenerSparesOneConnectionInAFlood(t *testing.T) {
+	const most, attackers = 128, 9
+	b := newBounded(t, most, http.HandlerFunc(func(_ http.ResponseWriter, request *http.Request) { Complete(request) }))
+	b.dial("api", "127.0.0.1")
+	for i := range 2 * most {
+		b.dial(fmt.Sprint("attacker ", i), fmt.Sprint("127.0.1.", 1+i%attackers))
+	}
+	b.get("api")
+}
+
+// The kernel keeps little of a response that is not read.
+func TestUnreadResponseIsBounded(t *testing.T) {
+	const most = 1 << 20 // the buffers of both sides
+	written := make(chan int, 1)
+	b := newBounded(t, 1, http.HandlerFunc(func(response http.ResponseWriter, _ *http.Request) {
+		total := 0
+		for err := http.NewResponseController(response).SetWriteDeadline(time.Now().Add(time.Second)); err == nil; {
+			var n int
+			n, err = response.Write(make([]byte, 16<<10))
+			total += n
+		}
+		written <- total
+	}))
+	b.dial("slow", "127.0.0.1")
+	if err := b.clients["slow"].(*net.TCPConn).SetReadBuffer(16 << 10); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := fmt.Fprint(b.clients["slow"], "GET / HTTP/1.1\r\nHost: x\r\n\r\n"); err != nil {
+		t.Fatal(err)
+	}
+	if got := <-written; got > most {
+		t.Errorf("%d bytes were written to a client that reads nothing, want at most %d", got, most)
+	}
+}

@@ -89,40 +89,6 @@ func TestClientConfig(t *testing.T) {
 	}
 }
 
-// One read in a retry period replaces a watch that is silent or broken.
-func TestFallbackToReads(t *testing.T) {
-	for name, tc := range map[string]struct {
-		lose func(*duel)
-		read string
-	}{
-		"Silent": {func(d *duel) { d.leader.vanish(d.api) }, "GET leases second"},
-		"Broken": {func(d *duel) {
-			d.fail(func(verb, _ string) error {
-				if verb == "WATCH" {
-					return statusError(http.StatusGone)
-				}
-				return nil
-			})
-			d.send(`{"type":"ERROR","object":{"kind":"Status","apiVersion":"v1","code":410,"reason":"Expired"}}`, true)
-			d.leader.vanish(d.api)
-		}, "GET leases second"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				d := newDuel(t)
-				tc.lose(d)
-				pass(2 * retryPeriod)
-				d.take()
-				pass(4 * retryPeriod)
-				if n := count(d.take(), tc.read); n < 3 || n > 5 {
-					t.Errorf("%d live reads in 4 retry periods", n)
-				}
-				d.end()
-			})
-		})
-	}
-}
-
 // Of many standbys one wins, and no other writes a second time.
 func TestManyStandbys(t *testing.T) {
 	for name, lose := range map[string]func(*api, *candidate){
@@ -307,61 +273,44 @@ func TestLost(t *testing.T) {
 	}
 }
 
-// The holder creates a deleted Lease again, and continues to lead.
-func TestDeletedLeaseIsCreatedAgain(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		d := newDuel(t)
-		d.remove("leases", lease.Name)
-		pass(retryPeriod)
-		if !d.leader.leads(d.api) {
-			t.Errorf("the Lease is %+v, want it held by the leader", d.lease())
-		}
-		pass(2 * leaseTime)
-		if !d.leader.leads(d.api) {
-			t.Error("the standby took the new Lease")
-		}
-		d.end()
-	})
-}
-
-// A label or an annotation on the Lease costs the leader a Conflict and not the Lease.
-func TestLeaderKeepsLeaseAfterConflict(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		d := newDuel(t)
-		for range 3 {
+// A leader keeps its Lease beside a standby, whatever an administrator does to the object. The holder
+// creates a deleted Lease again. A label or an annotation costs a Conflict and stays.
+func TestLeaderKeepsLease(t *testing.T) {
+	for name, disturb := range map[string]func(*duel){
+		"Deleted": func(d *duel) { d.remove("leases", lease.Name) },
+		"Labelled": func(d *duel) {
+			for range 3 {
+				stored := d.lease()
+				stored.Labels = map[string]string{"touched": stored.ResourceVersion}
+				stored.Annotations["touched"] = "yes"
+				d.put(stored)
+				pass(2 * retryPeriod)
+			}
+			if stored := d.lease(); len(stored.Labels) == 0 || stored.Annotations["touched"] != "yes" {
+				d.t.Errorf("the Lease is %+v, want it with its label and its annotation", stored)
+			}
+		},
+		"WithoutHolder": func(d *duel) {
+			d.standby.vanish(d.api) // it would take a Lease that looks released
 			stored := d.lease()
-			stored.Labels = map[string]string{"touched": stored.ResourceVersion}
-			stored.Annotations["touched"] = "yes"
+			stored.Spec.HolderIdentity = ptr.To("")
 			d.put(stored)
-			pass(2 * retryPeriod)
-		}
-		if !d.leader.leads(d.api) || len(d.lease().Labels) == 0 || d.lease().Annotations["touched"] != "yes" {
-			t.Errorf("the Lease is %+v, want it held by the leader, with its label and its annotation", d.lease())
-		}
-		d.end()
-	})
-}
-
-// A Lease whose holder an administrator has removed still belongs to the leader.
-func TestLeaderKeepsLeaseWithoutHolder(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		a := newAPI(t)
-		leader := join(t, a, "only")
-		<-leader.led
-		stored := a.lease()
-		stored.Spec.HolderIdentity = ptr.To("")
-		a.put(stored)
-		pass(2 * retryPeriod)
-		select {
-		case reason := <-leader.lost:
-			t.Errorf("it lost the Lease: %s", reason)
-		default:
-		}
-		if !leader.leads(a) {
-			t.Errorf("the Lease is %+v, want it held by the leader", a.lease())
-		}
-		leader.stop()
-	})
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				d := newDuel(t)
+				disturb(d)
+				for _, wait := range []time.Duration{retryPeriod, 2 * leaseTime} {
+					pass(wait)
+					if !d.leader.leads(d.api) || len(d.leader.lost) > 0 {
+						t.Errorf("the Lease is %+v, want it held by the leader", d.lease())
+					}
+				}
+				d.end()
+			})
+		})
+	}
 }
 
 // A standby that is stopped neither writes nor reports an error. A leader that is stopped

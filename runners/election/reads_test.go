@@ -67,16 +67,3 @@ func TestTakeover_while_lists_fail(t *testing.T) {
 		d.expect(t, d.takesOver(t, leaseTime), 0, retryPeriod+20*time.Millisecond, "released")
 	})
 }
-
-func TestRequestsPerRetryPeriod(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		d := newDuel(t)
-		d.take()
-		pass(100 * retryPeriod)
-		requests := d.take()
-		if n := count(requests, "PUT leases first"); n < 99 || n > 101 || n != len(requests) {
-			t.Errorf("%d renewals of %d requests in 100 retry periods: %q", n, len(requests), requests[:min(10, len(requests))])
-		}
-		d.end()
-	})
-}

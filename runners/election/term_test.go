@@ -46,13 +46,6 @@ func TestTerm(t *testing.T) {
 				pass(leaseTime / 2)
 			}
 		}, true, 0},
-		// The response to a renewal may take long. The term counts from sending the renewal.
-		"LateAnswer": {func(t *Term, m *suspended) {
-			sent := m.elapsed()
-			pass(leaseTime / 2)
-			t.extend(sent, leaseTime)
-			pass(leaseTime / 2)
-		}, false, 1},
 		"Released": {func(t *Term, m *suspended) { t.extend(m.elapsed(), leaseTime); t.finish(); pass(2 * leaseTime) }, false,
 			0},
 		"Suspended": {func(t *Term, m *suspended) {

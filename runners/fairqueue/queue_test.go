@@ -1,4 +1,4 @@
-package fairqueue_test
+package fairqueue
 
 import (
 	"errors"
@@ -13,8 +13,6 @@ import (
 	"k8s.io/client-go/util/workqueue"
 	"sigs.k8s.io/controller-runtime/pkg/controller/priorityqueue"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
-
-	"leasehold.dev/runners/fairqueue"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -43,7 +41,7 @@ func serve(q priorityqueue.PriorityQueue[reconcile.Request], n int) []string {
 func inBubble(t *testing.T, test func(t *testing.T, q priorityqueue.PriorityQueue[reconcile.Request])) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		q := fairqueue.New("test", nil)
+		q := New("test", nil)
 		defer q.ShutDown()
 		test(t, q)
 	})
@@ -167,7 +165,7 @@ func TestDelays(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				q := fairqueue.New("test",
+				q := New("test",
 					workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](time.Second, time.Minute))
 				defer q.ShutDown()
 				tc.add(q)

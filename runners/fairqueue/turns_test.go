@@ -1,4 +1,4 @@
-package fairqueue_test
+package fairqueue
 
 import (
 	"fmt"
@@ -9,9 +9,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 	testingclock "k8s.io/utils/clock/testing"
 	"pgregory.net/rapid"
+	"sigs.k8s.io/controller-runtime/pkg/controller/priorityqueue"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
-
-	"leasehold.dev/runners/fairqueue"
 )
 
 // Between two services of a namespace with a backlog every other namespace that has
@@ -22,8 +21,8 @@ func TestNamespacesTakeTurns(t *testing.T) {
 }
 
 func namespacesTakeTurns(t *rapid.T) {
-	q := fairqueue.New("test", nil)
-	fairqueue.SetClock(q, testingclock.NewFakeClock(time.Time{}))
+	q := New("test", nil)
+	q.(*queue).clock = testingclock.NewFakeClock(time.Time{})
 	defer q.ShutDown()
 	waiting := map[bool]map[string]map[string]bool{false: {}, true: {}} // background, namespace, name
 	// since has, for each class and namespace, those that waited when it was last served and
@@ -117,7 +116,7 @@ func namespacesTakeTurns(t *rapid.T) {
 // that take long leaves the workers to one of short requests, however many wait.
 func TestTimeOfWorkersIsShared(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		q := fairqueue.New("test", nil)
+		q := New("test", nil)
 		defer q.ShutDown()
 		for i := range 40 {
 			q.Add(request(fmt.Sprintf("slow-%d", i%4), fmt.Sprint(i)))
@@ -156,4 +155,110 @@ func TestTimeOfWorkersIsShared(t *testing.T) {
 			t.Errorf("order (-want +got):\n%s", diff)
 		}
 	})
+}
+
+// A namespace with one request that is added again while a worker has it is charged like one with a
+// backlog. Otherwise two such namespaces would keep the worker from all with a backlog.
+func TestTimeOfSingleRequestsCounts(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := New("test", nil)
+		defer q.ShutDown()
+		for i := range 5 {
+			q.Add(request("backlog", fmt.Sprint(i)))
+		}
+		q.Add(request("edited-1", "a"))
+		q.Add(request("edited-2", "a"))
+		served := map[string]int{}
+		for range 30 {
+			r, _, _ := q.GetWithPriority()
+			served[r.Namespace]++
+			<-time.After(2 * time.Second)
+			if r.Namespace != "backlog" {
+				q.Add(r) // its user edits the object all the time
+			}
+			q.Done(r)
+		}
+		if served["backlog"] != 5 {
+			t.Errorf("of 30 requests %v were served, want all 5 of the backlog", served)
+		}
+	})
+}
+
+// The queue drops the usage of idle flows that the others have reached, and all of it when it
+// is empty. So namespaces that come and go need no memory.
+func TestUsageOfIdleFlowsIsDropped(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := New("test", nil)
+		defer q.ShutDown()
+		take := func() {
+			r, _, _ := q.GetWithPriority()
+			<-time.After(time.Second)
+			q.Done(r)
+		}
+		for i := range 3 {
+			q.Add(request("backlog", fmt.Sprint(i)))
+		}
+		for i := range 100 {
+			q.Add(request(fmt.Sprintf("once-%d", i), "a"))
+		}
+		for range 101 {
+			take()
+		}
+		if got := usedFlows(q); got != 101 {
+			t.Errorf("the queue has %d flows, want all 101 that took a second each", got)
+		}
+		take() // the backlog's second one, at the usage of the others
+		if got := usedFlows(q); got != 1 {
+			t.Errorf("the queue has %d flows, want the one with a backlog", got)
+		}
+		take()
+		if got := usedFlows(q); got != 0 {
+			t.Errorf("the empty queue has %d flows", got)
+		}
+	})
+}
+
+// A namespace with a large backlog in the background, as after a change of the leader, takes little
+// time while another is busy. A change of all its objects then takes turns with a new namespace.
+func TestBackgroundGivesNoAdvantage(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := New("test", nil)
+		defer q.ShutDown()
+		for i := range 1000 {
+			q.AddWithOpts(opts(background, 0), request("backlog", fmt.Sprint(i)))
+		}
+		q.Add(request("busy", "a"))
+		q.Add(request("busy", "b"))
+		take := func() string {
+			r, _, _ := q.GetWithPriority()
+			<-time.After(time.Second)
+			if r.Namespace == "busy" {
+				q.Add(r)
+			}
+			q.Done(r)
+			return r.Namespace
+		}
+		for range 500 {
+			take()
+		}
+		for i := range 1000 {
+			q.Add(request("backlog", fmt.Sprint(i)))
+		}
+		q.Add(request("late", "a"))
+		waited := 1
+		for take() != "late" {
+			waited++
+		}
+		if waited > 5 {
+			t.Errorf("a new namespace waited for %d requests of a second", waited)
+		}
+	})
+}
+
+// usedFlows returns the number of flows whose usage a queue has.
+func usedFlows(q priorityqueue.PriorityQueue[reconcile.Request]) int {
+	own := q.(*queue)
+	own.mu.Lock()
+	defer own.mu.Unlock()
+	return len(own.turns.foreground.used) + len(own.turns.background.used)
 }

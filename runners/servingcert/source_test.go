@@ -3,11 +3,9 @@ package servingcert
 import (
 	"bytes"
 	"context"
-	"crypto/tls"
 	"crypto/x509"
 	"encoding/pem"
 	"maps"
-	"net"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -69,99 +67,6 @@ func newSource(t *testing.T) *Source {
 	return source
 }
 
-// handshake connects to a server that serves from source, and returns the server's certificate.
-func handshake(t *testing.T, source *Source, trusted *x509.Certificate) (*x509.Certificate, error) {
-	t.Helper()
-	near, far := net.Pipe()
-	defer near.Close()
-	defer far.Close()
-	server := tls.Server(far, &tls.Config{GetCertificate: source.GetCertificate})
-	served := make(chan error, 1)
-	go func() { served <- server.Handshake() }()
-
-	pool := x509.NewCertPool()
-	pool.AddCert(trusted)
-	client := tls.Client(near, &tls.Config{RootCAs: pool, ServerName: host})
-	if err := client.Handshake(); err != nil {
-		return nil, err
-	}
-	if err := <-served; err != nil {
-		return nil, err
-	}
-	return client.ConnectionState().PeerCertificates[0], nil
-}
-
-func TestSourceServesTheCurrentCertificate(t *testing.T) {
-	source := newSource(t)
-	dir := source.signDir
-	first, second := newAuthority(t), newAuthority(t)
-
-	if _, err := handshake(t, source, first.ca.Cert); err == nil {
-		t.Error("a handshake succeeded before there was a certificate")
-	}
-	_, err := source.GetCertificate(nil)
-	if err == nil || !strings.Contains(err.Error(), "no serving certificate yet: Secret test/serving") {
-		t.Errorf("GetCertificate() before the first certificate: %v, want it to name the Secret", err)
-	}
-
-	load := func(reason string, secret *corev1.Secret, wantNew bool) {
-		t.Helper()
-		fresh, err := source.load(secret)
-		if err != nil {
-			t.Errorf("%s: load() = %v", reason, err)
-		}
-		if (fresh != nil) != wantNew {
-			t.Errorf("%s: load() tells of a new certificate: %t, want %t", reason, fresh != nil, wantNew)
-		}
-	}
-	load("the shipped Secret is empty", &corev1.Secret{}, false)
-	if _, err := os.Stat(filepath.Join(dir, "tls.crt")); !os.IsNotExist(err) {
-		t.Errorf("the sign is there before a certificate was loaded (%v)", err)
-	}
-
-	filled := first.secret(t)
-	load("the first certificate", filled, true)
-	if _, err := handshake(t, source, first.ca.Cert); err != nil {
-		t.Errorf("handshake after the first certificate: %v", err)
-	}
-	load("the same again", filled, false)
-
-	load("another certificate of another CA", second.secret(t), true)
-	if _, err := handshake(t, source, second.ca.Cert); err != nil {
-		t.Errorf("handshake after the rotation: %v", err)
-	}
-	if _, err := handshake(t, source, first.ca.Cert); err == nil {
-		t.Error("the certificate from before the rotation is still served")
-	}
-}
-
-func TestSource_writes_only_public_part(t *testing.T) {
-	source := newSource(t)
-	dir := source.signDir
-	secret := newAuthority(t).secret(t)
-	if _, err := source.load(secret); err != nil {
-		t.Fatal(err)
-	}
-	files, err := os.ReadDir(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
-	names := []string{}
-	for _, file := range files {
-		names = append(names, file.Name())
-	}
-	if diff := cmp.Diff([]string{"tls.crt"}, names); diff != "" {
-		t.Errorf("files left behind (-want +got):\n%s", diff)
-	}
-	content, err := os.ReadFile(filepath.Join(dir, "tls.crt"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if !slices.Equal(content, secret.Data["tls.crt"]) {
-		t.Error("tls.crt is not the Secret's tls.crt")
-	}
-}
-
 func TestSource_serves_previous_certificate_if_Secret_is_broken(t *testing.T) {
 	good := newAuthority(t)
 	other := good.secret(t)
@@ -182,28 +87,23 @@ func TestSource_serves_previous_certificate_if_Secret_is_broken(t *testing.T) {
 			if _, err := source.load(&corev1.Secret{Data: data}); err == nil {
 				t.Error("load() = nil, want an error")
 			}
-			served, err := handshake(t, source, good.ca.Cert)
-			if err != nil {
-				t.Fatalf("handshake after a broken Secret: %v", err)
-			}
-			if !served.Equal(fresh.Leaf) {
-				t.Error("another certificate is served, want the one before")
+			if served, err := source.GetCertificate(nil); err != nil || !served.Leaf.Equal(fresh.Leaf) {
+				t.Errorf("GetCertificate() = %v, %v, want the certificate from before", served, err)
 			}
 		})
 	}
 }
 
 func TestSource_serves_if_copy_fails(t *testing.T) {
-	authority := newAuthority(t)
 	source := newSource(t)
 	if err := os.Remove(source.signDir); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := source.load(authority.secret(t)); err == nil || !strings.Contains(err.Error(), "leaving the sign") {
+	if _, err := source.load(newAuthority(t).secret(t)); err == nil || !strings.Contains(err.Error(), "leaving the sign") {
 		t.Errorf("load() = %v, want an error about the sign", err)
 	}
-	if _, err := handshake(t, source, authority.ca.Cert); err != nil {
-		t.Errorf("handshake: %v", err)
+	if _, err := source.GetCertificate(nil); err != nil {
+		t.Error(err)
 	}
 }
 
@@ -215,7 +115,8 @@ func TestNewSource_needs_temporary_directory(t *testing.T) {
 }
 
 // The source serves each new certificate and logs it once. It logs a broken Secret and continues to
-// serve the previous certificate. The cache drops the CA's key, and Start removes its directory.
+// serve the previous certificate. The cache drops the CA's key. The directory has the certificate as
+// soon as it is served, never its key, and Start removes it.
 func TestSource_follows_Secret(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(t, &corev1.Secret{})
@@ -262,8 +163,15 @@ func TestSource_follows_Secret(t *testing.T) {
 			<-time.After(time.Second)
 			synctest.Wait()
 			var serves []byte
-			if current, err := source.GetCertificate(nil); err == nil {
+			current, err := source.GetCertificate(nil)
+			if err == nil {
 				serves = pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: current.Leaf.Raw})
+			} else if !strings.Contains(err.Error(), "no serving certificate yet: Secret test/serving") {
+				t.Errorf("%s: %v, want it to name the Secret", step.what, err)
+			}
+			sign, _ := os.ReadFile(filepath.Join(source.signDir, "tls.crt")) // missing before the first one
+			if files, err := os.ReadDir(source.signDir); err != nil || !bytes.Equal(sign, serves) || len(files) > 1 {
+				t.Errorf("%s: the directory has %v (%v), want the certificate that is served", step.what, files, err)
 			}
 			if !bytes.Equal(serves, step.serves) {
 				t.Errorf("%s: it serves\n%s, want\n%s", step.what, serves, step.serves)
@@ -287,22 +195,6 @@ func TestSource_follows_Secret(t *testing.T) {
 			t.Errorf("the directory of the rotator's sign is left behind (%v)", err)
 		}
 	})
-}
-
-func TestCacheDropsCAKey(t *testing.T) {
-	secret := newAuthority(t).secret(t)
-	kept, err := keepServed(secret)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for name := range kept.(*corev1.Secret).Data {
-		if name != "tls.crt" && name != "tls.key" {
-			t.Errorf("the cache keeps %s", name)
-		}
-	}
-	if other, err := keepServed("tombstone"); err != nil || other != "tombstone" {
-		t.Errorf("keepServed of something else = %v, %v, want it unchanged", other, err)
-	}
 }
 
 type roundTripper func(*http.Request) (*http.Response, error)
