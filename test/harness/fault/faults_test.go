@@ -45,14 +45,19 @@ func TestDelay(t *testing.T) {
 	}
 }
 
-func TestDelay_HealEndsIt(t *testing.T) {
-	g := NewWithT(t)
-	p := startProxy(t, Options{Upstream: startService(t).URL})
-	injection := p.Inject(Rule{Fault: Delay{For: time.Hour}})
-	answers := askInBackground(t.Context(), p, http.MethodGet, "/", "")
-	g.Eventually(injection.Count, eventually).Should(Equal(1))
-	injection.Heal()
-	g.Eventually(answers, eventually).Should(Receive(HaveField("Body", "done")))
+// What waits at a fault goes on when that is healed.
+func TestHeal_LetsRequestsGo(t *testing.T) {
+	for _, fault := range []Fault{Delay{For: time.Hour}, NewGate(BeforeForward), NewGate(AfterAnswer)} {
+		t.Run(fault.Name(), func(t *testing.T) {
+			g := NewWithT(t)
+			p := startProxy(t, Options{Upstream: startService(t).URL})
+			injection := p.Inject(Rule{Fault: fault})
+			answers := askInBackground(t.Context(), p, http.MethodGet, "/", "")
+			g.Eventually(injection.Count, eventually).Should(Equal(1))
+			injection.Heal()
+			g.Eventually(answers, eventually).Should(Receive(HaveField("Body", "done")))
+		})
+	}
 }
 
 func TestDelay_DropsRequestsOfClosedConnections(t *testing.T) {

@@ -92,17 +92,6 @@ func TestGate_OpenDoesNotReleaseCutRequests(t *testing.T) {
 	}
 }
 
-func TestGate_HealOpensIt(t *testing.T) {
-	g := NewWithT(t)
-	p := startProxy(t, Options{Upstream: startService(t).URL})
-	gate := NewGate(AfterAnswer)
-	injection := p.Inject(Rule{Fault: gate})
-	answers := askInBackground(t.Context(), p, http.MethodGet, "/", "")
-	g.Eventually(injection.Count, eventually).Should(Equal(1))
-	injection.Heal()
-	g.Eventually(answers, eventually).Should(Receive(HaveField("Body", "done")))
-}
-
 func TestGate_WaitEndsWithItsContext(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithCancel(t.Context())

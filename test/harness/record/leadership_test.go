@@ -83,12 +83,6 @@ var judgements = map[string]struct {
 			ask("late", "a", 15, 30, "patch", "example.com", "things", `{"kind":"Thing","metadata":{"resourceVersion":"13"}}`)},
 		terms: []string{"a@10", "b@12"}, strays: []string{"late [b]"},
 	},
-	"JustInTime": {
-		reason: "answered after the other one took over, and stored before",
-		events: []auditv1.Event{holds("a_1", 0, 10), holds("b_1", 20, 12),
-			ask("w", "a", 15, 30, "patch", "example.com", "things", `{"kind":"Thing","metadata":{"resourceVersion":"11"}}`)},
-		terms: []string{"a@10", "b@12"}, judged: 1,
-	},
 	"Standby": {
 		reason: "neither a Pod that never led nor a user without a Pod may write",
 		events: []auditv1.Event{holds("a_1", 0, 10), writes("standby", "c", 5, 11), writes("nobody", "", 10, 12)},
@@ -99,12 +93,6 @@ var judgements = map[string]struct {
 		events: []auditv1.Event{holds("a_1", 0, 10), holds("", 10, 11), writes("w", "a", 15, 12),
 			writes("nobody", "", 16, 13), holds("b_1", 20, 14)},
 		terms: []string{"a@10", "@11", "b@14"}, strays: []string{"w []", "nobody []"},
-	},
-	"LateDeletion": {
-		reason: "nor did the writer lead at any version it can have been stored with",
-		events: []auditv1.Event{holds("a_1", 0, 10), holds("b_1", 10, 12), writes("delete", "a", 20, 0),
-			holds("b_1", 30, 14)},
-		terms: []string{"a@10", "b@12"}, strays: []string{"delete [b]"},
 	},
 	"DeletionMeanwhile": {
 		reason: "the leader changed while the deletion was under way",
@@ -126,12 +114,6 @@ var judgements = map[string]struct {
 			holds("b_1", 30, 16), writes("late", "a", 35, 17), writes("w2", "b", 40, 18),
 		},
 		terms: []string{"a@10", "@11-14", "b@16"}, judged: 2, strays: []string{"clear []", "between []", "late [b]"},
-	},
-	"AroundTheDeletion": {
-		reason: "before or after the Lease was deleted: the log does not show which",
-		events: []auditv1.Event{holds("a_1", 0, 10), unleases(10), ask("w", "a", 9, 13, "patch", "example.com", "things",
-			`{"kind":"Thing","metadata":{"resourceVersion":"12"}}`), holds("a_1", 30, 16)},
-		terms: []string{"a@10", "@10-16", "a@16"}, undecided: []string{"w [a ]"},
 	},
 	"BeforeTheLog": {
 		reason: "the log does not say who led before it begins",

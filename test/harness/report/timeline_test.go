@@ -164,34 +164,6 @@ func TestViolationSite_DistinguishesRequestsOfOneRevision(t *testing.T) {
 	g.Expect(p.Rows[0].request.ID).To(Equal(accused.ID))
 }
 
-// A message is for people. Its words decide nothing in the report.
-func TestTimeline_RewordedMessageChangesNothingElse(t *testing.T) {
-	g := NewWithT(t)
-	shape := func(r *Run) (elements []string) {
-		_, root := drawn(t, r)
-		for n := range root.Descendants() {
-			if n.Type == html.ElementNode {
-				element := n.Data
-				for _, a := range n.Attr {
-					element += " " + a.Key + "=" + a.Val
-				}
-				elements = append(elements, element)
-			}
-		}
-		return elements
-	}
-	r := split(t)
-	r.Verdicts = []invariant.Verdict{single(r)}
-	before := shape(r)
-	g.Expect(before).To(ContainElement(ContainSubstring("class=flagline")))
-	for i := range r.Verdicts[0].Violations {
-		r.Verdicts[0].Violations[i].Message = "resourceVersion 1 is reworded"
-	}
-	g.Expect(shape(r)).To(Equal(before))
-	text, _ := drawn(t, r)
-	g.Expect(text).To(ContainSubstring("resourceVersion 1 is reworded"))
-}
-
 // A read that a promise is about is shown; others are not.
 func TestTimeline_ShowsReadsOfViolations(t *testing.T) {
 	g := NewWithT(t)
