@@ -13,6 +13,7 @@ import (
 
 	. "github.com/onsi/gomega"
 	"github.com/onsi/gomega/gstruct"
+	authorizationv1 "k8s.io/api/authorization/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -132,6 +133,17 @@ func TestAuditLogHasWritesAtOnceAndNoSecrets(t *testing.T) {
 	g.Expect(audited(g, ns, "hush")).To(HaveExactElements(gstruct.MatchFields(gstruct.IgnoreExtras, gstruct.Fields{
 		"Verb": Equal("create"), "Level": Equal(auditv1.LevelMetadata), "RequestObject": BeNil(), "ResponseObject": BeNil(),
 	})))
+}
+
+func TestRightsAreEnforced(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	review := &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{
+		User: "nobody", ResourceAttributes: &authorizationv1.ResourceAttributes{Verb: "get", Resource: "secrets",
+			Namespace: "default"},
+	}}
+	g.Expect(shared.client.Create(t.Context(), review)).To(Succeed())
+	g.Expect(review.Status.Allowed).To(BeFalse())
 }
 
 func TestStart_ReportsTheCause(t *testing.T) {

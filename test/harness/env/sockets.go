@@ -1,12 +1,15 @@
 package env
 
 import (
+	"bufio"
+	"encoding/hex"
 	"fmt"
-	"net"
 	"net/netip"
+	"os"
+	"path/filepath"
 	"slices"
-
-	"github.com/prometheus/procfs"
+	"strconv"
+	"strings"
 )
 
 // Owns reports whether the program has an open TCP connection from this local address, such as
@@ -28,27 +31,56 @@ func owns(pid int, from, to string) bool {
 	if err != nil {
 		return false
 	}
-	process, err := procfs.NewProc(pid)
+	folder := fmt.Sprintf("/proc/%d/fd", pid)
+	files, err := os.ReadDir(folder)
 	if err != nil {
-		return false // it has ended, or there is no /proc
+		return false // it has ended
 	}
-	files, err := process.FileDescriptorTargets()
-	if err != nil {
-		return false
-	}
-	// The tables of the network that the process sees. One that is missing is empty.
-	own, _ := procfs.NewFS(fmt.Sprintf("/proc/%d", pid))
-	four, _ := own.NetTCP()
-	six, _ := own.NetTCP6()
-	isAt := func(ip net.IP, port uint64, at netip.AddrPort) bool {
-		address, ok := netip.AddrFromSlice(ip)
-		return ok && address.Unmap() == at.Addr().Unmap() && port == uint64(at.Port())
-	}
-	for _, s := range slices.Concat(four, six) {
-		if isAt(s.LocalAddr, s.LocalPort, local) && isAt(s.RemAddr, s.RemPort, remote) &&
-			slices.Contains(files, fmt.Sprintf("socket:[%d]", s.Inode)) {
-			return true
+	sockets := socketsFrom(pid, local, remote)
+	return slices.ContainsFunc(files, func(f os.DirEntry) bool {
+		target, err := os.Readlink(filepath.Join(folder, f.Name()))
+		return err == nil && slices.Contains(sockets, target)
+	})
+}
+
+// socketsFrom are the sockets with these addresses, as the links to open files name
+// them, of the network that the process sees.
+func socketsFrom(pid int, local, remote netip.AddrPort) []string {
+	var found []string
+	for _, table := range []string{"tcp", "tcp6"} {
+		file, err := os.Open(fmt.Sprintf("/proc/%d/net/%s", pid, table))
+		if err != nil {
+			continue // there is no such protocol, or the process has ended
 		}
+		lines := bufio.NewScanner(file)
+		for lines.Scan() {
+			// sl, local_address, rem_address, st, queues, timer, retransmits, uid,
+			// timeout, inode; see proc(5).
+			fields := strings.Fields(lines.Text())
+			if len(fields) > 9 && addressOf(fields[1]) == local && addressOf(fields[2]) == remote {
+				found = append(found, "socket:["+fields[9]+"]")
+			}
+		}
+		_ = file.Close() // it was only read
 	}
-	return false
+	return found
+}
+
+// addressOf reads an address as the kernel's tables have it: words of four bytes,
+// each with the lowest byte first, and the port. What is no address is the zero one.
+func addressOf(text string) netip.AddrPort {
+	host, port, _ := strings.Cut(text, ":")
+	bytes, err := hex.DecodeString(host)
+	if err != nil || len(bytes)%4 != 0 {
+		return netip.AddrPort{}
+	}
+	for word := range slices.Chunk(bytes, 4) {
+		slices.Reverse(word)
+	}
+	address, ok := netip.AddrFromSlice(bytes)
+	number, err := strconv.ParseUint(port, 16, 16)
+	if !ok || err != nil {
+		return netip.AddrPort{}
+	}
+	return netip.AddrPortFrom(address.Unmap(), uint16(number))
 }

@@ -2,12 +2,30 @@ package env
 
 import (
 	"net"
+	"net/netip"
 	"os"
 	"os/exec"
 	"testing"
 
 	. "github.com/onsi/gomega"
 )
+
+func TestAddressOf(t *testing.T) {
+	for text, want := range map[string]string{
+		"0100007F:1F90":                         "127.0.0.1:8080",
+		"0000000000000000FFFF00000100007F:1F90": "127.0.0.1:8080",
+		"00000000000000000000000001000000:0050": "[::1]:80",
+	} {
+		if got := addressOf(text); got != netip.MustParseAddrPort(want) {
+			t.Errorf("addressOf(%q) = %s, want %s", text, got, want)
+		}
+	}
+	for _, text := range []string{"", "local_address", "0100007F", "0100007F:x", "01:1F90", "0100007F:1F9000"} {
+		if got := addressOf(text); got.IsValid() {
+			t.Errorf("addressOf(%q) = %s, want none", text, got)
+		}
+	}
+}
 
 func TestOwns_OneProcessPerConnection(t *testing.T) {
 	g := NewWithT(t)
