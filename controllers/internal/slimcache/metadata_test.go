@@ -86,7 +86,7 @@ func TestPatchKeepsTrimmedEntries(t *testing.T) {
 // controller at any position.
 func TestOwnersAreBounded(t *testing.T) {
 	const most = 16
-	long, short := strings.Repeat("x", 1<<20), strings.Repeat("x", 256)
+	long, short := strings.Repeat("x", 300), strings.Repeat("x", 256)
 	ours := func(i int) metav1.OwnerReference {
 		return metav1.OwnerReference{APIVersion: v1beta1.GroupVersion.String(), Kind: "Tenant", Name: "t",
 			UID: types.UID(fmt.Sprint("ours-", i))}
