@@ -73,7 +73,7 @@ func TestInventory_counts_objects(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		expectGauge(t, registry, "before Start there is nothing to tell")
+		expectGauge(t, registry, "before Start there is no value")
 
 		done := make(chan error, 1)
 		go func() { done <- inventory.Start(ctx) }()

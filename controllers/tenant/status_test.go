@@ -128,7 +128,7 @@ func TestHandoverIsAdvised(t *testing.T) {
 		"a predecessor's that is terminating":   {namespace("a-dev", ownedBy(restored), terminating), false},
 		"a predecessor's, controlled by another": {namespace("a-dev", ownedBy(restored),
 			func(ns *corev1.Namespace) { ns.OwnerReferences = stranger() }), false},
-		"another Tenant's": {namespace("a-dev", ownedBy(tenant("b"))), false},
+		"another Tenant's":                   {namespace("a-dev", ownedBy(tenant("b"))), false},
 		"another Tenant's, without an owner": {namespace("a-dev", ownedBy(tenant("b")), unowned), false},
 	} {
 		if got := handover(a, tc.ns); strings.HasSuffix(got, command) != tc.advice || (got != "") != tc.advice {

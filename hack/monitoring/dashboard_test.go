@@ -103,15 +103,15 @@ func TestAlertsAreExplained(t *testing.T) {
 	}
 	for place, text := range map[string]string{"the dashboard": descriptions.String(),
 		"docs/operations.md": string(readme)} {
-		told := alertName.FindAllString(text, -1)
+		named := alertName.FindAllString(text, -1)
 		for _, name := range names {
-			if !slices.Contains(told, name) {
-				t.Errorf("%s does not tell of %s", place, name)
+			if !slices.Contains(named, name) {
+				t.Errorf("%s does not name %s", place, name)
 			}
 		}
-		for _, name := range told {
+		for _, name := range named {
 			if !slices.Contains(names, name) {
-				t.Errorf("%s tells of %s, which is not an alert", place, name)
+				t.Errorf("%s names %s, which is not an alert", place, name)
 			}
 		}
 	}

@@ -126,7 +126,7 @@ func (c *connection) serve() {
 
 type connectionKey struct{}
 
-// Bind makes the server tell a Listener what its connections do.
+// Bind makes the server report the states of its connections to a Listener.
 func Bind(server *http.Server) {
 	server.ConnContext = func(ctx context.Context, c net.Conn) context.Context {
 		return context.WithValue(ctx, connectionKey{}, connectionOf(c))

@@ -80,7 +80,7 @@ func TestStorageBucket(t *testing.T) {
 			await(ctx, g, eventsOf(watched), expect.ContainEvent(
 				expect.Event{Type: corev1.EventTypeWarning, Reason: v1beta1.EventBucketUnhealthy, Times: 1}))
 		})).
-		Assess("tells what is there after it: the server has lost its data, and a managed bucket is made anew",
+		Assess("reports what is there after it: the server has lost its data, and a managed bucket is created again",
 			step(func(ctx context.Context, g *WithT) {
 				server.scale(ctx, g, 1)
 				ready(ctx, g, watched, metav1.ConditionFalse, v1beta1.ReasonBucketNotFound)

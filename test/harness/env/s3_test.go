@@ -139,7 +139,7 @@ func TestS3ServerStop(t *testing.T) {
 	g.Expect(s.Running()).To(BeFalse())
 	g.Expect(s.Dir()).NotTo(BeADirectory())
 
-	t.Log("one that ended by itself is told of")
+	t.Log("one that ended by itself is reported")
 	s, err = StartS3(t.Context(), S3Options{WorkDir: t.TempDir(), Keep: true})
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Expect(s.current().signal(os.Interrupt)).To(Succeed())

@@ -144,7 +144,7 @@ func candidates(s *apiextensionsv1.JSONSchemaProps, value any) []candidate {
 	switch s.Type {
 	case "string":
 		text, _ := value.(string)
-		return strung(s, text)
+		return changedText(s, text)
 	case "integer", "number":
 		return numbers(s, value)
 	case "boolean":

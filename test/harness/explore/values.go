@@ -48,8 +48,8 @@ func isValid(s *apiextensionsv1.JSONSchemaProps, text string) bool {
 	return err != nil || pattern.MatchString(text)
 }
 
-// strung returns a string changed, at the bounds of its length, and against its pattern and format.
-func strung(s *apiextensionsv1.JSONSchemaProps, text string) []candidate {
+// changedText returns a string changed, at the bounds of its length, and against its pattern and format.
+func changedText(s *apiextensionsv1.JSONSchemaProps, text string) []candidate {
 	all := []candidate{{"type", []any{"a list"}, true}}
 	if valid, known := formats[s.Format]; known {
 		return append(all, candidate{"format", valid, false}, candidate{"not-of-format", "no " + s.Format, true})

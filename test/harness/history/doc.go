@@ -9,7 +9,7 @@
 // are one sequence over all resources of one etcd. A write has the version that
 // it was stored with; everything else has a RevisionRange. Whether
 // a thing came before another is answered by RevisionRange.Before, and where it cannot be
-// told both ways are false. Times are for durations and for the reader.
+// decided, both orders are false. Times are for durations and for the reader.
 //
 // # Missing records are named
 //

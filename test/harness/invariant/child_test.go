@@ -19,7 +19,7 @@ func lifeOf(child *unstructured.Unstructured, stays bool) *history.History {
 	if !stays {
 		steps = append(steps, ends("a", child))
 	}
-	return tell(append(steps, ends("a", thing(held, ready, leaving)), rests("gone"))...)
+	return play(append(steps, ends("a", thing(held, ready, leaving)), rests("gone"))...)
 }
 
 // A child is found by its mark: finalizer-order misses it while the finalizer is removed only if it belongs to
@@ -76,7 +76,7 @@ func TestFinalizerOrder_IdentifiesChildren(t *testing.T) {
 func TestFinalizerOrder_NameOfTwoObjects(t *testing.T) {
 	mark := func(o *unstructured.Unstructured) { o.SetLabels(map[string]string{madeFor: "t"}) }
 	second := func(o *unstructured.Unstructured) { o.SetUID("u2") }
-	h := tell(
+	h := play(
 		writes("alice", thing(held)), rests("made"), ends("a", thing(held, leaving)), rests("gone"),
 		writes("alice", thing(second)), writes("a", thing(second, held)), writes("a", part("p", "p1", mark)), rests("again"),
 	)

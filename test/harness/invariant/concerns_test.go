@@ -19,7 +19,7 @@ func TestConcerns_IgnoresObjectsOfOthers(t *testing.T) {
 	}
 	plain := part("plain", "p1", owned())
 	with := func(more ...step) *history.History {
-		return tell(append(append([]step{writes("alice", thing())}, more...), rests("end"))...)
+		return play(append(append([]step{writes("alice", thing())}, more...), rests("end"))...)
 	}
 	clean := []*history.History{with(certificate("a")), with(certificate("a"))}
 	for _, i := range []invariant.Invariant{invariant.EndState, invariant.SingleLifecycle} {

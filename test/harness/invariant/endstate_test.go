@@ -30,7 +30,7 @@ func TestEndState(t *testing.T) {
 		for _, o := range objects {
 			steps = append(steps, writes("a", o))
 		}
-		return tell(append(steps, rests("end"))...)
+		return play(append(steps, rests("end"))...)
 	}
 	usual := func() []*history.History {
 		return []*history.History{run(thing(held, ready), part("p", "p1", data("x", "1"))),
@@ -67,10 +67,10 @@ func TestEndState(t *testing.T) {
 			`configmaps ns/p (UID p1 at resourceVersion 103): data.x is "2", in clean runs "1"`,
 			`at "end"`),
 		"NotThere": wantBroken(run(thing(held, ready)), "configmaps ns/p does not exist"),
-		"Rejected": wantInconclusive(tell(writes("a", thing(held, ready)), rejected("step 1 make"), rests("end")),
+		"Rejected": wantInconclusive(play(writes("a", thing(held, ready)), rejected("step 1 make"), rests("end")),
 			`at "end" the state is not comparable with clean runs: step 1 make of Thing t was rejected: denied`),
-		"RejectedAlways": wantBroken(tell(rejected("step 1 make"), writes("a", thing()), rests("end"))).
-			against(tell(rejected("step 1 make"), rests("end")), tell(rejected("step 1 make"), rests("end"))),
+		"RejectedAlways": wantBroken(play(rejected("step 1 make"), writes("a", thing()), rests("end"))).
+			against(play(rejected("step 1 make"), rests("end")), play(rejected("step 1 make"), rests("end"))),
 		"TooMuch": wantBroken(run(thing(held, ready), part("p", "p1", data("x", "1")), part("q", "q1")),
 			"configmaps ns/q (UID q1 at resourceVersion 104) exists, and in no clean run"),
 		"Condition": wantBroken(run(thing(held, says("False", "Down", 1, "01")), part("p", "p1", data("x", "1"))),
@@ -99,10 +99,10 @@ func TestEndState(t *testing.T) {
 		"GeneratedLess": wantBroken(run(part("p-a", "p1", generated)), "configmaps ns/p-* #2 does not exist").
 			against(madeUp...),
 		"OthersObjects": wantHeld(run(thing(held, ready), part("p", "p1", data("x", "1")), object("Lease", "x", "l9"))),
-		"LaterChanges": wantHeld(tell(writes("a", thing(held, ready)), writes("a", part("p", "p1", data("x", "1"))),
+		"LaterChanges": wantHeld(play(writes("a", thing(held, ready)), writes("a", part("p", "p1", data("x", "1"))),
 			rests("end"), writes("a", part("p", "p1", data("x", "2"))))),
 		"OneReference": wantInconclusive(run(thing(held)), "1 clean runs").against(usual()[:1]...),
 		"NoReference":  wantInconclusive(run(thing(held)), "0 clean runs").against(none...),
-		"NoMark":       wantInconclusive(tell(writes("a", thing(held))), "nothing that this promise applies to"),
+		"NoMark":       wantInconclusive(play(writes("a", thing(held))), "nothing that this promise applies to"),
 	}.against(usual()...))
 }

@@ -26,7 +26,7 @@ func life() []step {
 // lifeBut replaces steps of a life by others.
 func lifeBut(from, to int, steps ...step) *history.History {
 	all := life()
-	return tell(append(append(append([]step{}, all[:from]...), steps...), all[to:]...)...)
+	return play(append(append(append([]step{}, all[:from]...), steps...), all[to:]...)...)
 }
 
 func TestFinalizerOrder(t *testing.T) {
@@ -34,7 +34,7 @@ func TestFinalizerOrder(t *testing.T) {
 	remove := calls(history.Delete, "bucket", "u1", history.Done)
 	check(t, invariant.FinalizerOrder, table{
 		"ByTheBook": wantHeld(lifeBut(0, 0)),
-		"NothingMade": wantInconclusive(tell(writes("alice", thing()), writes("a", thing(held)), rests("end")),
+		"NothingMade": wantInconclusive(play(writes("alice", thing()), writes("a", thing(held)), rests("end")),
 			"nothing that this promise applies to"),
 		"CreateFirst": wantBroken(lifeBut(1, 3, create, writes("a", thing(held))), "things.example.com ns/t (UID u1)",
 			"before the finalizer example.com/tidy was stored at resourceVersion"),
@@ -42,7 +42,7 @@ func TestFinalizerOrder(t *testing.T) {
 			"configmaps ns/p by replica a"),
 		"RoomFirst": wantBroken(lifeBut(1, 5, writes("a", room("r", "r1")), writes("a", thing(held)), create,
 			writes("a", part("p", "p1"))), "namespaces r by replica a"),
-		"NeverHeld": wantBroken(tell(writes("alice", thing()), create, rests("end")), "was never stored"),
+		"NeverHeld": wantBroken(play(writes("alice", thing()), create, rests("end")), "was never stored"),
 		"CreateRefused": wantHeld(lifeBut(1, 3, calls(history.Create, "bucket", "u1", history.Failed),
 			writes("a", thing(held)), create)),
 		"CreateMaybe": wantInconclusive(lifeBut(2, 3, calls(history.Create, "bucket", "u1", history.Done, fromBefore)),
@@ -86,11 +86,11 @@ func TestFinalizerOrder(t *testing.T) {
 		"CreateAfterEnd": wantBroken(lifeBut(11, 11, create), "create of external bucket"),
 		"StrippedAlive": wantHeld(lifeBut(6, 6, writes("alice", thing(ready)), writes("a", part("q", "p2")),
 			writes("a", thing(held, ready)))),
-		"Stuck":        wantBroken(tell(append(life()[:8], rests("end"))...), "was still there at \"end\""),
-		"StuckInDoubt": wantInconclusive(tell(life()[:8]...), "without a time limit"),
-		"WaitsForPerson": wantHeld(tell(append(life()[:8],
+		"Stuck":        wantBroken(play(append(life()[:8], rests("end"))...), "was still there at \"end\""),
+		"StuckInDoubt": wantInconclusive(play(life()[:8]...), "without a time limit"),
+		"WaitsForPerson": wantHeld(play(append(life()[:8],
 			writes("a", thing(held, leaving, says("False", "NeedsYou", 1, "06"))), rests("end"))...)),
-		"OthersHold":      wantHeld(tell(append(life()[:10], writes("a", thing(heldByOthers, leaving)), rests("end"))...)),
+		"OthersHold":      wantHeld(play(append(life()[:10], writes("a", thing(heldByOthers, leaving)), rests("end"))...)),
 		"NoS3":            wantInconclusive(lifeBut(0, 0, without(history.External)), "none of [external] was recorded"),
 		"NoS3ButChildren": wantBroken(lifeBut(8, 9, without(history.External))),
 	})

@@ -28,7 +28,7 @@ func TestJudge_CleanRunsBreakIt(t *testing.T) {
 	run := func(alias string, steps ...step) *history.History {
 		steps = append([]step{writes("alice", thing()), writes("a", part(alias, "p-"+alias)),
 			ends("a", part(alias, "p-"+alias), unconditional)}, steps...)
-		return tell(append(steps, calledAs(map[string]string{alias: "{part}"}), rests("end"))...)
+		return play(append(steps, calledAs(map[string]string{alias: "{part}"}), rests("end"))...)
 	}
 	clean := []*history.History{run("p-1-a"), run("p-2-b")}
 	judge := func(h *history.History) invariant.Verdict {
@@ -59,7 +59,7 @@ func TestJudge_CleanRunsBreakIt(t *testing.T) {
 
 func TestJudge_Excepted(t *testing.T) {
 	g := NewWithT(t)
-	h := tell(writes("alice", thing()), writes("a", part("p", "p1")), ends("a", part("p", "p1"), unconditional))
+	h := play(writes("alice", thing()), writes("a", part("p", "p1")), ends("a", part("p", "p1"), unconditional))
 	c := invariant.Case{History: h, Contract: operator()}
 	c.Contract.Except = []invariant.Exception{{Invariant: "preconditions", Reason: "its API has no preconditions"}}
 	verdicts := invariant.Judge(c)
@@ -78,7 +78,7 @@ func TestFindings_OneCauseIsOneFinding(t *testing.T) {
 	g := NewWithT(t)
 	run := func(alias string, steps ...step) *history.History {
 		all := []step{writes("alice", thing()), writes("a", part(alias+"-x1", "p1", generated))}
-		return tell(append(append(all, steps...), calledAs(map[string]string{alias: "{part}"}), rests("end"))...)
+		return play(append(append(all, steps...), calledAs(map[string]string{alias: "{part}"}), rests("end"))...)
 	}
 	clean := []*history.History{run("p-1-a"), run("p-2-b")}
 	findings := func(h *history.History) []invariant.Finding {
@@ -100,7 +100,7 @@ func TestFindings_OneCauseIsOneFinding(t *testing.T) {
 	g.Expect(two).To(HaveLen(2), "another object is another cause")
 	g.Expect(two[1].Invariants).To(Equal([]string{"single-lifecycle", "preconditions"}), "the deletion is one request")
 
-	missing := findings(tell(writes("alice", thing()), rests("end")))
+	missing := findings(play(writes("alice", thing()), rests("end")))
 	g.Expect(missing).To(HaveLen(1), "what does not exist has no revision to share")
 	g.Expect(missing[0].Invariants).To(Equal([]string{"end-state", "single-lifecycle"}))
 }
@@ -110,7 +110,7 @@ func TestFindings_ChildThatIsLeft(t *testing.T) {
 	g := NewWithT(t)
 	run := func(alias string, steps ...step) *history.History {
 		all := []step{writes("alice", thing(held)), writes("a", room(alias, "r1")), writes("alice", thing(held, leaving))}
-		return tell(append(append(all, steps...), ends("a", thing()), calledAs(map[string]string{alias: "{room}"}),
+		return play(append(append(all, steps...), ends("a", thing()), calledAs(map[string]string{alias: "{room}"}),
 			rests("end"))...)
 	}
 	clean := []*history.History{run("r-1-a", ends("a", room("r-1-a", "r1"))), run("r-2-b", ends("a", room("r-2-b", "r1")))}
@@ -127,7 +127,7 @@ func TestFindings_ChildThatIsLeft(t *testing.T) {
 func TestSignature(t *testing.T) {
 	g := NewWithT(t)
 	run := func(alias, uid string) *history.History {
-		return tell(writes("alice", thing()), holds("b"), holds("a"), writes("a", part(alias, uid)),
+		return play(writes("alice", thing()), holds("b"), holds("a"), writes("a", part(alias, uid)),
 			ends("a", part(alias, uid), unconditional), calledAs(map[string]string{alias: "{part}"}))
 	}
 	signature := func(h *history.History) string {
@@ -142,7 +142,7 @@ func TestSignature(t *testing.T) {
 
 	// The API server generates a name anew in each run, and the scenario has no alias for it.
 	drawn := func(name string) *history.History {
-		return tell(writes("alice", thing()), holds("b"), holds("a"), writes("a", part(name, "p1", generated)),
+		return play(writes("alice", thing()), holds("b"), holds("a"), writes("a", part(name, "p1", generated)),
 			ends("a", part(name, "p1", generated), unconditional))
 	}
 	two := signature(drawn("p-7fq2x"))

@@ -46,30 +46,30 @@ func operator() invariant.Contract {
 	}
 }
 
-// story builds a history step by step; each step takes a tenth of a second.
-type story struct {
+// script builds a history step by step; each step takes a tenth of a second.
+type script struct {
 	history.History
 	version uint64
 	now     time.Time
 }
 
-// tell builds a history of the steps, with replica a as the leader.
-func tell(steps ...step) *history.History {
-	s := &story{version: 100, now: time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC)}
+// play builds a history of the steps, with replica a as the leader.
+func play(steps ...step) *history.History {
+	s := &script{version: 100, now: time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC)}
 	s.Recorded = []history.Source{history.Audit, history.Watch, history.External, history.Processes}
 	for _, step := range append([]step{holds("a")}, steps...) {
-		step.tell(s)
+		step.record(s)
 	}
 	return &s.History
 }
 
 // step is a type of its own, so that one step can be recorded twice.
-type step struct{ tell func(*story) }
+type step struct{ record func(*script) }
 
-func (s *story) tick() { s.now = s.now.Add(100 * time.Millisecond) }
+func (s *script) tick() { s.now = s.now.Add(100 * time.Millisecond) }
 
 // request is one of a replica ("a", "b"), or of a user (any longer name).
-func (s *story) request(who, verb string, key history.Key) history.Request {
+func (s *script) request(who, verb string, key history.Key) history.Request {
 	s.tick()
 	r := history.Request{ID: "request-" + s.now.Format("05.0"), User: who, Verb: verb, Key: key, Received: s.now,
 		Answered: s.now, Code: 200, Body: true, RevisionRange: history.RevisionRange{From: s.version, To: s.version + 1}}
@@ -87,7 +87,7 @@ func key(o *unstructured.Unstructured) history.Key {
 
 // writes stores the object. It is made if its UID has not been there before.
 func writes(who string, o *unstructured.Unstructured, change ...func(*history.Request)) step {
-	return step{func(s *story) {
+	return step{func(s *script) {
 		r := s.request(who, "patch", key(o))
 		s.version++
 		r.RevisionRange, r.Effect, r.UID, r.Made, r.NeedsVersion = history.At(s.version), history.Stored,
@@ -108,7 +108,7 @@ func writes(who string, o *unstructured.Unstructured, change ...func(*history.Re
 
 // ends takes the object away.
 func ends(who string, o *unstructured.Unstructured, change ...func(*history.Request)) step {
-	return step{func(s *story) {
+	return step{func(s *script) {
 		r := s.request(who, "delete", key(o))
 		s.version++
 		r.RevisionRange, r.Effect, r.UID, r.NeedsUID = history.At(s.version), history.Deleted, o.GetUID(), o.GetUID()
@@ -124,7 +124,7 @@ func ends(who string, o *unstructured.Unstructured, change ...func(*history.Requ
 // asks records a request that stores nothing.
 func asks(who, verb string, o *unstructured.Unstructured, effect history.Effect, code int,
 	change ...func(*history.Request)) step {
-	return step{func(s *story) {
+	return step{func(s *script) {
 		r := s.request(who, verb, key(o))
 		r.Effect, r.Code, r.UID = effect, code, o.GetUID()
 		for _, f := range change {
@@ -136,7 +136,7 @@ func asks(who, verb string, o *unstructured.Unstructured, effect history.Effect,
 
 // holds gives the Lease to a replica; "" releases it.
 func holds(who string) step {
-	return step{func(s *story) {
+	return step{func(s *script) {
 		holder := who
 		if who != "" {
 			holder += "_1"
@@ -144,7 +144,7 @@ func holds(who string) step {
 		writes(orA(who), object("Lease", "leader", "uid-lease", func(o *unstructured.Unstructured) {
 			o.SetNamespace("system")
 			o.Object["spec"] = map[string]any{"holderIdentity": holder}
-		})).tell(s)
+		})).record(s)
 	}}
 }
 
@@ -158,7 +158,7 @@ func orA(who string) string {
 // calls records a request of replica a to an external system, with its answer.
 func calls(action history.Action, thing string, owner types.UID, outcome history.CallOutcome,
 	change ...func(*history.Call)) step {
-	return step{func(s *story) {
+	return step{func(s *script) {
 		s.tick()
 		c := history.Call{Replica: "a", Action: action, Thing: thing, Owner: owner, Outcome: outcome, Delivered: true,
 			Began: s.now, RevisionRange: history.RevisionRange{From: s.version, To: s.version + 1}}
@@ -173,11 +173,11 @@ func calls(action history.Action, thing string, owner types.UID, outcome history
 
 // rests is a mark of two seconds in which the Lease is renewed and the steps happen.
 func rests(name string, steps ...step) step {
-	return step{func(s *story) {
+	return step{func(s *script) {
 		m := history.Checkpoint{Name: name, Converged: true, Began: s.now,
 			RevisionRange: history.RevisionRange{From: s.version}, Listed: true}
 		for _, step := range append([]step{holds("a")}, steps...) {
-			step.tell(s)
+			step.record(s)
 		}
 		s.now = m.Began.Add(2 * time.Second)
 		m.Ended, m.To = s.now, s.version+1
@@ -187,31 +187,31 @@ func rests(name string, steps ...step) step {
 
 // hasty makes the last checkpoint one to which several changes of one object led.
 func hasty() step {
-	return step{func(s *story) { s.Checkpoints[len(s.Checkpoints)-1].Hasty = true }}
+	return step{func(s *script) { s.Checkpoints[len(s.Checkpoints)-1].Hasty = true }}
 }
 
 // like makes the last checkpoint one that has to have the state of an earlier one.
 func like(name string) step {
-	return step{func(s *story) { s.Checkpoints[len(s.Checkpoints)-1].Like = name }}
+	return step{func(s *script) { s.Checkpoints[len(s.Checkpoints)-1].Like = name }}
 }
 
 // finds says what was there outside at the last mark, as name and owner.
 func finds(things ...history.ExternalThing) step {
-	return step{func(s *story) { s.Checkpoints[len(s.Checkpoints)-1].Things = things }}
+	return step{func(s *script) { s.Checkpoints[len(s.Checkpoints)-1].Things = things }}
 }
 
 // rejected is a step that the API server did not accept; "" is the cleanup.
 func rejected(name string) step {
-	return step{func(s *story) {
+	return step{func(s *script) {
 		s.tick()
 		s.Rejections = append(s.Rejections, history.Rejection{Step: name, Object: "Thing t", Message: "denied", At: s.now})
 	}}
 }
 
-func changes(f func(*story)) step { return step{f} }
+func changes(f func(*script)) step { return step{f} }
 
 func without(sources ...history.Source) step {
-	return step{func(s *story) {
+	return step{func(s *script) {
 		s.Recorded = slices.DeleteFunc(s.Recorded, func(have history.Source) bool { return slices.Contains(sources, have) })
 	}}
 }
@@ -258,7 +258,7 @@ func generation(g int64) func(*unstructured.Unstructured) {
 	return func(o *unstructured.Unstructured) { o.SetGeneration(g) }
 }
 
-// says sets the condition Ready, as of a second of the story's first minute.
+// says sets the condition Ready, as of a second of the script's first minute.
 func says(status, reason string, observed int64, second string) func(*unstructured.Unstructured) {
 	return func(o *unstructured.Unstructured) {
 		o.Object["status"] = map[string]any{"observedGeneration": observed, "conditions": []any{map[string]any{

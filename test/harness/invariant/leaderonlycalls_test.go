@@ -12,12 +12,12 @@ import (
 
 // waits lets time pass in which nothing happens.
 func waits(d time.Duration) step {
-	return changes(func(s *story) { s.now = s.now.Add(d) })
+	return changes(func(s *script) { s.now = s.now.Add(d) })
 }
 
 // starts begins a process of a replica.
 func starts(who string) step {
-	return changes(func(s *story) {
+	return changes(func(s *script) {
 		s.tick()
 		s.Replicas = append(s.Replicas, history.Process{Name: who, Started: s.now})
 	})
@@ -39,33 +39,33 @@ func TestExternalByLeader(t *testing.T) {
 	unanswered := calls(history.Create, "bucket", "u1", history.Failed)
 	byLateHolder := []string{"get of external bucket for UID u1 by replica a", "at that time replica b held the Lease"}
 	check(t, invariant.LeaderOnlyCalls, table{
-		"Holder":         wantHeld(tell(by("a"), holds("a"), by("a")), "2 checked"),
-		"NewHolder":      wantHeld(tell(holds("b"), by("b"))),
-		"TakenMeanwhile": wantHeld(tell(by("a"), holds("b"), changes(func(s *story) { s.Calls[0].Ended = s.now }))),
-		"NeverHeld":      wantBroken(tell(by("a"), by("b")), "by replica b", "at that time replica a held the Lease"),
-		"Released":       wantBroken(tell(holds(""), long, by("a")), "no replica held the Lease"),
-		"ReleasedJustNow": wantInconclusive(tell(holds(""), by("a")),
+		"Holder":         wantHeld(play(by("a"), holds("a"), by("a")), "2 checked"),
+		"NewHolder":      wantHeld(play(holds("b"), by("b"))),
+		"TakenMeanwhile": wantHeld(play(by("a"), holds("b"), changes(func(s *script) { s.Calls[0].Ended = s.now }))),
+		"NeverHeld":      wantBroken(play(by("a"), by("b")), "by replica b", "at that time replica a held the Lease"),
+		"Released":       wantBroken(play(holds(""), long, by("a")), "no replica held the Lease"),
+		"ReleasedJustNow": wantInconclusive(play(holds(""), by("a")),
 			"changed about that time, between replica a or no replica"),
-		"Taken":        wantBroken(tell(holds("b"), long, by("a")), byLateHolder...),
-		"TakenJustNow": wantInconclusive(tell(holds("b"), by("a")), "between replica a or replica b"),
-		"NotYetTaken":  wantBroken(tell(by("b"), holds("b")), "by replica b", "replica a held the Lease"),
-		"Failed":       wantBroken(tell(holds("b"), long, unanswered), "create of external bucket"),
+		"Taken":        wantBroken(play(holds("b"), long, by("a")), byLateHolder...),
+		"TakenJustNow": wantInconclusive(play(holds("b"), by("a")), "between replica a or replica b"),
+		"NotYetTaken":  wantBroken(play(by("b"), holds("b")), "by replica b", "replica a held the Lease"),
+		"Failed":       wantBroken(play(holds("b"), long, unanswered), "create of external bucket"),
 
-		"RestartedAndNotElected": wantBroken(tell(starts("a"), elects("a", "a_2"), starts("a"), by("a")),
+		"RestartedAndNotElected": wantBroken(play(starts("a"), elects("a", "a_2"), starts("a"), by("a")),
 			"an earlier process of that replica"),
-		"RestartedAndElected": wantHeld(tell(starts("a"), elects("a", "a_2"), starts("a"), elects("a", "a_3"), by("a"))),
-		"RestartedLater":      wantHeld(tell(starts("a"), elects("a", "a_2"), by("a"), starts("a"))),
-		"Renewed": wantHeld(tell(elects("a", "a_1"), waits(3*time.Second), elects("a", "a_1"), waits(3*time.Second),
+		"RestartedAndElected": wantHeld(play(starts("a"), elects("a", "a_2"), starts("a"), elects("a", "a_3"), by("a"))),
+		"RestartedLater":      wantHeld(play(starts("a"), elects("a", "a_2"), by("a"), starts("a"))),
+		"Renewed": wantHeld(play(elects("a", "a_1"), waits(3*time.Second), elects("a", "a_1"), waits(3*time.Second),
 			by("a"))),
-		"NearExpiry": wantHeld(tell(elects("a", "a_1"), waits(4*time.Second), by("a"))),
-		"Expired": wantBroken(tell(elects("a", "a_1"), waits(5*time.Second), by("a")),
+		"NearExpiry": wantHeld(play(elects("a", "a_1"), waits(4*time.Second), by("a"))),
+		"Expired": wantBroken(play(elects("a", "a_1"), waits(5*time.Second), by("a")),
 			"the last renewal of the Lease was at resourceVersion 102", "its duration is 4s"),
-		"LastsUnknown": wantHeld(tell(waits(time.Hour), by("a"))),
+		"LastsUnknown": wantHeld(play(waits(time.Hour), by("a"))),
 
-		"Unknown": wantInconclusive(tell(by("")), "is unknown"),
-		"BeforeTheRecord": wantInconclusive(tell(by("a"), changes(func(s *story) { s.Calls[0].Began = second(-9) })),
+		"Unknown": wantInconclusive(play(by("")), "is unknown"),
+		"BeforeTheRecord": wantInconclusive(play(by("a"), changes(func(s *script) { s.Calls[0].Began = second(-9) })),
 			"at that time was not recorded"),
-		"Nothing": wantInconclusive(tell(writes("a", thing())), "nothing that this promise applies to"),
-		"NoLease": wantInconclusive(tell(by("a"), changes(func(s *story) { s.Versions = nil })), "Lease system/leader"),
+		"Nothing": wantInconclusive(play(writes("a", thing())), "nothing that this promise applies to"),
+		"NoLease": wantInconclusive(play(by("a"), changes(func(s *script) { s.Versions = nil })), "Lease system/leader"),
 	})
 }

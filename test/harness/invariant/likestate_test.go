@@ -28,7 +28,7 @@ func noted(message string) func(*unstructured.Unstructured) {
 func TestEndState_LikeAnEarlierCheckpoint(t *testing.T) {
 	run := func(first, last []step) *history.History {
 		steps := append(append([]step{}, first...), rests("made"))
-		return tell(append(append(steps, last...), rests("restored"), like("made"))...)
+		return play(append(append(steps, last...), rests("restored"), like("made"))...)
 	}
 	of := func(o *unstructured.Unstructured) []step { return []step{writes("a", o)} }
 	entry := func(mutate ...func(*unstructured.Unstructured)) *unstructured.Unstructured {

@@ -18,55 +18,55 @@ func TestProgress(t *testing.T) {
 	forbidden := asks("a", "patch", t1, history.Refused, 403)
 	status := asks("a", "patch", t1, history.Refused, 409, func(r *history.Request) { r.Subresource = "status" })
 	check(t, invariant.NoFutileRetry, table{
-		"Writes":     wantHeld(tell(writes("a", t1))),
-		"AFew":       wantHeld(tell(conflict, conflict, conflict, writes("a", t1))),
-		"AgainLater": wantHeld(tell(conflict, conflict, conflict, writes("a", t1), conflict, conflict, conflict)),
-		"OfEach": wantHeld(tell(conflict, status, conflict, status, conflict, status,
+		"Writes":     wantHeld(play(writes("a", t1))),
+		"AFew":       wantHeld(play(conflict, conflict, conflict, writes("a", t1))),
+		"AgainLater": wantHeld(play(conflict, conflict, conflict, writes("a", t1), conflict, conflict, conflict)),
+		"OfEach": wantHeld(play(conflict, status, conflict, status, conflict, status,
 			asks("b", "patch", t1, history.Refused, 409))),
-		"TooMany": wantBroken(tell(conflict, conflict, conflict, conflict), "patch of things.example.com ns/t by replica a",
+		"TooMany": wantBroken(play(conflict, conflict, conflict, conflict), "patch of things.example.com ns/t by replica a",
 			"(Conflict)", "3 consecutive times before"),
-		"TakenAway": wantHeld(tell(writes("a", t1), denying(second(0), second(1)), forbidden, forbidden, forbidden,
+		"TakenAway": wantHeld(play(writes("a", t1), denying(second(0), second(1)), forbidden, forbidden, forbidden,
 			forbidden)),
-		"GivenBack": wantBroken(tell(writes("a", t1), denying(second(-9), second(-2)), forbidden, forbidden, forbidden,
+		"GivenBack": wantBroken(play(writes("a", t1), denying(second(-9), second(-2)), forbidden, forbidden, forbidden,
 			forbidden)),
-		"ElseMissing": wantBroken(tell(writes("a", t1), denying(second(0), second(1)), conflict, conflict, conflict,
+		"ElseMissing": wantBroken(play(writes("a", t1), denying(second(0), second(1)), conflict, conflict, conflict,
 			conflict)),
-		"Fenced":    wantHeld(tell(writes("a", t1), holds("b"), forbidden, forbidden, forbidden, forbidden)),
-		"FencedToo": wantBroken(tell(writes("a", t1), holds("b"), conflict, conflict, conflict, conflict)),
-		"LeaderDenied": wantBroken(tell(writes("a", t1), holds("b"), holds("a"), forbidden, forbidden, forbidden,
+		"Fenced":    wantHeld(play(writes("a", t1), holds("b"), forbidden, forbidden, forbidden, forbidden)),
+		"FencedToo": wantBroken(play(writes("a", t1), holds("b"), conflict, conflict, conflict, conflict)),
+		"LeaderDenied": wantBroken(play(writes("a", t1), holds("b"), holds("a"), forbidden, forbidden, forbidden,
 			forbidden)),
-		"OneOfUs": wantHeld(tell(conflict, conflict, conflict, writes("b", t1), conflict, conflict, conflict)),
-		"ElseOfUs": wantBroken(tell(conflict, conflict, conflict,
+		"OneOfUs": wantHeld(play(conflict, conflict, conflict, writes("b", t1), conflict, conflict, conflict)),
+		"ElseOfUs": wantBroken(play(conflict, conflict, conflict,
 			writes("b", t1, func(r *history.Request) { r.Subresource = "status" }), conflict)),
-		"OthersWrite": wantBroken(tell(conflict, conflict, conflict, writes("alice", t1), conflict)),
-		"Users": wantHeld(tell(writes("a", t1), asks("alice", "patch", t1, history.Refused, 409),
+		"OthersWrite": wantBroken(play(conflict, conflict, conflict, writes("alice", t1), conflict)),
+		"Users": wantHeld(play(writes("a", t1), asks("alice", "patch", t1, history.Refused, 409),
 			asks("alice", "patch", t1, history.Refused, 409), asks("alice", "patch", t1, history.Refused, 409),
 			asks("alice", "patch", t1, history.Refused, 409))),
-		"NoLimit": wantInconclusive(tell(conflict), "no limit").under(func(o *invariant.Contract) { o.Limits.InARow = 0 }),
-		"Nothing": wantInconclusive(tell(), "nothing that this promise applies to"),
+		"NoLimit": wantInconclusive(play(conflict), "no limit").under(func(o *invariant.Contract) { o.Limits.InARow = 0 }),
+		"Nothing": wantInconclusive(play(), "nothing that this promise applies to"),
 	})
 }
 
 func TestEventBudget(t *testing.T) {
-	tells := func(user, reason string, about string) step {
-		return changes(func(s *story) {
+	records := func(user, reason string, about string) step {
+		return changes(func(s *script) {
 			s.Events = append(s.Events, history.Event{User: user, Replica: "a", Type: "Normal", Reason: reason,
 				Regarding: thing(named("t", about)).GetUID(), RevisionRange: history.At(s.version), At: s.now})
 		})
 	}
-	made := tells("op", "Made", "u1")
+	made := records("op", "Made", "u1")
 	check(t, invariant.BoundedEvents, table{
-		"Few":         wantHeld(tell(made, made)),
-		"Flood":       wantBroken(tell(made, made, made), "Normal Made about UID u1", "is number 3: at most 2"),
-		"OtherReason": wantHeld(tell(made, made, tells("op", "Lost", "u1"))),
-		"OtherObject": wantHeld(tell(made, made, tells("op", "Made", "u2"))),
-		"Others": wantHeld(tell(made, tells("kubelet", "Made", "u1"), tells("kubelet", "Made", "u1"),
-			tells("kubelet", "Made", "u1"))),
-		"Elections": wantHeld(tell(made, tells("op", "Leads", "uid-lease"), tells("op", "Leads", "uid-lease"),
-			tells("op", "Leads", "uid-lease")), "1 checked"),
-		"NoLimit": wantInconclusive(tell(made, made, made), "no limit").
+		"Few":         wantHeld(play(made, made)),
+		"Flood":       wantBroken(play(made, made, made), "Normal Made about UID u1", "is number 3: at most 2"),
+		"OtherReason": wantHeld(play(made, made, records("op", "Lost", "u1"))),
+		"OtherObject": wantHeld(play(made, made, records("op", "Made", "u2"))),
+		"Others": wantHeld(play(made, records("kubelet", "Made", "u1"), records("kubelet", "Made", "u1"),
+			records("kubelet", "Made", "u1"))),
+		"Elections": wantHeld(play(made, records("op", "Leads", "uid-lease"), records("op", "Leads", "uid-lease"),
+			records("op", "Leads", "uid-lease")), "1 checked"),
+		"NoLimit": wantInconclusive(play(made, made, made), "no limit").
 			under(func(o *invariant.Contract) { o.Limits.Events = 0 }),
-		"None": wantInconclusive(tell()),
+		"None": wantInconclusive(play()),
 	})
 }
 
@@ -74,39 +74,39 @@ func TestRights(t *testing.T) {
 	t1 := thing()
 	forbidden := func(r *history.Request) { r.Forbidden = true }
 	check(t, invariant.SufficientRights, table{
-		"Allowed":  wantHeld(tell(writes("a", t1))),
-		"Denied":   wantHeld(tell(asks("a", "patch", t1, history.Refused, 403))),
-		"NotThere": wantHeld(tell(asks("a", "get", t1, history.Read, 404), asks("a", "patch", t1, history.Refused, 404))),
-		"Forbidden": wantBroken(tell(asks("a", "patch", t1, history.Refused, 403, forbidden)),
+		"Allowed":  wantHeld(play(writes("a", t1))),
+		"Denied":   wantHeld(play(asks("a", "patch", t1, history.Refused, 403))),
+		"NotThere": wantHeld(play(asks("a", "get", t1, history.Read, 404), asks("a", "patch", t1, history.Refused, 404))),
+		"Forbidden": wantBroken(play(asks("a", "patch", t1, history.Refused, 403, forbidden)),
 			"patch of things.example.com ns/t by replica a", "lacks that right"),
-		"MayNotRead": wantBroken(tell(asks("a", "watch", t1, history.Read, 403, forbidden))),
-		"WhoAreYou":  wantBroken(tell(asks("a", "get", t1, history.Read, 401))),
-		"NoSuchKind": wantBroken(tell(asks("a", "watch", t1, history.Read, 404)), "the resource does not exist"),
-		"TakenAway": wantHeld(tell(writes("a", t1), denying(second(0), second(0.3)),
+		"MayNotRead": wantBroken(play(asks("a", "watch", t1, history.Read, 403, forbidden))),
+		"WhoAreYou":  wantBroken(play(asks("a", "get", t1, history.Read, 401))),
+		"NoSuchKind": wantBroken(play(asks("a", "watch", t1, history.Read, 404)), "the resource does not exist"),
+		"TakenAway": wantHeld(play(writes("a", t1), denying(second(0), second(0.3)),
 			asks("a", "patch", t1, history.Refused, 403, forbidden))),
-		"GivenBack": wantBroken(tell(writes("a", t1), denying(second(-9), second(-2)),
+		"GivenBack": wantBroken(play(writes("a", t1), denying(second(-9), second(-2)),
 			asks("a", "patch", t1, history.Refused, 403, forbidden))),
-		"GivenBackJustNow": wantHeld(tell(writes("a", t1), denying(second(-9), second(-1)),
+		"GivenBackJustNow": wantHeld(play(writes("a", t1), denying(second(-9), second(-1)),
 			asks("a", "patch", t1, history.Refused, 403, forbidden))),
-		"NotTakenAway": wantBroken(tell(writes("a", t1), denying(second(0), second(0.3)),
-			changes(func(s *story) { s.Faults[0].Happened = 0 }), asks("a", "patch", t1, history.Refused, 403, forbidden))),
-		"UserMayNot": wantHeld(tell(writes("a", t1), asks("alice", "patch", t1, history.Refused, 403, forbidden))),
-		"InDefault": wantInconclusive(tell(writes("a", t1)), "namespace default").
+		"NotTakenAway": wantBroken(play(writes("a", t1), denying(second(0), second(0.3)),
+			changes(func(s *script) { s.Faults[0].Happened = 0 }), asks("a", "patch", t1, history.Refused, 403, forbidden))),
+		"UserMayNot": wantHeld(play(writes("a", t1), asks("alice", "patch", t1, history.Refused, 403, forbidden))),
+		"InDefault": wantInconclusive(play(writes("a", t1)), "namespace default").
 			under(func(o *invariant.Contract) { o.Lease.Namespace = "default" }),
-		"NothingAsked": wantInconclusive(tell(changes(func(s *story) { s.Requests = nil }))),
+		"NothingAsked": wantInconclusive(play(changes(func(s *script) { s.Requests = nil }))),
 	})
 }
 
 // denying is a fault that takes rights away for a time.
 func denying(from, to time.Time) step {
-	return changes(func(s *story) {
+	return changes(func(s *script) {
 		s.Faults = append(s.Faults, history.FaultRecord{Name: "no right", Happened: 1, Began: from, Ended: to, Denies: true})
 	})
 }
 
 // stops is replica a's end, after so many seconds, with an exit code.
 func stops(seconds, exit int, change ...func(*history.Process)) step {
-	return changes(func(s *story) {
+	return changes(func(s *script) {
 		r := history.Process{Name: "a", Asked: s.now, Ended: s.now.Add(time.Duration(seconds) * time.Second), Exit: exit}
 		for _, f := range change {
 			f(&r)
@@ -121,38 +121,38 @@ func restarted(r *history.Process) { r.Started = r.Asked.Add(time.Millisecond) }
 func TestShutdown(t *testing.T) {
 	t1 := thing()
 	check(t, invariant.CleanShutdown, table{
-		"Clean":            wantHeld(tell(writes("a", t1), holds(""), stops(1, 0))),
-		"KeepsTheLease":    wantHeld(tell(writes("a", t1), stops(1, 0))),
-		"Standby":          wantHeld(tell(stops(1, 0, func(r *history.Process) { r.Name = "b" }))),
-		"LedTwice":         wantHeld(tell(holds("b"), holds("a"), writes("a", t1), holds(""), stops(1, 0))),
-		"Late":             wantBroken(tell(stops(11, 0)), "replica a took 11s to stop: the limit is 10s"),
-		"NoGrace":          wantHeld(tell(stops(11, 0))).under(func(o *invariant.Contract) { o.Limits.Grace.Duration = 0 }),
-		"ExitCode":         wantBroken(tell(stops(1, 1)), "exit code 1"),
-		"SignalledAtStart": wantHeld(tell(stops(0, -1, restarted))),
-		"SignalledStandby": wantBroken(tell(asks("b", "get", object("Lease", "leader", "uid-lease"), history.Read, 200),
+		"Clean":            wantHeld(play(writes("a", t1), holds(""), stops(1, 0))),
+		"KeepsTheLease":    wantHeld(play(writes("a", t1), stops(1, 0))),
+		"Standby":          wantHeld(play(stops(1, 0, func(r *history.Process) { r.Name = "b" }))),
+		"LedTwice":         wantHeld(play(holds("b"), holds("a"), writes("a", t1), holds(""), stops(1, 0))),
+		"Late":             wantBroken(play(stops(11, 0)), "replica a took 11s to stop: the limit is 10s"),
+		"NoGrace":          wantHeld(play(stops(11, 0))).under(func(o *invariant.Contract) { o.Limits.Grace.Duration = 0 }),
+		"ExitCode":         wantBroken(play(stops(1, 1)), "exit code 1"),
+		"SignalledAtStart": wantHeld(play(stops(0, -1, restarted))),
+		"SignalledStandby": wantBroken(play(asks("b", "get", object("Lease", "leader", "uid-lease"), history.Read, 200),
 			stops(0, -1, func(r *history.Process) { r.Name = "b" })), "exit code -1"),
-		"SignalledLeader": wantBroken(tell(stops(0, -1)), "exit code -1"),
-		"SignalledAfterAWrite": wantBroken(tell(writes("b", t1), stops(0, -1, func(r *history.Process) { r.Name = "b" })),
+		"SignalledLeader": wantBroken(play(stops(0, -1)), "exit code -1"),
+		"SignalledAfterAWrite": wantBroken(play(writes("b", t1), stops(0, -1, func(r *history.Process) { r.Name = "b" })),
 			"exit code -1"),
-		"FailedAtStart": wantBroken(tell(stops(0, 1, restarted)), "exit code 1"),
-		"Never": wantBroken(tell(stops(1, 0, func(r *history.Process) { r.Ended = time.Time{} })),
+		"FailedAtStart": wantBroken(play(stops(0, 1, restarted)), "exit code 1"),
+		"Never": wantBroken(play(stops(1, 0, func(r *history.Process) { r.Ended = time.Time{} })),
 			"still ran at the end"),
-		"WritesOn": wantBroken(tell(writes("a", t1), holds(""), writes("a", t1), stops(1, 0)), "at resourceVersion 104",
+		"WritesOn": wantBroken(play(writes("a", t1), holds(""), writes("a", t1), stops(1, 0)), "at resourceVersion 104",
 			"had released the Lease at resourceVersion 103"),
-		"TellsOn": wantHeld(tell(writes("a", t1), holds(""),
+		"TellsOn": wantHeld(play(writes("a", t1), holds(""),
 			writes("a", t1, func(r *history.Request) { r.Resource = events }), stops(1, 0))),
-		"RefusedOn": wantHeld(tell(writes("a", t1), holds(""), asks("a", "patch", t1, history.Refused, 403), stops(1, 0))),
-		"MaybeOn": wantInconclusive(tell(writes("a", t1), holds(""), ends("a", t1, undated(2)), stops(1, 0)),
+		"RefusedOn": wantHeld(play(writes("a", t1), holds(""), asks("a", "patch", t1, history.Refused, 403), stops(1, 0))),
+		"MaybeOn": wantInconclusive(play(writes("a", t1), holds(""), ends("a", t1, undated(2)), stops(1, 0)),
 			"the history does not show"),
-		"Killed": wantInconclusive(tell(stops(1, 137, func(r *history.Process) { r.Killed = true })),
+		"Killed": wantInconclusive(play(stops(1, 137, func(r *history.Process) { r.Killed = true })),
 			"nothing that this promise applies to"),
-		"NotAsked": wantInconclusive(tell(stops(1, 1, func(r *history.Process) { r.Asked = time.Time{} }))),
+		"NotAsked": wantInconclusive(play(stops(1, 1, func(r *history.Process) { r.Asked = time.Time{} }))),
 	})
 }
 
 // correct is a run in which each invariant has something to judge, and holds.
 func correct(more ...step) invariant.Case {
-	steps := append(life(), changes(func(s *story) {
+	steps := append(life(), changes(func(s *script) {
 		s.Checkpoints[0].Things = []history.ExternalThing{{Name: "bucket", Owner: "u1"}}
 		s.Events = []history.Event{{User: "op", Regarding: "u1", Reason: "Made", RevisionRange: history.At(105)}}
 		s.Decisions = []history.Decision{{Step: "look", Action: "alice may look", Want: true, Allowed: true}}
@@ -163,7 +163,7 @@ func correct(more ...step) invariant.Case {
 	}), holds(""), stops(1, 0), probed(), follows("/things", 0.5, 0.6), answers(history.Ready, history.Yes, 0.7, 0.9),
 		answers(history.Alive, history.Yes, 0.7, 0.9), usesAtRest(50), elects("c", "c_1"))
 	steps = slices.Concat(steps, polls("b", 6), []step{elects("b", "b_1")}, more)
-	c := invariant.Case{History: tell(steps...), References: []*history.History{tell(steps...), tell(steps...)},
+	c := invariant.Case{History: play(steps...), References: []*history.History{play(steps...), play(steps...)},
 		Contract: operator()}
 	c.Contract.Limits.Goroutines, c.Contract.Limits.Late.Duration = 10, time.Second
 	c.Contract.Limits.Takeover.Duration = 2 * time.Second

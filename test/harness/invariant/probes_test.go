@@ -11,19 +11,19 @@ import (
 	"leasehold.dev/test/harness/invariant"
 )
 
-// second is one of the story's seconds; a story has begun by the first.
+// second is one of the script's seconds; a script has begun by the first.
 func second(s float64) time.Time {
 	return time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC).Add(time.Duration(s * float64(time.Second)))
 }
 
 // probed records the harness's probes of the processes.
 func probed() step {
-	return changes(func(s *story) { s.Recorded = append(s.Recorded, history.Probes) })
+	return changes(func(s *script) { s.Recorded = append(s.Recorded, history.Probes) })
 }
 
 // lives is a process of replica a, from a second to another; 0 is that it did not end.
 func lives(from, to float64, change ...func(*history.Process)) step {
-	return changes(func(s *story) {
+	return changes(func(s *script) {
 		r := history.Process{Name: "a", Started: second(from)}
 		if to > 0 {
 			r.Ended = second(to)
@@ -38,7 +38,7 @@ func lives(from, to float64, change ...func(*history.Process)) step {
 // answers is what replica a said to a question, from a second to another.
 func answers(question history.ProbeRequest, answer history.ProbeResult, from, to float64,
 	change ...func(*history.Probe)) step {
-	return changes(func(s *story) {
+	return changes(func(s *script) {
 		p := history.Probe{Replica: "a", Request: question, Result: answer, First: second(from), Last: second(to)}
 		if answer == history.No {
 			p.Detail = "500: not yet"
@@ -50,10 +50,10 @@ func answers(question history.ProbeRequest, answer history.ProbeResult, from, to
 	})
 }
 
-// follows is that replica a asked for a collection at a second, and was told all of it
+// follows is that replica a asked for a collection at a second, and received all of it
 // at another; 0 is never.
 func follows(path string, asked, synced float64) step {
-	return changes(func(s *story) {
+	return changes(func(s *script) {
 		f := history.Following{Replica: "a", Resource: things, Path: path, Asked: second(asked)}
 		if path == "/others" {
 			f.Resource = history.Resource{Resource: "others"}
@@ -67,7 +67,7 @@ func follows(path string, asked, synced float64) step {
 
 // answeredLate is that the API server recorded its last answer only at a second.
 func answeredLate(at float64) step {
-	return changes(func(s *story) {
+	return changes(func(s *script) {
 		s.Requests[len(s.Requests)-1].Answered, s.Versions[len(s.Versions)-1].At = second(at), second(at)
 	})
 }
@@ -78,14 +78,14 @@ func TestHonestReadiness(t *testing.T) {
 	followed, parts := follows("/things", 2, 3), follows("/parts", 2, 4)
 	serves := answers(history.Serves, history.Yes, 5.1, 9)
 	start := func(steps ...step) *history.History {
-		return tell(append([]step{probed(), lives(1, 0)}, steps...)...)
+		return play(append([]step{probed(), lives(1, 0)}, steps...)...)
 	}
 	warm := func(o *invariant.Contract) { o.Warm = true }
 	leads := func(from float64) step {
-		return step{func(s *story) {
-			holds("b").tell(s)
+		return step{func(s *script) {
+			holds("b").record(s)
 			s.now = second(from)
-			holds("a").tell(s)
+			holds("a").record(s)
 		}}
 	}
 	check(t, invariant.TruthfulReadiness, table{
@@ -112,11 +112,11 @@ func TestHonestReadiness(t *testing.T) {
 		"NeverReady": wantInconclusive(start(followed, follows("/parts", 2, 0), notYet),
 			"nothing that this promise applies to"),
 		"BeforeTheRun": wantInconclusive(start(answers(history.Ready, history.Yes, 0.5, 9), follows("/parts", 2, 0))),
-		"OneThatEnded": wantHeld(tell(probed(), lives(1, 4), lives(4.5, 0), follows("/parts", 2, 0),
+		"OneThatEnded": wantHeld(play(probed(), lives(1, 4), lives(4.5, 0), follows("/parts", 2, 0),
 			follows("/parts", 4.6, 4.8), ready), "1 checked"),
-		"TheOneBefore": wantBroken(tell(probed(), lives(1, 4), lives(4.5, 0), follows("/parts", 2, 3),
+		"TheOneBefore": wantBroken(play(probed(), lives(1, 4), lives(4.5, 0), follows("/parts", 2, 3),
 			follows("/parts", 4.6, 8), ready)),
-		"Another": wantHeld(start(followed, ready, changes(func(s *story) {
+		"Another": wantHeld(start(followed, ready, changes(func(s *script) {
 			s.Followed = append(s.Followed, history.Following{Replica: "b", Path: "/parts", Asked: second(2)})
 		}))),
 		"NothingKnown": wantInconclusive(start(ready), "its lists were not recorded"),
@@ -124,7 +124,7 @@ func TestHonestReadiness(t *testing.T) {
 			answers(history.Ready, history.Yes, 12, 13)), "1 checked"),
 		"FirstOfTwo": wantBroken(start(follows("/parts", 2, 8), ready, answers(history.Ready, history.No, 10, 11),
 			answers(history.Ready, history.Yes, 12, 13))),
-		"GoneMeanwhile": wantInconclusive(tell(probed(), lives(1, 3), follows("/parts", 2, 0), ready)),
+		"GoneMeanwhile": wantInconclusive(play(probed(), lives(1, 3), follows("/parts", 2, 0), ready)),
 	})
 }
 
@@ -134,7 +134,7 @@ func TestHonestLiveness(t *testing.T) {
 	idle := answers(history.Work, history.Idle, 2, 30)
 	busy := func(from, to float64) step { return answers(history.Work, history.Busy, from, to) }
 	run := func(steps ...step) *history.History {
-		return tell(append([]step{probed(), lives(1, 0)}, steps...)...)
+		return play(append([]step{probed(), lives(1, 0)}, steps...)...)
 	}
 	check(t, invariant.TruthfulLiveness, table{
 		"Idle":   wantHeld(run(healthy, idle)),
@@ -144,7 +144,7 @@ func TestHonestLiveness(t *testing.T) {
 		"AlarmAtWork": wantHeld(run(answers(history.Alive, history.Yes, 2, 7.5),
 			answers(history.Alive, history.No, 7.6, 12), busy(3, 12))),
 		"NotYetUp": wantHeld(run(answers(history.Alive, history.No, 1, 2), healthy, idle)),
-		"GoesDown": wantHeld(tell(probed(), lives(1, 20, func(r *history.Process) { r.Asked = second(15) }),
+		"GoesDown": wantHeld(play(probed(), lives(1, 20, func(r *history.Process) { r.Asked = second(15) }),
 			answers(history.Alive, history.Yes, 2, 15), answers(history.Alive, history.No, 16, 18), idle)),
 		"Paused": wantHeld(run(answers(history.Alive, history.Yes, 2, 9), answers(history.Alive, history.NoAnswer, 9, 15),
 			idle)),
@@ -154,12 +154,12 @@ func TestHonestLiveness(t *testing.T) {
 			busy(2, 9))),
 		"NotForLong": wantHeld(run(healthy, busy(2, 6.9))),
 		"NoLimit":    wantHeld(run(healthy, busy(2, 29))).under(asItIs),
-		"Standby":    wantHeld(tell(probed(), lives(1, 0), holds("b"), healthy, busy(2, 29))),
-		"LeadsSince": wantHeld(tell(probed(), lives(1, 0), holds("b"), changes(func(s *story) { s.now = second(25) }),
+		"Standby":    wantHeld(play(probed(), lives(1, 0), holds("b"), healthy, busy(2, 29))),
+		"LeadsSince": wantHeld(play(probed(), lives(1, 0), holds("b"), changes(func(s *script) { s.now = second(25) }),
 			holds("a"), healthy, busy(2, 29))),
-		"LedForLong": wantBroken(tell(probed(), lives(1, 0), holds("b"), changes(func(s *story) { s.now = second(22) }),
+		"LedForLong": wantBroken(play(probed(), lives(1, 0), holds("b"), changes(func(s *script) { s.now = second(22) }),
 			holds("a"), healthy, busy(2, 29)), "from 00:00:22.1"),
-		"NextProcess": wantHeld(tell(probed(), lives(1, 4), lives(4.5, 0), healthy, busy(2, 8))),
+		"NextProcess": wantHeld(play(probed(), lives(1, 4), lives(4.5, 0), healthy, busy(2, 8))),
 		"OfAnother": wantHeld(run(healthy, answers(history.Work, history.Busy, 2, 9,
 			func(p *history.Probe) { p.Replica = "b" }))),
 		"NobodyAnswers": wantInconclusive(run(), "nothing that this promise applies to"),
@@ -168,7 +168,7 @@ func TestHonestLiveness(t *testing.T) {
 
 // usesAtRest is what replica a has at the end of the last mark.
 func usesAtRest(goroutines float64) step {
-	return changes(func(s *story) {
+	return changes(func(s *script) {
 		at := s.Checkpoints[len(s.Checkpoints)-1].Ended
 		s.Probes = append(s.Probes, history.Probe{
 			Replica: "a", Request: history.Resources, Figures: map[string]float64{history.Goroutines: goroutines},
@@ -186,8 +186,8 @@ func TestResources(t *testing.T) {
 	}
 	// The mark lasts from the tenth second to the twelfth.
 	run := func(steps ...step) *history.History {
-		all := append([]step{probed(), lives(1, 0), changes(func(s *story) { s.now = second(10) }), rests("end")}, steps...)
-		return tell(all...)
+		all := append([]step{probed(), lives(1, 0), changes(func(s *script) { s.now = second(10) }), rests("end")}, steps...)
+		return play(all...)
 	}
 	clean := []*history.History{run(uses(50, 20, 8, 11)), run(uses(60, 18, 9, 11))}
 	check(t, invariant.NoLeaks, table{
@@ -200,15 +200,15 @@ func TestResources(t *testing.T) {
 		"ComesBack":   wantHeld(run(uses(500, 90, 20, 5), uses(500, 90, 20, 10.5), uses(60, 20, 9, 11.5))),
 		"AfterTheRun": wantHeld(run(uses(60, 20, 9, 11), uses(500, 90, 20, 13))),
 		"NoLimit":     wantInconclusive(run(uses(500, 90, 20, 11))).under(asItIs),
-		"Young": wantInconclusive(tell(probed(), lives(11, 0), changes(func(s *story) { s.now = second(10) }), rests("end"),
+		"Young": wantInconclusive(play(probed(), lives(11, 0), changes(func(s *script) { s.now = second(10) }), rests("end"),
 			uses(500, 90, 20, 11.5))),
-		"Ended": wantInconclusive(tell(probed(), lives(1, 11), changes(func(s *story) { s.now = second(10) }), rests("end"),
+		"Ended": wantInconclusive(play(probed(), lives(1, 11), changes(func(s *script) { s.now = second(10) }), rests("end"),
 			uses(500, 90, 20, 10.5))),
-		"OnlyTheLast": wantHeld(tell(probed(), lives(1, 0), rests("first"), uses(500, 90, 20, 1),
-			changes(func(s *story) { s.now = second(10) }), rests("end"), uses(60, 20, 9, 11))),
+		"OnlyTheLast": wantHeld(play(probed(), lives(1, 0), rests("first"), uses(500, 90, 20, 1),
+			changes(func(s *script) { s.now = second(10) }), rests("end"), uses(60, 20, 9, 11))),
 		"NoReference":  wantInconclusive(run(uses(60, 20, 9, 11)), "no clean run").against(none...),
 		"Incomparable": wantInconclusive(run(uses(60, 20, 9, 11)), "did not record how many goroutines").against(run()),
-		"NoRest": wantInconclusive(tell(probed(), lives(1, 0), uses(500, 90, 20, 2)),
+		"NoRest": wantInconclusive(play(probed(), lives(1, 0), uses(500, 90, 20, 2)),
 			"nothing that this promise applies to"),
 	}.against(clean...).under(limits))
 }
@@ -224,8 +224,8 @@ func TestMemory(t *testing.T) {
 	}
 	// The mark lasts from the tenth second to the twelfth.
 	run := func(steps ...step) *history.History {
-		all := append([]step{probed(), lives(1, 0), changes(func(s *story) { s.now = second(10) }), rests("end")}, steps...)
-		return tell(all...)
+		all := append([]step{probed(), lives(1, 0), changes(func(s *script) { s.now = second(10) }), rests("end")}, steps...)
+		return play(all...)
 	}
 	clean := []*history.History{run(uses(180, 3000, 11)), run(uses(200, 4000, 11))}
 	check(t, invariant.NoLeaks, table{

@@ -28,9 +28,9 @@ func polls(who string, times int) []step {
 func TestTakeover(t *testing.T) {
 	limited := func(o *invariant.Contract) { o.Limits.Takeover = metav1.Duration{Duration: 2 * time.Second} }
 	leased := func(parts ...[]step) *history.History {
-		return tell(slices.Concat(append([][]step{{elects("a", "a_1")}}, parts...)...)...)
+		return play(slices.Concat(append([][]step{{elects("a", "a_1")}}, parts...)...)...)
 	}
-	refused := changes(func(s *story) {
+	refused := changes(func(s *script) {
 		for i := range s.Requests {
 			if s.Requests[i].Effect == history.Read {
 				s.Requests[i].Code = 403

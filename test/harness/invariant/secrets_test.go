@@ -22,8 +22,8 @@ func secret(name, uid string, hashes map[string]any) *unstructured.Unstructured 
 // hidden records a step whose request the audit log has at level Metadata: without UID, version and
 // body.
 func hidden(inner step) step {
-	return step{func(s *story) {
-		inner.tell(s)
+	return step{func(s *script) {
+		inner.record(s)
 		r := &s.Requests[len(s.Requests)-1]
 		if version, exact := r.Exact(); exact {
 			r.RevisionRange = history.RevisionRange{From: version - 1, To: version + 1}
@@ -37,10 +37,10 @@ func hidden(inner step) step {
 
 // nameless records the creation of a Secret whose name the API server chooses.
 func nameless(name string) step {
-	return step{func(s *story) {
+	return step{func(s *script) {
 		o := secret(name, "uid-"+name, map[string]any{"token": "h1"})
 		generated(o)
-		hidden(writes("a", o)).tell(s)
+		hidden(writes("a", o)).record(s)
 		r := &s.Requests[len(s.Requests)-1]
 		r.Verb, r.Name = "create", ""
 	}}
@@ -56,7 +56,7 @@ func watchSecrets(o *invariant.Contract) { o.Watched = []history.Resource{secret
 // of the operator was found for it.
 func TestSecrets_AreJudged(t *testing.T) {
 	with := func(steps ...step) *history.History {
-		return tell(append(append([]step{writes("alice", thing())}, steps...), rests("end"))...)
+		return play(append(append([]step{writes("alice", thing())}, steps...), rests("end"))...)
 	}
 	written := func(hashes map[string]any) *history.History {
 		return with(hidden(writes("a", secret("s", "s1", hashes))))
@@ -100,7 +100,7 @@ func TestSecrets_AreJudged(t *testing.T) {
 // created are judged. What the cluster makes by itself has other names in each run.
 func TestWatched_IsJudgedIfTheScenarioOrTheOperatorMadeIt(t *testing.T) {
 	with := func(steps ...step) *history.History {
-		return tell(append(append([]step{writes("alice", thing())}, steps...), rests("end"))...)
+		return play(append(append([]step{writes("alice", thing())}, steps...), rests("end"))...)
 	}
 	one := map[string]any{"token": "h1"}
 	users := func(steps ...step) *history.History {
@@ -115,8 +115,8 @@ func TestWatched_IsJudgedIfTheScenarioOrTheOperatorMadeIt(t *testing.T) {
 		"UsersIsDeleted": wantBroken(users(hidden(ends("a", secret("s", "s1", one)))),
 			"secrets ns/s was deleted 1 times, in clean runs 0 times").against(clean...).under(watchSecrets),
 		"Clusters": wantHeld(cluster("x"), "1 checked").against(cluster("y"), cluster("z")).under(watchSecrets),
-		"WriterIsNotKnown": wantHeld(tell(writes("alice", thing()), writes("a", secret("s", "s1", one)), rests("end"),
-			without(history.Audit), changes(func(s *story) { s.Requests = nil }))).against(with(), with()).under(watchSecrets),
+		"WriterIsNotKnown": wantHeld(play(writes("alice", thing()), writes("a", secret("s", "s1", one)), rests("end"),
+			without(history.Audit), changes(func(s *script) { s.Requests = nil }))).against(with(), with()).under(watchSecrets),
 		"NotWatchedNoChild": wantHeld(users(hidden(ends("a", secret("s", "s1", one))))).against(clean...),
 		"RefusedWrite": wantHeld(with(hidden(writes("system:x", secret("s", "s1", one))),
 			hidden(asks("a", "update", secret("s", "s1", one), history.Refused, 409)))).against(with(),

@@ -12,40 +12,41 @@ import (
 
 // calledAs gives the history names of its own.
 func calledAs(aliases map[string]string) step {
-	return changes(func(s *story) { s.Aliases = aliases })
+	return changes(func(s *script) { s.Aliases = aliases })
 }
 
 func generated(o *unstructured.Unstructured) { o.SetGenerateName("p-") }
 
 // touching says that a fault has done something to an object.
 func touching(o *unstructured.Unstructured) step {
-	return changes(func(s *story) {
+	return changes(func(s *script) {
 		s.Faults = append(s.Faults, history.FaultRecord{Name: "f", Happened: 1, Touched: []history.Key{key(o)}})
 	})
 }
 
 func TestLifecycle(t *testing.T) {
 	base := []step{writes("alice", thing()), writes("a", part("p", "p1")), rests("end")}
-	with := func(more ...step) *history.History { return tell(append(append([]step{}, base...), more...)...) }
+	with := func(more ...step) *history.History { return play(append(append([]step{}, base...), more...)...) }
 	clean := []*history.History{with(), with()}
 	ended, again := ends("a", part("p", "p1")), writes("a", part("p", "p2"))
 	// The first clean run reports what all of them have.
 	first := func(more ...step) *history.History {
-		return with(append(more, changes(func(s *story) { s.Began = s.now }))...)
+		return with(append(more, changes(func(s *script) { s.Began = s.now }))...)
 	}
 	anew, forUser := first(ended, again), first(ended, writes("alice", thing(ready)), again)
-	inHaste, withFault := first(ended, again, rests("later"), hasty()), first(ended, again, touching(thing(named("o", "u9"))))
+	inHaste := first(ended, again, rests("later"), hasty())
+	withFault := first(ended, again, touching(thing(named("o", "u9"))))
 	fromAnother := first(ends("a", part("q", "q1")), writes("a", part("q", "q2")))
 	check(t, invariant.SingleLifecycle, table{
-		"Rejected": wantInconclusive(tell(rejected("step 1 make")), "step 1 make of Thing t was rejected").
-			against(tell(writes("a", thing()))),
+		"Rejected": wantInconclusive(play(rejected("step 1 make")), "step 1 make of Thing t was rejected").
+			against(play(writes("a", thing()))),
 		"AsEver": wantHeld(with(), "2 checked").against(clean...),
-		"OtherUIDs": wantHeld(tell(writes("alice", thing(named("t", "u5"))), writes("a", part("p", "p7")))).
+		"OtherUIDs": wantHeld(play(writes("alice", thing(named("t", "u5"))), writes("a", part("p", "p7")))).
 			against(clean...),
 		"WrittenOften": wantHeld(with(writes("a", part("p", "p1")), writes("a", thing(ready)))).against(clean...),
 		"OneMore": wantBroken(with(writes("a", part("q", "p2"))),
 			"configmaps ns/q was created 1 times, in clean runs 0 times", "UID p2 at resourceVersion").against(clean...),
-		"OneLess": wantBroken(tell(writes("alice", thing())),
+		"OneLess": wantBroken(play(writes("alice", thing())),
 			"configmaps ns/p was created 0 times, in clean runs 1 times (never here)").against(clean...),
 		"MadeAnew": wantBroken(with(ends("a", part("p", "p1")), writes("a", part("p", "p2"))), "created 2 times",
 			"deleted 1 times, in clean runs 0 times").against(clean...),
@@ -55,13 +56,13 @@ func TestLifecycle(t *testing.T) {
 		"MadeAnewInHaste":      wantHeld(inHaste).against(inHaste, inHaste),
 		"MadeAnewWithAFault":   wantHeld(withFault).against(withFault, withFault),
 		"MadeAnewFromAnothers": wantHeld(fromAnother).against(fromAnother, fromAnother),
-		"MadeUpTwice": wantBroken(tell(writes("a", part("p-x", "p1", generated)),
+		"MadeUpTwice": wantBroken(play(writes("a", part("p-x", "p1", generated)),
 			writes("a", part("p-y", "p2", generated))),
-			"configmaps ns/p-* was created 2 times").against(tell(writes("a", part("p-z", "p1", generated)))),
-		"MadeUpNames": wantHeld(tell(writes("a", part("p-x", "p1", generated)))).
-			against(tell(writes("a", part("p-z", "p1", generated)))),
-		"Aliases": wantHeld(tell(writes("alice", thing(named("t-77", "u1"))), calledAs(map[string]string{"t-77": "t"}))).
-			against(tell(writes("alice", thing(named("t-99", "u1"))), calledAs(map[string]string{"t-99": "t"}))),
+			"configmaps ns/p-* was created 2 times").against(play(writes("a", part("p-z", "p1", generated)))),
+		"MadeUpNames": wantHeld(play(writes("a", part("p-x", "p1", generated)))).
+			against(play(writes("a", part("p-z", "p1", generated)))),
+		"Aliases": wantHeld(play(writes("alice", thing(named("t-77", "u1"))), calledAs(map[string]string{"t-77": "t"}))).
+			against(play(writes("alice", thing(named("t-99", "u1"))), calledAs(map[string]string{"t-99": "t"}))),
 		"VariesByItself": wantHeld(with(writes("a", part("q", "p2")))).against(with(), with(writes("a", part("q", "p2")))),
 		"PassesInHaste": wantHeld(with(writes("a", part("q", "p2")), ends("a", part("q", "p2")), rests("later"), hasty())).
 			against(with(rests("later"), hasty()), with(rests("later"), hasty())),
@@ -83,13 +84,13 @@ func TestLifecycle(t *testing.T) {
 			touching(thing())), "created 2 times").against(clean...),
 		"WhatWasInIt": wantInconclusive(with(ends("a", part("p", "p1")), writes("a", part("p", "p2")),
 			touching(room("ns", "n1")))).against(clean...),
-		"NothingThere": wantInconclusive(tell()).against(tell()),
+		"NothingThere": wantInconclusive(play()).against(play()),
 	})
 }
 
 // A finding names the object as the scenario does, so it is the same one in each run.
 func TestLifecycle_NamesTheObject(t *testing.T) {
-	h := tell(writes("alice", thing()), writes("a", part("p-77", "p1")), ends("a", part("p-77", "p1")),
+	h := play(writes("alice", thing()), writes("a", part("p-77", "p1")), ends("a", part("p-77", "p1")),
 		writes("a", part("p-77", "p2")), calledAs(map[string]string{"p-77": "{part}"}))
 	v := invariant.SingleLifecycle.Judge(invariant.Case{History: h, Contract: operator()})
 	want := invariant.HistoryRef{Object: "configmaps ns/{part}"}

@@ -18,7 +18,7 @@ func undated(before uint64) func(*history.Request) {
 
 // leases gives each version of the Lease its second, and all of them 4 seconds to last.
 func leases(seconds ...int) step {
-	return changes(func(s *story) {
+	return changes(func(s *script) {
 		for i := range s.Versions {
 			v := &s.Versions[i]
 			if v.Resource != history.Leases || len(seconds) == 0 {
@@ -33,15 +33,16 @@ func leases(seconds ...int) step {
 
 func TestLeaseIsNotTaken(t *testing.T) {
 	t1 := thing()
-	taken := []string{"the Lease passed from a_1 to b_1 at resourceVersion 103, 1s after its renewal at resourceVersion 102: its duration is 4s"}
+	taken := []string{"the Lease passed from a_1 to b_1 at resourceVersion 103, 1s after its renewal at " +
+		"resourceVersion 102: its duration is 4s"}
 	at := func(second int) time.Time { return time.Date(2030, 1, 1, 0, 0, second, 0, time.UTC) }
 	process := func(name string, started int, ended time.Time) step {
-		return changes(func(s *story) {
+		return changes(func(s *script) {
 			s.Replicas = append(s.Replicas, history.Process{Name: name, Started: at(started), Ended: ended})
 		})
 	}
 	with := func(more ...step) *history.History {
-		return tell(slices.Concat([]step{holds("a"), holds("b"), writes("b", t1), leases(1, 4, 5)}, more)...)
+		return play(slices.Concat([]step{holds("a"), holds("b"), writes("b", t1), leases(1, 4, 5)}, more)...)
 	}
 	check(t, invariant.SingleWriter, table{
 		"HolderEnded":           wantHeld(with(process("a", 0, at(5)))),
@@ -52,17 +53,17 @@ func TestLeaseIsNotTaken(t *testing.T) {
 		"EarlierProcessEnded":   wantBroken(with(process("a", 0, at(2)), process("a", 3, time.Time{})), taken...),
 		"LaterProcessEnded":     wantBroken(with(process("a", 0, time.Time{}), process("a", 5, at(5))), taken...),
 		"NamesThatBeginTheSame": wantBroken(with(process("a", 0, time.Time{}), process("", 1, at(5))), taken...),
-		"Expired":               wantHeld(tell(holds("b"), writes("b", t1), leases(1, 5))),
-		"AboutThen":             wantHeld(tell(holds("b"), writes("b", t1), leases(1, 4))),
-		"GivenBack":             wantHeld(tell(holds(""), holds("b"), writes("b", t1), leases(1, 2, 2))),
-		"Renewed":               wantHeld(tell(holds("a"), writes("a", t1), leases(1, 2))),
-		"Taken":                 wantBroken(tell(holds("a"), holds("b"), writes("b", t1), leases(1, 4, 5)), taken...),
-		"WhenUnknown": wantHeld(tell(holds("a"), holds("b"), writes("b", t1), leases(1, 4, 5),
-			changes(func(s *story) { s.Versions[1].At = time.Time{} }))),
-		"MadeAnew": wantHeld(tell(holds("b"), writes("b", t1), leases(1, 2),
-			changes(func(s *story) { s.Versions[1].UID = "another" }))),
-		"WasDeleted": wantHeld(tell(holds("a"), holds("b"), writes("b", t1), leases(1, 2, 3),
-			changes(func(s *story) { s.Versions[1].Gone = true }))),
+		"Expired":               wantHeld(play(holds("b"), writes("b", t1), leases(1, 5))),
+		"AboutThen":             wantHeld(play(holds("b"), writes("b", t1), leases(1, 4))),
+		"GivenBack":             wantHeld(play(holds(""), holds("b"), writes("b", t1), leases(1, 2, 2))),
+		"Renewed":               wantHeld(play(holds("a"), writes("a", t1), leases(1, 2))),
+		"Taken":                 wantBroken(play(holds("a"), holds("b"), writes("b", t1), leases(1, 4, 5)), taken...),
+		"WhenUnknown": wantHeld(play(holds("a"), holds("b"), writes("b", t1), leases(1, 4, 5),
+			changes(func(s *script) { s.Versions[1].At = time.Time{} }))),
+		"MadeAnew": wantHeld(play(holds("b"), writes("b", t1), leases(1, 2),
+			changes(func(s *script) { s.Versions[1].UID = "another" }))),
+		"WasDeleted": wantHeld(play(holds("a"), holds("b"), writes("b", t1), leases(1, 2, 3),
+			changes(func(s *script) { s.Versions[1].Gone = true }))),
 	})
 }
 
@@ -70,7 +71,7 @@ func TestHolderWritesTheTime(t *testing.T) {
 	t1 := thing()
 	// renews has replica a renew the Lease of 4 seconds with a time that is so old.
 	renews := func(age time.Duration) step {
-		return step{func(s *story) {
+		return step{func(s *script) {
 			s.now = second(20)
 			writes("a", object("Lease", "leader", "uid-lease", func(o *unstructured.Unstructured) {
 				o.SetNamespace("system")
@@ -78,82 +79,82 @@ func TestHolderWritesTheTime(t *testing.T) {
 					"holderIdentity": "a_1", "leaseDurationSeconds": int64(4),
 					"renewTime": second(20).Add(-age).Format("2006-01-02T15:04:05.000000Z07:00"),
 				}
-			})).tell(s)
+			})).record(s)
 		}}
 	}
 	spec := func(change func(map[string]any)) step {
-		return changes(func(s *story) { change(s.Versions[1].Object.Object["spec"].(map[string]any)) })
+		return changes(func(s *script) { change(s.Versions[1].Object.Object["spec"].(map[string]any)) })
 	}
 	stale := []string{"the Lease that a_1 wrote at resourceVersion 102 had been renewed 5.1s before, and its duration is 4s"}
 	check(t, invariant.SingleWriter, table{
-		"Fresh":      wantHeld(tell(renews(0), writes("a", t1))),
-		"SlowlySent": wantHeld(tell(renews(3*time.Second), writes("a", t1))),
-		"Ahead":      wantHeld(tell(renews(-time.Hour), writes("a", t1))),
-		"Stale":      wantBroken(tell(renews(5*time.Second), writes("a", t1)), stale...),
-		"NoTime": wantHeld(tell(renews(time.Hour), writes("a", t1),
+		"Fresh":      wantHeld(play(renews(0), writes("a", t1))),
+		"SlowlySent": wantHeld(play(renews(3*time.Second), writes("a", t1))),
+		"Ahead":      wantHeld(play(renews(-time.Hour), writes("a", t1))),
+		"Stale":      wantBroken(play(renews(5*time.Second), writes("a", t1)), stale...),
+		"NoTime": wantHeld(play(renews(time.Hour), writes("a", t1),
 			spec(func(s map[string]any) { delete(s, "renewTime") }))),
-		"NoDuration": wantHeld(tell(renews(time.Hour), writes("a", t1),
+		"NoDuration": wantHeld(play(renews(time.Hour), writes("a", t1),
 			spec(func(s map[string]any) { delete(s, "leaseDurationSeconds") }))),
-		"GivenBack": wantHeld(tell(renews(time.Hour), holds("a"), writes("a", t1),
+		"GivenBack": wantHeld(play(renews(time.Hour), holds("a"), writes("a", t1),
 			spec(func(s map[string]any) { s["holderIdentity"] = "" }))),
-		"OthersForged": wantHeld(tell(renews(time.Hour), writes("a", t1),
-			changes(func(s *story) { s.Requests[1].User = "alice" }))),
+		"OthersForged": wantHeld(play(renews(time.Hour), writes("a", t1),
+			changes(func(s *script) { s.Requests[1].User = "alice" }))),
 	})
 }
 
 func TestSingleWriter(t *testing.T) {
 	t1 := thing()
 	check(t, invariant.SingleWriter, table{
-		"LeadersWrite":      wantHeld(tell(writes("a", t1), holds(""), holds("b"), writes("b", t1)), "2 checked"),
-		"RestartedAsLeader": wantHeld(tell(holds("a"), writes("a", t1))),
-		"OthersMayWrite": wantHeld(tell(writes("a", t1), writes("alice", t1), writes("garbage-collector", t1)),
+		"LeadersWrite":      wantHeld(play(writes("a", t1), holds(""), holds("b"), writes("b", t1)), "2 checked"),
+		"RestartedAsLeader": wantHeld(play(holds("a"), writes("a", t1))),
+		"OthersMayWrite": wantHeld(play(writes("a", t1), writes("alice", t1), writes("garbage-collector", t1)),
 			"1 checked"),
-		"StandbyWrites": wantBroken(tell(writes("b", t1)),
+		"StandbyWrites": wantBroken(play(writes("b", t1)),
 			"patch of things.example.com ns/t by replica b at resourceVersion 102", "at that time replica a held the Lease"),
-		"LateWrite": wantBroken(tell(writes("a", t1), holds("b"), writes("a", t1)), "replica a at resourceVersion 104",
+		"LateWrite": wantBroken(play(writes("a", t1), holds("b"), writes("a", t1)), "replica a at resourceVersion 104",
 			"replica b held the Lease"),
-		"AfterRelease": wantBroken(tell(holds(""), writes("a", t1)), "no replica held the Lease"),
-		"LateDeletion": wantBroken(tell(writes("a", t1), holds("b"), ends("a", t1)), "delete of things"),
-		"ReleasedByAnother": wantHeld(tell(writes("a", t1), elects("alice", ""), elects("b", "b_1"), writes("b", t1)),
+		"AfterRelease": wantBroken(play(holds(""), writes("a", t1)), "no replica held the Lease"),
+		"LateDeletion": wantBroken(play(writes("a", t1), holds("b"), ends("a", t1)), "delete of things"),
+		"ReleasedByAnother": wantHeld(play(writes("a", t1), elects("alice", ""), elects("b", "b_1"), writes("b", t1)),
 			"2 checked"),
-		"AfterItWasReleased": wantBroken(tell(elects("alice", ""), writes("a", t1)), "no replica held the Lease"),
-		"TwoLeaseNames":      wantBroken(tell(writes("a", t1), writes("c", t1)), "replica c"),
-		"LateButRefused": wantHeld(tell(writes("a", t1), holds("b"), asks("a", "patch", t1, history.Refused, 409)),
+		"AfterItWasReleased": wantBroken(play(elects("alice", ""), writes("a", t1)), "no replica held the Lease"),
+		"TwoLeaseNames":      wantBroken(play(writes("a", t1), writes("c", t1)), "replica c"),
+		"LateButRefused": wantHeld(play(writes("a", t1), holds("b"), asks("a", "patch", t1, history.Refused, 409)),
 			"1 checked"),
-		"LateButNeutral": wantHeld(tell(writes("a", t1), holds("b"), asks("a", "patch", t1, history.Unchanged, 200))),
-		"StandbyElects": wantHeld(tell(writes("a", t1),
+		"LateButNeutral": wantHeld(play(writes("a", t1), holds("b"), asks("a", "patch", t1, history.Unchanged, 200))),
+		"StandbyElects": wantHeld(play(writes("a", t1),
 			asks("b", "update", object("Lease", "leader", "l"), history.Refused, 409))),
-		"StandbyTells": wantHeld(tell(writes("a", t1), writes("b", t1, func(r *history.Request) { r.Resource = events }))),
-		"AboutTheChange": wantInconclusive(tell(writes("a", t1), holds("b"), ends("a", t1, undated(2))),
+		"StandbyTells": wantHeld(play(writes("a", t1), writes("b", t1, func(r *history.Request) { r.Resource = events }))),
+		"AboutTheChange": wantInconclusive(play(writes("a", t1), holds("b"), ends("a", t1, undated(2))),
 			"changed about that time", "replica a or replica b"),
-		"UndatedByLeader": wantHeld(tell(writes("a", t1), ends("a", t1, undated(1)))),
-		"UndatedStandby":  wantBroken(tell(writes("a", t1), ends("b", t1, undated(1))), "between resourceVersions"),
-		"LateTimeout":     wantHeld(tell(writes("a", t1), holds("b"), asks("a", "patch", t1, history.Unknown, 504))),
-		"TimeoutUnseen": wantInconclusive(tell(writes("a", t1), holds("b"), asks("a", "patch", t1, history.Unknown, 504),
+		"UndatedByLeader": wantHeld(play(writes("a", t1), ends("a", t1, undated(1)))),
+		"UndatedStandby":  wantBroken(play(writes("a", t1), ends("b", t1, undated(1))), "between resourceVersions"),
+		"LateTimeout":     wantHeld(play(writes("a", t1), holds("b"), asks("a", "patch", t1, history.Unknown, 504))),
+		"TimeoutUnseen": wantInconclusive(play(writes("a", t1), holds("b"), asks("a", "patch", t1, history.Unknown, 504),
 			without(history.Watch)), "may have been stored"),
-		"TimeoutOfOthers": wantInconclusive(tell(writes("a", t1), holds("b"),
+		"TimeoutOfOthers": wantInconclusive(play(writes("a", t1), holds("b"),
 			asks("a", "patch", t1, history.Unknown, 504, func(r *history.Request) { r.Resource.Resource = "others" })),
 			"may have been stored"),
-		"TimeoutNoName": wantInconclusive(tell(writes("a", t1), holds("b"),
+		"TimeoutNoName": wantInconclusive(play(writes("a", t1), holds("b"),
 			asks("a", "create", t1, history.Unknown, 504, func(r *history.Request) { r.Name = "" })), "may have been stored"),
-		"TimeoutStored": wantInconclusive(tell(writes("a", t1), holds("b"), asks("a", "patch", t1, history.Unknown, 504),
-			writes("b", t1), changes(func(s *story) { s.Requests = s.Requests[:len(s.Requests)-1] })), "may have been stored"),
-		"TimeoutThenWritten": wantHeld(tell(writes("a", t1), holds("b"), asks("a", "patch", t1, history.Unknown, 504),
+		"TimeoutStored": wantInconclusive(play(writes("a", t1), holds("b"), asks("a", "patch", t1, history.Unknown, 504),
+			writes("b", t1), changes(func(s *script) { s.Requests = s.Requests[:len(s.Requests)-1] })), "may have been stored"),
+		"TimeoutThenWritten": wantHeld(play(writes("a", t1), holds("b"), asks("a", "patch", t1, history.Unknown, 504),
 			writes("b", t1))),
-		"LeadersTimeout": wantHeld(tell(asks("a", "patch", t1, history.Unknown, 504))),
-		"WithoutBodies": wantInconclusive(tell(writes("a", t1), holds("b"), asks("a", "update", t1, history.Stored, 200)),
+		"LeadersTimeout": wantHeld(play(asks("a", "patch", t1, history.Unknown, 504))),
+		"WithoutBodies": wantInconclusive(play(writes("a", t1), holds("b"), asks("a", "update", t1, history.Stored, 200)),
 			"its effect"),
-		"NoPod": wantInconclusive(tell(writes("a", t1, func(r *history.Request) { r.Replica = "" })), "names no replica"),
-		"BeforeTheRecord": wantInconclusive(tell(writes("a", t1),
-			changes(func(s *story) { s.Requests[1].RevisionRange = history.At(50) })), "at that time was not recorded"),
-		"NoLease": wantInconclusive(tell(writes("a", t1), changes(func(s *story) { s.Versions = s.Versions[1:] })),
+		"NoPod": wantInconclusive(play(writes("a", t1, func(r *history.Request) { r.Replica = "" })), "names no replica"),
+		"BeforeTheRecord": wantInconclusive(play(writes("a", t1),
+			changes(func(s *script) { s.Requests[1].RevisionRange = history.At(50) })), "at that time was not recorded"),
+		"NoLease": wantInconclusive(play(writes("a", t1), changes(func(s *script) { s.Versions = s.Versions[1:] })),
 			"Lease system/leader"),
-		"NothingWritten": wantInconclusive(tell(), "nothing that this promise applies to"),
-		"FaultWasNot": wantInconclusive(tell(writes("a", t1),
-			changes(func(s *story) { s.Faults = []history.FaultRecord{{Name: "late-write"}} })), "late-write was not injected"),
-		"FaultWas": wantHeld(tell(writes("a", t1),
-			changes(func(s *story) { s.Faults = []history.FaultRecord{{Name: "late-write", Happened: 1}} }))),
-		"BrokenAnyway": wantBroken(tell(writes("b", t1),
-			changes(func(s *story) { s.Faults = []history.FaultRecord{{Name: "late-write"}} }))),
+		"NothingWritten": wantInconclusive(play(), "nothing that this promise applies to"),
+		"FaultWasNot": wantInconclusive(play(writes("a", t1),
+			changes(func(s *script) { s.Faults = []history.FaultRecord{{Name: "late-write"}} })), "late-write was not injected"),
+		"FaultWas": wantHeld(play(writes("a", t1),
+			changes(func(s *script) { s.Faults = []history.FaultRecord{{Name: "late-write", Happened: 1}} }))),
+		"BrokenAnyway": wantBroken(play(writes("b", t1),
+			changes(func(s *script) { s.Faults = []history.FaultRecord{{Name: "late-write"}} }))),
 	})
 }

@@ -13,7 +13,7 @@ import (
 // reached says how long after the last action the last mark was reached; a negative
 // time is that it was not.
 func reached(after time.Duration) step {
-	return changes(func(s *story) {
+	return changes(func(s *script) {
 		m := &s.Checkpoints[len(s.Checkpoints)-1]
 		m.Acted = m.Began.Add(-time.Minute)
 		m.Reached = m.Acted.Add(after)
@@ -25,7 +25,7 @@ func reached(after time.Duration) step {
 
 // attacked is an attack that happened so often, from the namespace evil.
 func attacked(happened int) step {
-	return changes(func(s *story) {
+	return changes(func(s *script) {
 		s.Hostile = []string{"evil"}
 		s.Faults = append(s.Faults, history.FaultRecord{Name: "attack", Happened: happened, Attack: true})
 	})
@@ -33,7 +33,7 @@ func attacked(happened int) step {
 
 // decides is the answer to whether alice may do something.
 func decides(want, allowed bool) step {
-	return changes(func(s *story) {
+	return changes(func(s *script) {
 		s.Decisions = append(s.Decisions,
 			history.Decision{Step: "look", Action: "alice may get pods ns", Want: want, Allowed: allowed})
 	})
@@ -48,7 +48,7 @@ func TestIsolation(t *testing.T) {
 	// A run has an object of its own, the given steps, and one checkpoint.
 	run := func(after time.Duration, steps ...step) *history.History {
 		all := append([]step{writes("alice", thing(ready))}, steps...)
-		return tell(append(all, rests("end"), reached(after))...)
+		return play(append(all, rests("end"), reached(after))...)
 	}
 	clean := []*history.History{run(time.Second, decides(false, false)), run(2*time.Second, decides(false, false))}
 	slow := []*history.History{run(20 * time.Second), run(10 * time.Second)}
@@ -80,7 +80,7 @@ func TestIsolation(t *testing.T) {
 		"DidNotHappen": wantInconclusive(run(time.Second, attacked(0)), "was not injected"),
 		"NoLimit":      wantInconclusive(run(time.Second, attacked(1)), "no limit").under(asItIs),
 		"OtherMarks": wantInconclusive(run(time.Second, attacked(1)), `how long "end" takes`).
-			against(tell(rests("start")), tell(rests("start"))),
+			against(play(rests("start")), play(rests("start"))),
 	}.against(clean...).under(late))
 }
 
@@ -89,7 +89,7 @@ func TestIsolation(t *testing.T) {
 func TestHostileNamespaces(t *testing.T) {
 	evil := thing(named("m", "u9"), in("evil"), says("Maybe", "Fine", 1, "01"))
 	run := func(hostile ...string) *history.History {
-		return tell(writes("a", thing(ready)), writes("b", evil), changes(func(s *story) { s.Hostile = hostile }))
+		return play(writes("a", thing(ready)), writes("b", evil), changes(func(s *script) { s.Hostile = hostile }))
 	}
 	check(t, invariant.TruthfulStatus, table{
 		"Judged":  wantBroken(run()),
@@ -100,12 +100,12 @@ func TestHostileNamespaces(t *testing.T) {
 
 func TestDecisions(t *testing.T) {
 	check(t, invariant.ExpectedRights, table{
-		"Allowed": wantHeld(tell(decides(true, true))),
-		"Refused": wantHeld(tell(decides(false, false))),
-		"Lost":    wantBroken(tell(decides(true, false)), `at step "look" alice may get pods ns is false, want true`),
-		"Gained":  wantBroken(tell(decides(false, true))),
-		"Meanwhile": wantBroken(tell(decides(true, false),
-			changes(func(s *story) { s.Decisions[0].During = "rule-change" })), "during rule-change"),
-		"NotDecided": wantInconclusive(tell(), "nothing that this promise applies to"),
+		"Allowed": wantHeld(play(decides(true, true))),
+		"Refused": wantHeld(play(decides(false, false))),
+		"Lost":    wantBroken(play(decides(true, false)), `at step "look" alice may get pods ns is false, want true`),
+		"Gained":  wantBroken(play(decides(false, true))),
+		"Meanwhile": wantBroken(play(decides(true, false),
+			changes(func(s *script) { s.Decisions[0].During = "rule-change" })), "during rule-change"),
+		"NotDecided": wantInconclusive(play(), "nothing that this promise applies to"),
 	})
 }

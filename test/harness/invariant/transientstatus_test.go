@@ -27,13 +27,13 @@ func about(generation int64) func(*unstructured.Unstructured) {
 
 func TestStatusAgreesWithItself(t *testing.T) {
 	check(t, invariant.TruthfulStatus, table{
-		"Agrees": wantHeld(tell(writes("a", thing(ready, withStalled("False"))))),
-		"OtherSpec": wantBroken(tell(writes("a", thing(generation(2), ready, about(2)))),
+		"Agrees": wantHeld(play(writes("a", thing(ready, withStalled("False"))))),
+		"OtherSpec": wantBroken(play(writes("a", thing(generation(2), ready, about(2)))),
 			"Ready is True about generation 1 in a status about generation 2"),
-		"OtherSpecDown": wantHeld(tell(writes("a", thing(generation(2), says("False", "Down", 1, "01"), about(2))))),
-		"ReadyAndStalled": wantBroken(tell(writes("a", thing(ready, withStalled("True")))),
+		"OtherSpecDown": wantHeld(play(writes("a", thing(generation(2), says("False", "Down", 1, "01"), about(2))))),
+		"ReadyAndStalled": wantBroken(play(writes("a", thing(ready, withStalled("True")))),
 			"Ready and Stalled are both True"),
-		"DownAndStalled": wantHeld(tell(writes("a", thing(says("False", "Down", 1, "01"), withStalled("True"))))),
+		"DownAndStalled": wantHeld(play(writes("a", thing(says("False", "Down", 1, "01"), withStalled("True"))))),
 	})
 }
 
@@ -41,7 +41,7 @@ func TestReadyDoesNotFlip(t *testing.T) {
 	up, down := says("True", "Fine", 1, "01"), says("False", "Down", 1, "01")
 	run := func(between ...step) *history.History {
 		steps := append([]step{writes("alice", thing()), writes("a", thing(up)), writes("a", thing(down))}, between...)
-		return tell(append(steps, writes("a", thing(up)))...)
+		return play(append(steps, writes("a", thing(up)))...)
 	}
 	const flips = "Ready was True at resourceVersion 103, not at resourceVersion 104, and True again"
 	other := object("ConfigMap", "c", "c1", func(o *unstructured.Unstructured) { o.SetNamespace("ns") })
@@ -50,23 +50,23 @@ func TestReadyDoesNotFlip(t *testing.T) {
 		"OwnWrites":   wantBroken(run(writes("a", part("p", "p1"))), flips),
 		"Longer":      wantBroken(run(writes("a", thing(down)), writes("a", thing(down))), flips),
 		"OthersWrote": wantHeld(run(writes("alice", other))),
-		"SeenLate": wantHeld(tell(writes("a", thing(up)), rests("end"), writes("alice", other),
+		"SeenLate": wantHeld(play(writes("a", thing(up)), rests("end"), writes("alice", other),
 			writes("a", thing(up, held)), writes("a", thing(down)), writes("a", thing(up)))),
-		"LongAgo": wantBroken(tell(writes("a", thing(up)), writes("alice", other), rests("end"),
+		"LongAgo": wantBroken(play(writes("a", thing(up)), writes("alice", other), rests("end"),
 			writes("a", thing(up, held)), writes("a", thing(down)), writes("a", thing(up)))),
 		"OthersRefused": wantBroken(run(asks("alice", "patch", other, history.Refused, 403))),
 		"CallFailed":    wantHeld(run(calls(history.Get, "bucket", "u1", history.Failed))),
 		"CallSucceeded": wantBroken(run(calls(history.Get, "bucket", "u1", history.Done))),
-		"NewSpec": wantHeld(tell(writes("a", thing(up)), writes("a", thing(down)),
+		"NewSpec": wantHeld(play(writes("a", thing(up)), writes("a", thing(down)),
 			writes("alice", thing(generation(2), down)), writes("a", thing(generation(2), says("True", "Fine", 2, "01"))))),
-		"OldSpec": wantHeld(tell(writes("a", thing(up)), writes("alice", thing(generation(2), up)),
+		"OldSpec": wantHeld(play(writes("a", thing(up)), writes("alice", thing(generation(2), up)),
 			writes("a", thing(generation(2), up)), writes("a", thing(generation(2), says("False", "Down", 2, "01"))),
 			writes("a", thing(generation(2), says("True", "Fine", 2, "01"))))),
-		"NotYet":    wantHeld(tell(writes("a", thing(down)), writes("a", thing(up)))),
-		"StaysDown": wantHeld(tell(writes("a", thing(up)), writes("a", thing(down)))),
-		"AfterAFault": wantHeld(tell(changes(func(s *story) { s.Faults = []history.FaultRecord{{Name: "f", Happened: 1}} }),
+		"NotYet":    wantHeld(play(writes("a", thing(down)), writes("a", thing(up)))),
+		"StaysDown": wantHeld(play(writes("a", thing(up)), writes("a", thing(down)))),
+		"AfterAFault": wantHeld(play(changes(func(s *script) { s.Faults = []history.FaultRecord{{Name: "f", Happened: 1}} }),
 			writes("a", thing(up)), writes("a", thing(down)), writes("a", thing(up)))),
-		"WritersUnknown": wantHeld(tell(writes("a", thing(up)), writes("a", thing(down)), writes("a", thing(up)),
+		"WritersUnknown": wantHeld(play(writes("a", thing(up)), writes("a", thing(down)), writes("a", thing(up)),
 			without(history.Audit))),
 	})
 }
@@ -80,7 +80,7 @@ func TestBecomesReadyWhenChildrenAre(t *testing.T) {
 	settled := func(o *invariant.Contract) { o.Kinds[0].Children[0].Settled = []string{"status.ready"} }
 	unready := says("False", "Down", 1, "01")
 	run := func(steps ...step) *history.History {
-		return tell(append(append([]step{writes("alice", thing(held, unready))}, steps...), writes("a", has("1", "2")),
+		return play(append(append([]step{writes("alice", thing(held, unready))}, steps...), writes("a", has("1", "2")),
 			rests("end"))...)
 	}
 	right := []step{writes("a", has("1", "2")), writes("a", thing(held, ready))}

@@ -10,10 +10,10 @@ import (
 	"leasehold.dev/test/harness/invariant"
 )
 
-// answeredAt is a status write that was answered at a second of the story's first minute.
+// answeredAt is a status write that was answered at a second of the script's first minute.
 func answeredAt(second int, o *unstructured.Unstructured) step {
-	return changes(func(s *story) {
-		writes("a", o).tell(s)
+	return changes(func(s *script) {
+		writes("a", o).record(s)
 		s.Versions[len(s.Versions)-1].At = time.Date(2030, 1, 1, 0, 0, second, 0, time.UTC)
 	})
 }
@@ -33,13 +33,13 @@ func conditionOnly(o *unstructured.Unstructured) {
 func TestHonestStatus(t *testing.T) {
 	down := says("False", "Down", 1, "01")
 	step := func(before, after func(*unstructured.Unstructured), second int) *history.History {
-		return tell(writes("alice", thing()), answeredAt(1, thing(before)), answeredAt(second, thing(after)))
+		return play(writes("alice", thing()), answeredAt(1, thing(before)), answeredAt(second, thing(after)))
 	}
 	check(t, invariant.TruthfulStatus, table{
 		"Honest":     wantHeld(step(down, says("True", "Fine", 1, "09"), 9), "3 checked"),
 		"OnlyReason": wantHeld(step(down, says("False", "Other", 1, "01"), 9)),
-		"Appears":    wantHeld(tell(writes("a", thing()), writes("a", thing(ready)))),
-		"Behind":     wantHeld(tell(writes("a", thing(ready)), writes("alice", thing(ready, generation(2))))),
+		"Appears":    wantHeld(play(writes("a", thing()), writes("a", thing(ready)))),
+		"Behind":     wantHeld(play(writes("a", thing(ready)), writes("alice", thing(ready, generation(2))))),
 		"SameSecond": wantHeld(step(down, says("True", "Fine", 1, "01"), 2)),
 		"TimeKept": wantBroken(step(down, says("True", "Fine", 1, "01"), 9),
 			"things.example.com ns/t (UID u1): Ready became True at resourceVersion 104, 8s after"),
@@ -47,38 +47,38 @@ func TestHonestStatus(t *testing.T) {
 		"TimeMoved": wantBroken(step(down, says("False", "Down", 1, "09"), 9), "lastTransitionTime moved",
 			"False at resourceVersion 104 as at resourceVersion 103"),
 		"NoTime": wantBroken(step(down, says("True", "Fine", 1, "xx"), 9), "without a lastTransitionTime"),
-		"WhenIsUnknown": wantInconclusive(tell(answeredAt(1, thing(down)),
-			answeredAt(1, thing(says("True", "Fine", 1, "01"))), changes(func(s *story) { s.Versions[2].At = time.Time{} })),
+		"WhenIsUnknown": wantInconclusive(play(answeredAt(1, thing(down)),
+			answeredAt(1, thing(says("True", "Fine", 1, "01"))), changes(func(s *script) { s.Versions[2].At = time.Time{} })),
 			"not recorded"),
-		"FromTheFuture": wantBroken(tell(writes("a", thing(says("True", "Fine", 2, "01")))),
+		"FromTheFuture": wantBroken(play(writes("a", thing(says("True", "Fine", 2, "01")))),
 			"its status is about generation 2, and it is at 1", "Ready is about generation 2"),
 		"GoesBack": wantBroken(step(says("True", "Fine", 2, "01"), says("True", "Fine", 1, "01"), 2),
 			"observedGeneration went back from 2 at resourceVersion 103 to 1 at resourceVersion 104"),
-		"ConditionBack": wantBroken(tell(writes("a", thing(says("True", "Fine", 2, "01"), generation(2), conditionOnly)),
+		"ConditionBack": wantBroken(play(writes("a", thing(says("True", "Fine", 2, "01"), generation(2), conditionOnly)),
 			writes("a", thing(says("True", "Fine", 1, "01"), generation(2), conditionOnly))),
 			"Ready went back from generation 2"),
-		"Twice":    wantBroken(tell(writes("a", thing(ready, twice))), "the condition Ready twice"),
-		"Nonsense": wantBroken(tell(writes("a", thing(says("Maybe", "Fine", 1, "01")))), `status "Maybe"`),
-		"OtherKinds": wantInconclusive(tell(writes("a", object("ConfigMap", "x", "x", says("Maybe", "Fine", 1, "01")))),
+		"Twice":    wantBroken(play(writes("a", thing(ready, twice))), "the condition Ready twice"),
+		"Nonsense": wantBroken(play(writes("a", thing(says("Maybe", "Fine", 1, "01")))), `status "Maybe"`),
+		"OtherKinds": wantInconclusive(play(writes("a", object("ConfigMap", "x", "x", says("Maybe", "Fine", 1, "01")))),
 			"nothing that this promise applies to"),
-		"MaybeMore": wantInconclusive(tell(answeredAt(1, thing(down)), asks("a", "patch", thing(), history.Unknown, 504),
+		"MaybeMore": wantInconclusive(play(answeredAt(1, thing(down)), asks("a", "patch", thing(), history.Unknown, 504),
 			answeredAt(9, thing(says("True", "Fine", 1, "01"))), without(history.Watch)),
 			"may be missing: patch of things.example.com ns/t by replica a"),
-		"NoMore": wantBroken(tell(answeredAt(1, thing(down)), answeredAt(9, thing(says("True", "Fine", 1, "01"))),
+		"NoMore": wantBroken(play(answeredAt(1, thing(down)), answeredAt(9, thing(says("True", "Fine", 1, "01"))),
 			asks("a", "patch", thing(), history.Unknown, 504), without(history.Watch))),
-		"OthersMaybe": wantHeld(tell(answeredAt(1, thing(down)),
+		"OthersMaybe": wantHeld(play(answeredAt(1, thing(down)),
 			asks("a", "patch", thing(named("s", "u2")), history.Unknown, 504), asks("a", "get", thing(), history.Read, 200),
 			answeredAt(9, thing(says("True", "Fine", 1, "09"))), without(history.Watch))),
-		"OneMoreSeen": wantBroken(tell(answeredAt(1, thing(down)), asks("a", "patch", thing(), history.Unknown, 504),
+		"OneMoreSeen": wantBroken(play(answeredAt(1, thing(down)), asks("a", "patch", thing(), history.Unknown, 504),
 			answeredAt(9, thing(says("True", "Fine", 1, "01"))))),
-		"Reborn": wantHeld(tell(writes("a", thing(says("True", "Fine", 3, "05"), generation(3))), ends("alice", thing()),
+		"Reborn": wantHeld(play(writes("a", thing(says("True", "Fine", 3, "05"), generation(3))), ends("alice", thing()),
 			writes("a", thing(named("t", "u2"), ready)))),
 	})
 }
 
 func TestReadyOnlyAsDesired(t *testing.T) {
 	run := func(child, parent *unstructured.Unstructured) *history.History {
-		return tell(writes("alice", thing(held)), writes("a", child), writes("a", parent), rests("end"))
+		return play(writes("alice", thing(held)), writes("a", child), writes("a", parent), rests("end"))
 	}
 	right := part("p", "p1")
 	wrong := part("p", "p1", func(o *unstructured.Unstructured) { o.Object["data"] = map[string]any{"replicas": "1"} })
@@ -87,14 +87,14 @@ func TestReadyOnlyAsDesired(t *testing.T) {
 		"AsDesired": wantHeld(run(right, thing(held, ready))),
 		"ReadyButWrong": wantBroken(run(wrong, thing(held, ready)), "(UID u1) is Ready at resourceVersion 104", `at "end"`,
 			"data.replicas"),
-		"ReadyAndGone": wantBroken(tell(writes("alice", thing(held)), writes("a", thing(held, ready)), rests("end")),
+		"ReadyAndGone": wantBroken(play(writes("alice", thing(held)), writes("a", thing(held, ready)), rests("end")),
 			"configmaps ns/p does not exist"),
-		"ReadyAndTooFew": wantBroken(tell(writes("alice", thing(held)), writes("a", right), writes("a", part("q", "q1")),
+		"ReadyAndTooFew": wantBroken(play(writes("alice", thing(held)), writes("a", right), writes("a", part("q", "q1")),
 			writes("a", thing(held, ready)), rests("end")), "configmaps ns/q (UID q1", "in no clean run"),
 		"WrongAndSaysSo": wantHeld(run(wrong, thing(held, says("False", "Down", 1, "01")))),
 		"OldReady":       wantHeld(run(wrong, thing(held, ready, generation(2)))),
 		"OneReference":   wantInconclusive(run(wrong, thing(held, ready)), "1 clean runs").against(clean[:1]...),
 		"OtherMark": wantInconclusive(run(wrong, thing(held, ready)), `"end" is in 0 clean runs`).
-			against(tell(rests("start")), tell(rests("start"))),
+			against(play(rests("start")), play(rests("start"))),
 	}.against(clean...))
 }

@@ -146,8 +146,8 @@ func (h *hunt) subject(ctx context.Context, root string) (*subject.Suite, error)
 // does not reach its condition waits that long.
 const inTime = 30 * time.Second
 
-// hurried returns the scenario with short timeouts.
-func hurried(s scenario.Scenario) scenario.Scenario {
+// shortened returns the scenario with short timeouts.
+func shortened(s scenario.Scenario) scenario.Scenario {
 	s.Steps = slices.Clone(s.Steps)
 	for i, step := range s.Steps {
 		if step.Quiesce != nil && step.Quiesce.Within.Duration == 0 {
@@ -170,7 +170,7 @@ func (h *hunt) refer(ctx context.Context, prover *run.Prover, s *subject.Suite, 
 	if i < 0 {
 		return fmt.Errorf("looking for the scenario %s: there is none of that name", name)
 	}
-	ref, err := prover.Reference(ctx, hurried(s.Scenarios[i]), cleanRuns)
+	ref, err := prover.Reference(ctx, shortened(s.Scenarios[i]), cleanRuns)
 	if err != nil {
 		return err
 	}

@@ -86,13 +86,13 @@ func TestParseMutant(t *testing.T) {
 	}
 }
 
-func TestHurried(t *testing.T) {
+func TestShortened(t *testing.T) {
 	g := NewWithT(t)
 	s := scenario.Scenario{Steps: []scenario.Step{
 		{Wait: &scenario.Wait{Gone: true}}, {Quiesce: &scenario.Quiesce{}},
 		{Quiesce: &scenario.Quiesce{Within: metav1.Duration{Duration: time.Hour}}}, {Name: "other"},
 	}}
-	quick := hurried(s)
+	quick := shortened(s)
 	g.Expect(quick.Steps[0].Wait).To(Equal(&scenario.Wait{Gone: true, Within: metav1.Duration{Duration: inTime}}))
 	g.Expect(quick.Steps[1].Quiesce.Within.Duration).To(Equal(inTime))
 	g.Expect(quick.Steps[2:]).To(Equal(s.Steps[2:]))

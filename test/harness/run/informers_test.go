@@ -30,7 +30,7 @@ func TestFollowedCollections(t *testing.T) {
 		Requests: []fault.ProxiedRequest{
 			asked(1, 0, "GET", "/api/v1/pods", streams, 200), // of the process before
 			asked(2, 2, "GET", "/api/v1/namespaces", streams, 200),
-			asked(3, 3, "GET", "/apis/example.com/v1/things", streams, 200), // never told all
+			asked(3, 3, "GET", "/apis/example.com/v1/things", streams, 200), // never received all
 			asked(4, 4, "GET", "/api/v1/namespaces/a/configmaps", "limit=500", 200),
 			asked(5, 5, "GET", "/api/v1/namespaces/a/configmaps", "watch=true&resourceVersion=7", 200),
 			asked(6, 6, "GET", "/api/v1/secrets", "limit=500", 403),

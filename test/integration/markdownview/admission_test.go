@@ -56,7 +56,7 @@ var _ = Describe("Admission of a MarkdownView", func() {
 		}
 	})
 
-	It("tells all that is wrong at once", func(ctx SpecContext) {
+	It("reports all that is wrong at once", func(ctx SpecContext) {
 		// The schema comes first, then its rules, then the webhook; each reports all errors.
 		err := k8s.Create(ctx, typed(unique("all"),
 			good(spec{"replicas": int64(9), "viewerImage": strings.Repeat("a", 513)})))

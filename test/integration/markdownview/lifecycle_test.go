@@ -72,7 +72,7 @@ var _ = Describe("A MarkdownView", func() {
 			HaveField("AvailableReplicas", BeEquivalentTo(2)), HaveField("Replicas", BeEquivalentTo(2)),
 			HaveField("URL", "http://viewer-"+v.Name+".default.svc"), HaveField("ContentHash", HaveLen(64))))
 
-		By("telling so once, in its own namespace")
+		By("reporting that once, in its own namespace")
 		Eventually(ctx, eventsAbout(v)).Should(expect.ContainEvent(
 			expect.Event{Type: corev1.EventTypeNormal, Reason: v1beta1.EventAvailable, Times: 1}))
 		Expect(eventsAbout(v)(ctx)).To(HaveLen(1))

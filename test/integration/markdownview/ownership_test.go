@@ -19,7 +19,7 @@ func inConflict() OmegaMatcher {
 }
 
 // The golden reconciles hold this for each child. Only an API server shows that what the cache does
-// not select is found, and that a view goes on after its end, of which no watch event tells.
+// not select is found, and that a view goes on after its end, which no watch event reports.
 var _ = Describe("What does not belong to a MarkdownView", func() {
 	It("keeps what was there before, and gives way once it is gone", func(ctx SpecContext) {
 		v := build(unique("clash"))

@@ -45,7 +45,7 @@ var _ = Describe("Probing a bucket", func() {
 		eventuallyReady(ctx, b)
 	}, SpecTimeout(time.Minute))
 
-	It("tells what a real server makes of wrong credentials, missing rights and an unknown name", func(ctx SpecContext) {
+	It("reports what a real server makes of wrong credentials, missing rights and an unknown name", func(ctx SpecContext) {
 		namespace, name := place(ctx), bucketOnServer(ctx)
 		stranger, err := storage.AddAccount(ctx, env.S3RoleUser)
 		Expect(err).NotTo(HaveOccurred())

@@ -91,7 +91,7 @@ var _ = Describe("Drift", func() {
 			HaveField("Subjects", HaveLen(1)), HaveField("RoleRef.Name", meta.Name)))
 	})
 
-	DescribeTable("of the admins' binding is put back and told",
+	DescribeTable("of the admins' binding is put back and reported",
 		func(ctx SpecContext, spoil func(SpecContext, *rbacv1.RoleBinding)) {
 			t := givenReady(ctx, build(unique("bind"), suffixes("dev")))
 			binding := bindingIn(t.Name + "-dev")

@@ -45,14 +45,14 @@ var _ = Describe("The viewer in a browser", Ordered, func() {
 
 	It("shows the first chapter, with the navigation, on a desktop", func(ctx SpecContext) {
 		t, _ := open(ctx, mountHandbook(nil))
-		Expect(told[string](t, heading)).To(Equal("Welcome"))
-		Expect(told[string](t, current)).To(Equal("Welcome"))
-		Expect(told[string](t, `document.title`)).To(Equal("Welcome · Orchard handbook"))
-		Expect(told[[]string](t, `[...document.querySelectorAll("nav.side li")].map(e => e.innerText)`)).To(
+		Expect(value[string](t, heading)).To(Equal("Welcome"))
+		Expect(value[string](t, current)).To(Equal("Welcome"))
+		Expect(value[string](t, `document.title`)).To(Equal("Welcome · Orchard handbook"))
+		Expect(value[[]string](t, `[...document.querySelectorAll("nav.side li")].map(e => e.innerText)`)).To(
 			Equal([]string{"Welcome", "Run a release", "Roll back", "Review the year", "When it breaks", "On call"}))
-		Expect(told[[]string](t, `[...document.querySelectorAll("main table, main pre, main input[type=checkbox], main blockquote")].map(e => e.localName)`)).To(
+		Expect(value[[]string](t, `[...document.querySelectorAll("main table, main pre, main input[type=checkbox], main blockquote")].map(e => e.localName)`)).To(
 			Equal([]string{"table", "input", "input", "input", "pre", "blockquote"}))
-		Expect(told[bool](t, `document.querySelector(".menu").checkVisibility()`)).To(BeFalse(),
+		Expect(value[bool](t, `document.querySelector(".menu").checkVisibility()`)).To(BeFalse(),
 			"the menu is for narrow windows")
 		t.screenshot("viewer-light.png")
 	})
@@ -69,20 +69,20 @@ var _ = Describe("The viewer in a browser", Ordered, func() {
 			t.do(click(step.selector))
 			Eventually(ctx, func() (string, error) { return ask[string](t, `location.href`) }).Should(Equal(base + step.address))
 			Eventually(ctx, func() (string, error) { return ask[string](t, heading) }).Should(Equal(step.page))
-			Expect(told[string](t, current)).To(Equal(step.page))
+			Expect(value[string](t, current)).To(Equal(step.page))
 		}
 	})
 
 	It("shows text that changed, and pages that were added, after a reload", func(ctx SpecContext) {
 		m := mountHandbook(nil)
 		t, _ := open(ctx, m)
-		Expect(told[string](t, heading)).To(Equal("Welcome"))
+		Expect(value[string](t, heading)).To(Equal("Welcome"))
 		m.update(map[string]string{
 			"SUMMARY.md": "# Orchard handbook\n\n- [Start](welcome.md)\n- [Fresh](fresh.md)\n",
 			"welcome.md": "# Changed\n", "fresh.md": "# A fresh page\n",
 		})
 		t.do(chromedp.Reload())
-		Expect(told[string](t, heading)).To(Equal("Changed"))
+		Expect(value[string](t, heading)).To(Equal("Changed"))
 		t.do(click(`nav.side a[href="fresh.html"]`))
 		Eventually(ctx, func() (string, error) { return ask[string](t, heading) }).Should(Equal("A fresh page"))
 	})
@@ -90,12 +90,12 @@ var _ = Describe("The viewer in a browser", Ordered, func() {
 	It("runs nothing that is in the Markdown", func(ctx SpecContext) {
 		t, _ := open(ctx, mountHandbook(map[string]string{"welcome.md": hostile}))
 		// The text of the page after the attacks is there, so they were in it.
-		Expect(told[string](t, `document.querySelector("main p:last-of-type").textContent`)).To(Equal("The end."))
+		Expect(value[string](t, `document.querySelector("main p:last-of-type").textContent`)).To(Equal("The end."))
 		t.do(click(`#click-me`))
 		t.do(chromedp.Reload())
-		Expect(told[string](t, `typeof window.ran`)).To(Equal("undefined"))
-		Expect(told[string](t, `document.title`)).To(Equal("Welcome · Orchard handbook"))
-		Expect(told[int](t, `document.querySelectorAll("script, svg, iframe, style, main form, main [onerror], main [onclick], [href^='javascript:' i]").length`)).To(BeZero())
+		Expect(value[string](t, `typeof window.ran`)).To(Equal("undefined"))
+		Expect(value[string](t, `document.title`)).To(Equal("Welcome · Orchard handbook"))
+		Expect(value[int](t, `document.querySelectorAll("script, svg, iframe, style, main form, main [onerror], main [onclick], [href^='javascript:' i]").length`)).To(BeZero())
 	})
 
 	It("stays within the width of a phone, with the navigation put away", func(ctx SpecContext) {
@@ -104,21 +104,21 @@ var _ = Describe("The viewer in a browser", Ordered, func() {
 			t.do(phone(width))
 			for _, page := range []string{"/", "/release.html", "/rollback.html", "/oncall.html"} {
 				t.do(chromedp.Navigate(base + page))
-				Expect(told[int64](t, `innerWidth`)).To(Equal(width), page)
-				Expect(told[int64](t, `document.documentElement.scrollWidth`)).To(BeNumerically("<=", width), page)
+				Expect(value[int64](t, `innerWidth`)).To(Equal(width), page)
+				Expect(value[int64](t, `document.documentElement.scrollWidth`)).To(BeNumerically("<=", width), page)
 			}
 		}
 		t.do(chromedp.Navigate(base + "/"))
 		t.screenshot("viewer-phone.png")
-		Expect(told[bool](t, `document.querySelector("nav.side").checkVisibility()`)).To(BeFalse())
+		Expect(value[bool](t, `document.querySelector("nav.side").checkVisibility()`)).To(BeFalse())
 		const menu = `document.querySelector(".menu nav").checkVisibility()`
-		Expect(told[bool](t, menu)).To(BeFalse())
+		Expect(value[bool](t, menu)).To(BeFalse())
 		t.do(tap(".menu summary"))
-		Expect(told[bool](t, menu)).To(BeTrue())
+		Expect(value[bool](t, menu)).To(BeTrue())
 		t.screenshot("viewer-phone-menu.png")
 		t.do(tap(`.menu a[href="oncall.html"]`))
 		Eventually(ctx, func() (string, error) { return ask[string](t, heading) }).Should(Equal("On call"))
-		Expect(told[bool](t, menu)).To(BeFalse())
+		Expect(value[bool](t, menu)).To(BeFalse())
 	})
 
 	It("is dark for those who prefer that, and readable in both", func(ctx SpecContext) {
@@ -130,8 +130,8 @@ var _ = Describe("The viewer in a browser", Ordered, func() {
 			t.do(scheme(look.name))
 			for _, page := range []string{"/", "/rollback.html"} {
 				t.do(chromedp.Navigate(base + page))
-				Expect(told[float64](t, contrast+`luminance(paper(document.body))`)).To(look.paper, look.name)
-				Expect(told[[]string](t, contrast+`faint()`)).To(BeEmpty(), "texts with a contrast of less than 4.5 in "+look.name)
+				Expect(value[float64](t, contrast+`luminance(paper(document.body))`)).To(look.paper, look.name)
+				Expect(value[[]string](t, contrast+`faint()`)).To(BeEmpty(), "texts with a contrast of less than 4.5 in "+look.name)
 			}
 			t.do(chromedp.Navigate(base + "/"))
 		}
@@ -141,10 +141,10 @@ var _ = Describe("The viewer in a browser", Ordered, func() {
 	It("is used by keyboard: the first stop skips to the text", func(ctx SpecContext) {
 		t, base := open(ctx, mountHandbook(nil))
 		t.do(chromedp.KeyEvent("\t"))
-		Expect(told[string](t, `document.activeElement.className`)).To(Equal("skip"))
+		Expect(value[string](t, `document.activeElement.className`)).To(Equal("skip"))
 		t.do(chromedp.KeyEvent("\r"))
 		Eventually(ctx, func() (string, error) { return ask[string](t, `location.href`) }).Should(Equal(base + "/#content"))
-		Expect(told[string](t, `document.activeElement.localName`)).To(Equal("main"))
+		Expect(value[string](t, `document.activeElement.localName`)).To(Equal("main"))
 	})
 
 	// The control for all of the above: this browser runs scripts, and what it requests
@@ -168,11 +168,11 @@ var _ = Describe("The viewer in a browser", Ordered, func() {
 		DeferCleanup(page.Close)
 		t := openTab()
 		t.do(chromedp.Navigate(page.URL + "/"))
-		Expect(told[string](t, `document.title`)).To(Equal("ran"))
+		Expect(value[string](t, `document.title`)).To(Equal("ran"))
 		Eventually(ctx, func() (string, error) { return ask[string](t, `String(window.ran)`) }).Should(Equal("onerror"))
 		Eventually(ctx, func() []string { return t.elsewhere(page.URL) }).Should(ConsistOf(other.URL + "/x.png"))
 		t.do(chromedp.Navigate(page.URL + "/strict"))
-		Expect(told[string](t, `document.title`)).To(Equal("t"))
+		Expect(value[string](t, `document.title`)).To(Equal("t"))
 		Eventually(ctx, t.complained).Should(ContainElements(
 			Equal("console.error"), HavePrefix("exception: "), HavePrefix("not loaded: "), HavePrefix("status 404: "+page.URL),
 			ContainSubstring("inline style violates"), ContainSubstring("inline script violates")))

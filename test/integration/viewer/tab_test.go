@@ -98,12 +98,12 @@ func ask[T any](t *tab, expression string) (T, error) {
 	return chromedp.Run(ctx, chromedp.Evaluate[T](expression))
 }
 
-// told is ask, but fails the spec on an error.
-func told[T any](t *tab, expression string) T {
+// value is ask, but fails the spec on an error.
+func value[T any](t *tab, expression string) T {
 	GinkgoHelper()
-	value, err := ask[T](t, expression)
+	result, err := ask[T](t, expression)
 	Expect(err).NotTo(HaveOccurred())
-	return value
+	return result
 }
 
 // click clicks the element that a CSS selector finds, once it is visible.

@@ -57,8 +57,8 @@ func works(pod string, ms, version int) auditv1.Event {
 	return request(pod, ms, "patch", "rbac.authorization.k8s.io", "clusterrolebindings", http.StatusOK, version, "{}")
 }
 
-// tells is an event, which any client may write.
-func tells(pod string, ms, version int) auditv1.Event {
+// records is an event, which any client may write.
+func records(pod string, ms, version int) auditv1.Event {
 	return request(pod, ms, "create", "events.k8s.io", "events", http.StatusCreated, version, "{}")
 }
 
@@ -83,7 +83,7 @@ func TestObserve(t *testing.T) {
 		"Killed": {
 			reason: "nothing of it comes any more, and the next one begins when it leads",
 			after: []auditv1.Event{
-				reports("a", 220, 14), tells("b", 290, 15), renews("b", "b_1", 300, 16), works("b", 310, 17), reports("a", 315, 18),
+				reports("a", 220, 14), records("b", 290, 15), renews("b", "b_1", 300, 16), works("b", 310, 17), reports("a", 315, 18),
 				works("b", 320, 19),
 			},
 			want: handover{renewed: at(100), expired: at(1099), last: at(152), reported: at(222),
@@ -102,7 +102,7 @@ func TestObserve(t *testing.T) {
 			reason: "it was paused, and two writes come under the next leader; an event may",
 			after: []auditv1.Event{
 				renews("b", "b_1", 300, 14), works("b", 310, 15), works("a", 320, 16), works("b", 330, 17), works("a", 340, 18),
-				tells("a", 350, 19),
+				records("a", 350, 19),
 			},
 			want: handover{renewed: at(100), expired: at(1099), last: at(152), acquired: at(302), first: at(312), strays: 2},
 		},
@@ -111,7 +111,7 @@ func TestObserve(t *testing.T) {
 			after:  []auditv1.Event{works("a", 299, 14), renews("b", "b_1", 300, 15), works("b", 310, 16)},
 			want:   handover{renewed: at(100), expired: at(1099), last: at(301), acquired: at(302), first: at(312)},
 		},
-		"NoReplica": {reason: "the Lease runs out", after: []auditv1.Event{tells("b", 300, 14)},
+		"NoReplica": {reason: "the Lease runs out", after: []auditv1.Event{records("b", 300, 14)},
 			fails: errNoSuccessor.Error()},
 		"Itself": {reason: "it was started again",
 			after: []auditv1.Event{renews("a", "a_2", 300, 14), works("a", 310, 15)}, fails: errNoSuccessor.Error()},

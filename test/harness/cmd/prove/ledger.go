@@ -59,7 +59,7 @@ func (l *ledger) compared(r ran) error {
 	kept := l.report(r, fmt.Sprintf("%s-clean-%d", r.outcome.Scenario, n))
 	l.sweep.Clean = append(l.sweep.Clean, kept.Outcome)
 	fmt.Fprintf(l.output, "clean run %d: %s in %s\n", n, kept.Result, kept.Took.Round(time.Millisecond))
-	return l.tell(kept)
+	return l.keep(kept)
 }
 
 // add takes a run of those that are expected.
@@ -81,7 +81,7 @@ func (l *ledger) add(r ran) error {
 		fmt.Fprintf(l.output, "plan %d of %d: %-12s %s (%.1f s; %.0f an hour, %s to go)\n", n, l.total, kept.Result, what,
 			kept.Took.Seconds(), rate, toGo)
 	}
-	return l.tell(kept)
+	return l.keep(kept)
 }
 
 // setProgress shows a line below the output, and reports whether the output is a terminal.
@@ -118,8 +118,8 @@ func (l *ledger) report(r ran, name string) *report.Run {
 	return kept
 }
 
-// tell prints a run that did not hold or was inconclusive, with the reason, and keeps it.
-func (l *ledger) tell(r *report.Run) error {
+// keep prints a run that did not hold or was inconclusive, with the reason, and keeps it.
+func (l *ledger) keep(r *report.Run) error {
 	for _, v := range r.Verdicts {
 		broken := v.Result == invariant.Broken && v.Excepted == ""
 		if broken || r.Result == invariant.Inconclusive && v.Result == r.Result &&
