@@ -2,11 +2,13 @@ package main
 
 import (
 	"crypto/tls"
+	"crypto/x509"
 	"errors"
 	"flag"
 	"net"
 	"net/netip"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -15,6 +17,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/testutil"
 	"gotest.tools/v3/golden"
 	appsv1 "k8s.io/api/apps/v1"
 	authorizationv1 "k8s.io/api/authorization/v1"
@@ -26,6 +30,7 @@ import (
 	"leasehold.dev/controllers/storagebucket"
 	"leasehold.dev/controllers/tenant"
 	"leasehold.dev/runners/access"
+	"leasehold.dev/runners/version"
 )
 
 func environment(pairs ...string) func(string) string {
@@ -321,4 +326,48 @@ func stderr(t *testing.T) string {
 	os.Stderr = file
 	t.Cleanup(func() { os.Stderr = before; _ = file.Close() })
 	return file.Name()
+}
+
+// --version needs no environment, and excuses no wrong argument.
+func TestVersionFlag(t *testing.T) {
+	o, err := parseOptions([]string{"--version"}, environment())
+	if err != nil || !o.showVersion {
+		t.Errorf("parseOptions(--version) = %v, showVersion %t, want nil and true", err, o != nil && o.showVersion)
+	}
+	if _, err := parseOptions([]string{"--version", "now"}, environment()); err == nil ||
+		!strings.Contains(err.Error(), `unexpected argument "now"`) {
+		t.Errorf("parseOptions(--version now) = %v, want unexpected argument", err)
+	}
+}
+
+func TestBuildInfoMetric(t *testing.T) {
+	registry := prometheus.NewRegistry()
+	if err := registry.Register(buildInfo(version.Info{Version: "v0.1.0", Revision: "c3f5a0a", GoVersion: "go1.26.0",
+		Platform: "linux/amd64"})); err != nil {
+		t.Fatal(err)
+	}
+	const want = `# HELP leasehold_build_info 1, with the version, the commit and the Go version that the operator was built from.
+# TYPE leasehold_build_info gauge
+leasehold_build_info{goversion="go1.26.0",revision="c3f5a0a",version="v0.1.0"} 1
+`
+	if err := testutil.GatherAndCompare(registry, strings.NewReader(want)); err != nil {
+		t.Error(err)
+	}
+}
+
+// The image of the manager has no certificates: those that the program brings are used.
+func TestRootsWithoutCertificatesOfTheSystem(t *testing.T) {
+	const none = "/nonexistent"
+	if os.Getenv("SSL_CERT_DIR") != none {
+		self := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^"+t.Name()+"$")
+		self.Env = append(os.Environ(), "SSL_CERT_FILE="+none, "SSL_CERT_DIR="+none)
+		if printed, err := self.CombinedOutput(); err != nil {
+			t.Errorf("without files of certificates: %v\n%s", err, printed)
+		}
+		return
+	}
+	roots, err := x509.SystemCertPool()
+	if err != nil || roots.Equal(x509.NewCertPool()) {
+		t.Errorf("no roots (%v)", err)
+	}
 }
