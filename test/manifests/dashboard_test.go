@@ -32,7 +32,8 @@ func theDashboard(t *testing.T) (d dashboard) {
 // A reader needs what is shown, in which unit, and what it means, from the data source of the cluster.
 func TestDashboardFitsGrafana(t *testing.T) {
 	d := theDashboard(t)
-	if v := d.Templating.List; d.UID != "leasehold" || len(v) == 0 || v[0].Type != "datasource" || v[0].Name != "datasource" {
+	v := d.Templating.List
+	if d.UID != "leasehold" || len(v) == 0 || v[0].Type != "datasource" || v[0].Name != "datasource" {
 		t.Errorf("links need the uid leasehold, not %q, and panels the variable datasource first of %v", d.UID, v)
 	}
 	for _, p := range d.Panels {
