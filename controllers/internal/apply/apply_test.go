@@ -145,10 +145,10 @@ func TestRemove(t *testing.T) {
 		"too large":             {held, []error{errLarge, nil}, []string{deletion, strip, deletion, strip}, nil},
 		"always too large": {held, slices.Repeat([]error{errLarge, nil}, 3), slices.Repeat([]string{deletion, strip}, 3),
 			errLarge},
-		"too errLarge, not shown": {judged(), []error{errLarge}, []string{deletion}, errLarge},
-		"a Conflict of deletion":  {held, []error{errChanged}, []string{deletion}, errChanged},
-		"a failed deletion":       {held, []error{errBoom}, []string{deletion}, errBoom},
-		"a failed patch":          {held, []error{nil, errBoom}, []string{deletion, strip}, errBoom},
+		"too large, not shown":   {judged(), []error{errLarge}, []string{deletion}, errLarge},
+		"a Conflict of deletion": {held, []error{errChanged}, []string{deletion}, errChanged},
+		"a failed deletion":      {held, []error{errBoom}, []string{deletion}, errBoom},
+		"a failed patch":         {held, []error{nil, errBoom}, []string{deletion, strip}, errBoom},
 	} {
 		c, sent := answering(t, tc.answers...)
 		err := Remove(t.Context(), c, tc.object)

@@ -43,7 +43,7 @@ var podCases = map[string]faultCase{
 			s.Expect(s.fault.waitForOngoing(s.t.Context())).Error().NotTo(HaveOccurred())
 			s.Expect(s.lifetime("one").Ended).To(BeTemporally(">", before.Add(time.Second)),
 				"its end does not excuse the takeover")
-		}, also: func(s *testbed, f history.FaultRecord) {
+		}, also: func(s *testbed, _ history.FaultRecord) {
 			s.Expect(s.names()).To(Equal([]string{"two", "three"}), "its token died with the Pod")
 			s.Expect(s.lifetime("one").Killed).To(BeTrue())
 		}},
@@ -53,7 +53,7 @@ var podCases = map[string]faultCase{
 			s.Eventually(s.pod).Should(And(HaveField("Status.Phase", corev1.PodFailed), HaveField("UID",
 				Not(BeEquivalentTo("one-uid")))))
 			s.lead(1)
-		}, also: func(s *testbed, f history.FaultRecord) {
+		}, also: func(s *testbed, _ history.FaultRecord) {
 			s.Expect(s.names()).To(Equal([]string{"two", "three"}))
 			_, err := s.pod()
 			s.Expect(apierrors.IsNotFound(err)).To(BeTrue(), "it is there for one run")

@@ -142,7 +142,7 @@ var leaderCases = map[string]faultCase{
 		evidence: "^PATCH /things/thing-1, held for .* reached the API server when replica two led, and was answered 200 OK$",
 		cause: func(s *testbed) {
 			s.beginTarget()
-			s.expectCut(0, leasePath)
+			s.expectCut(0)
 			s.expectReached(1, leasePath)
 			for range 2 {
 				s.Expect(s.patch(1, thingPath)).To(Equal(http.StatusOK), "what the next leader writes is not held")
@@ -154,7 +154,7 @@ var leaderCases = map[string]faultCase{
 	"late-write/sender ended": {plan: "late-write", replica: "one", evidence: "answered 200", cause: func(s *testbed) {
 		s.Expect(s.patch(0, thingPath)).To(Equal(http.StatusOK), "the first")
 		end := s.beginRequest(http.MethodPatch, thingPath)
-		s.expectCut(0, leasePath)
+		s.expectCut(0)
 		s.Expect(end()).To(BeZero())
 		s.lead(1)
 	}},
@@ -227,7 +227,7 @@ func partitionAll(asking int) func(*testbed) {
 		s.beginTarget()
 		s.Eventually(s.stopped.HasWaiters).Should(BeTrue())
 		for worker := range asking {
-			s.expectCut(worker, leasePath)
+			s.expectCut(worker)
 		}
 		s.advance(2 * time.Second)
 	}
@@ -239,7 +239,7 @@ func partitionStarting(asks bool) func(*testbed) {
 		s.Eventually(s.stopped.HasWaiters).Should(BeTrue())
 		s.Eventually(s.processes[1].starts).Should(Equal(2), "it is not the leader")
 		if asks {
-			s.expectCut(1, leasePath)
+			s.expectCut(1)
 		}
 		s.expectReached(0, leasePath)
 		s.advance(2 * time.Second)

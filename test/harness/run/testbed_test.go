@@ -317,8 +317,9 @@ func (s *testbed) isUnreachable(worker int, path string) (isLost bool) {
 	return isLost
 }
 
-func (s *testbed) expectCut(worker int, path string) {
-	s.Eventually(func() bool { return s.isUnreachable(worker, path) }).Should(BeTrue())
+// expectCut expects that a replica does not reach its Lease.
+func (s *testbed) expectCut(worker int) {
+	s.Eventually(func() bool { return s.isUnreachable(worker, leasePath) }).Should(BeTrue())
 }
 
 func (s *testbed) expectReached(worker int, path string) {
