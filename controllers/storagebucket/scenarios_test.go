@@ -176,6 +176,8 @@ func courses() map[string]scenario {
 func scenarios() map[string]scenario {
 	all := map[string]scenario{
 		"forbidden": {forbidden: true},
+		// The second reconcile, before the next probe is due, reports nothing again.
+		"manage: does not exist, with a period of an hour": {with: both(manage, every(3600))},
 		"remove: its namespace is gone": {with: removable, service: withFailures(owned, "DELETE", "500 -"), removed: true,
 			reconciles: 3, before: map[int]change{0: func(w *fixture) {
 				w.must(w.stored.Delete(w.t.Context(), handoverNamespace("", "")))

@@ -122,7 +122,8 @@ func TestEndOf(t *testing.T) {
 		"manager"); got != "" {
 		t.Errorf("endOf() = %q for a container that ended in the second of the start", got)
 	}
-	states(before(0, 11), none)(within)
+	// An unknown start of the container is not before an unknown start of the holder.
+	states(corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{FinishedAt: at(11)}}, none)(within)
 	if got := endOf(within, holder{pod: "first", uid: "first-uid"}, "manager"); got != "" {
 		t.Errorf("endOf() = %q for a holder whose start is unknown", got)
 	}
