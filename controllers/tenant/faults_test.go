@@ -164,6 +164,7 @@ func TestRefusedWritesAreNoFailures(t *testing.T) {
 func TestObjectsDeletedDuringReconcile(t *testing.T) {
 	needed := []string{
 		"Retain is asked for: patch as leasehold Namespace a-dev",
+		"a predecessor's reference is left: patch as leasehold Namespace a-dev",
 		"another role, not held: patch as leasehold RoleBinding a-dev/leasehold:tenant-admin",
 		"handed over: patch as leasehold Namespace a-dev",
 	}

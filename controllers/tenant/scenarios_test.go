@@ -217,6 +217,9 @@ func driftAndClaims() map[string]scenario {
 			func(p *provisioned) { ownedBy(sharing)(p.namespaces[0]) })}.with(sharing),
 		"handed over": {objects: provision(
 			func(p *provisioned) { p.namespaces[0].OwnerReferences = []metav1.OwnerReference{previous} })},
+		"a predecessor's reference is left": {objects: provision(func(p *provisioned) {
+			p.namespaces[0].OwnerReferences = append(p.namespaces[0].OwnerReferences, previous)
+		})},
 		"restored": {objects: provision(func(p *provisioned) {
 			for _, o := range []client.Object{p.reader, p.readerBinding, p.bindings[0]} {
 				o.SetOwnerReferences([]metav1.OwnerReference{previous})
