@@ -2,18 +2,27 @@ package env
 
 import (
 	"cmp"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
+	"crypto/x509/pkix"
 	"encoding/base64"
+	"encoding/pem"
 	"errors"
 	"fmt"
 	"maps"
+	"math/big"
 	"net"
 	"slices"
 	"strings"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/util/cert"
+	"k8s.io/client-go/util/keyutil"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
@@ -25,15 +34,16 @@ const (
 	injectSecret      = certManagerGroup + "/inject-ca-from-secret"
 	// issuedFor is the annotation by which cert-manager names the Certificate of a Secret.
 	issuedFor = certManagerGroup + "/certificate-name"
+	// certificateLife is longer than any run.
+	certificateLife = 365 * 24 * time.Hour
 )
 
 // issueCertificates does cert-manager's work where the manifests do not install it: it fills the
-// Secrets of the Certificates and injects the CA where annotations request it. Each is signed by a CA
-// of its own, whatever the issuers are. The returned objects have no resource of cert-manager, whose
-// kinds the API server does not have. The given ones are not changed.
-func issueCertificates(
-	objects []*unstructured.Unstructured,
-) (rest []*unstructured.Unstructured, notes []string, err error) {
+// Secrets of the Certificates and injects the CA where annotations request it. One CA signs all,
+// whatever the issuers are. The returned objects have no resource of cert-manager, whose kinds
+// the API server does not have. The given ones are not changed.
+func issueCertificates(objects []*unstructured.Unstructured,
+	now time.Time) (rest []*unstructured.Unstructured, notes []string, err error) {
 	if slices.ContainsFunc(objects, installsCertManager) {
 		return objects, nil, nil
 	}
@@ -52,15 +62,19 @@ func issueCertificates(
 	if len(certificates) == 0 {
 		return rest, nil, nil
 	}
+	authority, err := newAuthority(now)
+	if err != nil {
+		return nil, nil, fmt.Errorf("creating the CA of the Certificates: %w", err)
+	}
 	bundles := caBundles{}
 	var names []string
 	for _, c := range certificates {
 		names = append(names, c.GetNamespace()+"/"+c.GetName())
-		secret, bundle, err := issue(c)
+		secret, err := authority.issue(c)
 		if err != nil {
 			return nil, nil, fmt.Errorf("issuing Certificate %s/%s: %w", c.GetNamespace(), c.GetName(), err)
 		}
-		bundles.add(secret, bundle)
+		bundles.add(secret, authority.bundle)
 		rest = append(slices.DeleteFunc(rest, func(o *unstructured.Unstructured) bool { return isSame(o, secret) }), secret)
 	}
 	for i, o := range rest {
@@ -122,12 +136,34 @@ func setBundles(o *unstructured.Unstructured, bundle string) error {
 	return err
 }
 
+// authority is the CA of an installation.
+type authority struct {
+	now         time.Time
+	certificate *x509.Certificate
+	key         *ecdsa.PrivateKey
+	bundle      string // the certificate, as fields of objects have it
+}
+
+func newAuthority(now time.Time) (*authority, error) {
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		return nil, err
+	}
+	certificate, err := cert.NewSelfSignedCACert(cert.Config{CommonName: "harness", NotBefore: now}, key)
+	if err != nil {
+		return nil, err
+	}
+	text, err := cert.EncodeCertificates(certificate)
+	return &authority{now: now, certificate: certificate, key: key, bundle: base64.StdEncoding.EncodeToString(text)}, err
+}
+
 // certificateSpec is what the harness reads of the spec of a Certificate.
 type certificateSpec struct {
 	SecretName     string    `json:"secretName"`
 	CommonName     string    `json:"commonName"`
 	DNSNames       []string  `json:"dnsNames"`
 	IPAddresses    []string  `json:"ipAddresses"`
+	IsCA           bool      `json:"isCA"`
 	Keystores      *struct{} `json:"keystores"`
 	SecretTemplate struct {
 		Labels      map[string]string `json:"labels"`
@@ -135,40 +171,31 @@ type certificateSpec struct {
 	} `json:"secretTemplate"`
 }
 
-// issue returns the Secret of a Certificate, and its CA as fields of objects have it.
-func issue(c *unstructured.Unstructured) (secret *unstructured.Unstructured, bundle string, err error) {
+// issue returns the Secret of a Certificate.
+func (a *authority) issue(c *unstructured.Unstructured) (*unstructured.Unstructured, error) {
 	var read struct {
 		Spec certificateSpec `json:"spec"`
 	}
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(c.Object, &read); err != nil {
-		return nil, "", err
+		return nil, err
 	}
 	spec := read.Spec
 	switch {
 	case spec.SecretName == "":
-		return nil, "", errors.New("spec.secretName is needed")
+		return nil, errors.New("spec.secretName is needed")
 	case spec.Keystores != nil:
-		return nil, "", errors.New("spec.keystores is not supported: only tls.crt, tls.key and ca.crt are")
+		return nil, errors.New("spec.keystores is not supported: only tls.crt, tls.key and ca.crt are")
 	}
-	var addresses []net.IP
-	for _, text := range spec.IPAddresses {
-		ip := net.ParseIP(text)
-		if ip == nil {
-			return nil, "", fmt.Errorf("spec.ipAddresses: %q is no address", text)
-		}
-		addresses = append(addresses, ip)
-	}
-	// The chain ends with the CA.
-	chain, key, err := cert.GenerateSelfSignedCertKey(cmp.Or(spec.CommonName, c.GetName()), addresses, spec.DNSNames)
+	spec.CommonName = cmp.Or(spec.CommonName, c.GetName())
+	chain, key, err := a.pair(spec)
 	if err != nil {
-		return nil, "", err
+		return nil, err
 	}
-	bundle = base64.StdEncoding.EncodeToString(chain)
-	secret = &unstructured.Unstructured{Object: map[string]any{"type": string(corev1.SecretTypeTLS),
+	secret := &unstructured.Unstructured{Object: map[string]any{"type": string(corev1.SecretTypeTLS),
 		"data": map[string]any{
-			corev1.TLSCertKey:       bundle,
+			corev1.TLSCertKey:       base64.StdEncoding.EncodeToString(chain),
 			corev1.TLSPrivateKeyKey: base64.StdEncoding.EncodeToString(key),
-			"ca.crt":                bundle,
+			"ca.crt":                a.bundle,
 		}}}
 	secret.SetAPIVersion("v1")
 	secret.SetKind("Secret")
@@ -179,5 +206,51 @@ func issue(c *unstructured.Unstructured) (secret *unstructured.Unstructured, bun
 	annotations[issuedFor] = c.GetName()
 	secret.SetLabels(spec.SecretTemplate.Labels)
 	secret.SetAnnotations(annotations)
-	return secret, bundle, nil
+	return secret, nil
+}
+
+// pair returns a certificate and its key, in PEM.
+func (a *authority) pair(spec certificateSpec) (chain, key []byte, err error) {
+	template, err := a.template(spec)
+	if err != nil {
+		return nil, nil, err
+	}
+	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		return nil, nil, fmt.Errorf("generating the key: %w", err)
+	}
+	signed, err := x509.CreateCertificate(rand.Reader, template, a.certificate, private.Public(), a.key)
+	if err != nil {
+		return nil, nil, fmt.Errorf("signing: %w", err)
+	}
+	if key, err = keyutil.MarshalPrivateKeyToPEM(private); err != nil {
+		return nil, nil, fmt.Errorf("encoding the key: %w", err)
+	}
+	return pem.EncodeToMemory(&pem.Block{Type: cert.CertificateBlockType, Bytes: signed}), key, nil
+}
+
+// template has the names of a Certificate. Times, usages and keys are the same for all.
+func (a *authority) template(spec certificateSpec) (*x509.Certificate, error) {
+	serial, err := rand.Int(rand.Reader, new(big.Int).Lsh(big.NewInt(1), 64))
+	if err != nil {
+		return nil, fmt.Errorf("drawing a serial number: %w", err)
+	}
+	t := &x509.Certificate{
+		SerialNumber: serial, Subject: pkix.Name{CommonName: spec.CommonName}, DNSNames: spec.DNSNames,
+		NotBefore: a.certificate.NotBefore, NotAfter: a.now.Add(certificateLife),
+		KeyUsage:    x509.KeyUsageDigitalSignature | x509.KeyUsageKeyEncipherment,
+		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},
+	}
+	if spec.IsCA {
+		t.IsCA, t.BasicConstraintsValid, t.ExtKeyUsage = true, true, nil
+		t.KeyUsage |= x509.KeyUsageCertSign
+	}
+	for _, address := range spec.IPAddresses {
+		ip := net.ParseIP(address)
+		if ip == nil {
+			return nil, fmt.Errorf("spec.ipAddresses: %q is no address", address)
+		}
+		t.IPAddresses = append(t.IPAddresses, ip)
+	}
+	return t, nil
 }

@@ -1,12 +1,15 @@
 package env
 
 import (
+	"context"
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/base64"
 	"testing"
+	"time"
 
 	. "github.com/onsi/gomega"
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -18,6 +21,7 @@ const (
 	certificate = `{apiVersion: cert-manager.io/v1, kind: Certificate, metadata: {name: serving, namespace: ns}, spec: {secretName: pair,
 		dnsNames: [s.ns.svc], ipAddresses: [10.0.0.7], commonName: s,
 			secretTemplate: {labels: {a: b}}, issuerRef: {name: selfsigned}}}`
+	root        = `{apiVersion: cert-manager.io/v1, kind: Certificate, metadata: {name: root, namespace: ns}, spec: {secretName: root, isCA: true}}`
 	injected    = `{apiVersion: admissionregistration.k8s.io/v1, kind: ValidatingWebhookConfiguration, metadata: {name: v, annotations: {cert-manager.io/inject-ca-from: ns/serving}}, webhooks: [{name: a, clientConfig: {}}, {name: b, clientConfig: {service: {name: s}}}]}`
 	conversion  = `{apiVersion: apiextensions.k8s.io/v1, kind: CustomResourceDefinition, metadata: {name: c, annotations: {cert-manager.io/inject-ca-from-secret: ns/pair}}, spec: {conversion: {webhook: {clientConfig: {}}}}}`
 	unconverted = `{apiVersion: apiextensions.k8s.io/v1, kind: CustomResourceDefinition, metadata: {name: d, annotations: {cert-manager.io/inject-ca-from: ns/serving}}, spec: {conversion: {strategy: None}}}`
@@ -37,9 +41,10 @@ func secretData(t *testing.T, secret *unstructured.Unstructured, key string) []b
 func TestIssueCertificates(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
+	now := time.Date(2030, 1, 2, 3, 4, 5, 0, time.UTC)
 	given := objects(t, issuer, certificate, injected, conversion, unconverted, aggregated)
 	before := given[2].DeepCopy()
-	out, notes, err := issueCertificates(given)
+	out, notes, err := issueCertificates(given, now)
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Expect(notes).To(ConsistOf("cert-manager is not among the manifests: the harness issues Certificate ns/serving"))
 	g.Expect(given[2]).To(Equal(before), "what is shipped is not changed")
@@ -66,17 +71,29 @@ func TestIssueCertificates(t *testing.T) {
 	g.Expect(err).NotTo(HaveOccurred())
 	pool := x509.NewCertPool()
 	g.Expect(pool.AppendCertsFromPEM(bundle)).To(BeTrue())
-	for _, host := range []string{"s.ns.svc", "10.0.0.7", "s"} {
-		_, err = pair.Leaf.Verify(x509.VerifyOptions{DNSName: host, Roots: pool})
+	for _, host := range []string{"s.ns.svc", "10.0.0.7"} {
+		_, err = pair.Leaf.Verify(x509.VerifyOptions{DNSName: host, Roots: pool, CurrentTime: now})
 		g.Expect(err).NotTo(HaveOccurred())
 	}
+	g.Expect(pair.Leaf.Subject.CommonName).To(Equal("s"))
+}
+
+func TestIssueCertificates_OfACA(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	out, _, err := issueCertificates(objects(t, root), time.Now())
+	g.Expect(err).NotTo(HaveOccurred())
+	pair, err := tls.X509KeyPair(secretData(t, out[0], "tls.crt"), secretData(t, out[0], "tls.key"))
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(pair.Leaf.IsCA).To(BeTrue())
+	g.Expect(pair.Leaf.KeyUsage & x509.KeyUsageCertSign).NotTo(BeZero())
 }
 
 func TestIssueCertificates_LeavesCertManagerToItself(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
 	given := objects(t, installed, issuer, certificate, injected)
-	out, notes, err := issueCertificates(given)
+	out, notes, err := issueCertificates(given, time.Now())
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Expect(out).To(Equal(given))
 	g.Expect(notes).To(BeEmpty())
@@ -94,7 +111,7 @@ func TestIssueCertificates_ReportsErrors(t *testing.T) {
 		"more than that": {`{apiVersion: cert-manager.io/v1, kind: CertificateRequest, metadata: {name: r}}`,
 			"CertificateRequest r needs cert-manager"},
 	} {
-		_, _, err := issueCertificates(objects(t, certificate, tc.object))
+		_, _, err := issueCertificates(objects(t, certificate, tc.object), time.Now())
 		NewWithT(t).Expect(err).To(MatchError(ContainSubstring(tc.says)), name)
 	}
 }
@@ -111,7 +128,7 @@ func TestWebhooksAreCalledWithIssuedCertificates(t *testing.T) {
 	configuration := refusing(key, unique("issued"), nil)
 	configuration.Annotations = map[string]string{injectCertificate: ns + "/serving"}
 	shipped, _, err := issueCertificates([]*unstructured.Unstructured{object(t, service(key)), object(t, configuration),
-		serving})
+		serving}, time.Now())
 	g.Expect(err).NotTo(HaveOccurred())
 	pair, err := tls.X509KeyPair(secretData(t, shipped[2], "tls.crt"), secretData(t, shipped[2], "tls.key"))
 	g.Expect(err).NotTo(HaveOccurred())
@@ -121,4 +138,56 @@ func TestWebhooksAreCalledWithIssuedCertificates(t *testing.T) {
 	i.router.add(backend)
 	apply(t, shipped...)
 	g.Eventually(creating(t, ns), eventually).Should(MatchError(ContainSubstring("refused by the test")))
+}
+
+// An operator that creates or changes its configuration while it runs gets the CA, too.
+func TestCAInjector(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	ctx, ns := t.Context(), namespace(t)
+	serving := objects(t, certificate)[0]
+	serving.SetNamespace(ns)
+	issued, _, err := issueCertificates([]*unstructured.Unstructured{serving}, time.Now())
+	g.Expect(err).NotTo(HaveOccurred())
+	injector, err := shared.startInjector(ctx, issued)
+	g.Expect(err).NotTo(HaveOccurred())
+	defer injector.stop()
+	key := types.NamespacedName{Namespace: ns, Name: "webhooks"}
+	configurations := map[string]map[string]string{
+		unique("by-certificate"): {injectCertificate: ns + "/serving"},
+		unique("by-secret"):      {injectSecret: ns + "/pair"},
+		unique("later"):          nil,
+		unique("foreign"):        {injectCertificate: ns + "/another"},
+	}
+	bundle := secretData(t, issued[0], "ca.crt")
+	for name, annotations := range configurations {
+		o := refusing(key, name, nil)
+		o.Annotations = annotations
+		g.Expect(shared.client.Create(ctx, o)).To(Succeed())
+		t.Cleanup(func() { _ = shared.client.Delete(context.WithoutCancel(ctx), o) })
+		if annotations == nil {
+			o.Annotations = map[string]string{injectCertificate: ns + "/serving"}
+			g.Expect(shared.client.Update(ctx, o)).To(Succeed())
+		}
+	}
+	for name, annotations := range configurations {
+		has := func() []byte {
+			var o admissionregistrationv1.ValidatingWebhookConfiguration
+			g.Expect(shared.client.Get(ctx, types.NamespacedName{Name: name}, &o)).To(Succeed())
+			return o.Webhooks[0].ClientConfig.CABundle
+		}
+		if annotations[injectCertificate] == ns+"/another" {
+			g.Expect(has()).To(BeEmpty())
+			continue
+		}
+		g.Eventually(has, eventually).Should(Equal(bundle), name)
+	}
+}
+
+func TestCAInjector_NeedsACertificate(t *testing.T) {
+	t.Parallel()
+	injector, err := shared.startInjector(t.Context(), objects(t, injected))
+	NewWithT(t).Expect(err).NotTo(HaveOccurred())
+	NewWithT(t).Expect(injector).To(BeNil())
+	injector.stop()
 }

@@ -52,7 +52,8 @@ type Installation struct {
 	program  InstallOptions
 	router   router
 	objects  int
-	webhooks []string // the paths of those that are shipped
+	webhooks []string    // the paths of those that are shipped
+	injector *caInjector // nil if the harness issues no certificate
 
 	mu       sync.Mutex
 	replicas []*Replica
@@ -84,6 +85,9 @@ func (c *ControlPlane) Install(ctx context.Context, s InstallOptions) (*Installa
 	}
 	if err == nil {
 		err = c.Apply(ctx, objects...)
+	}
+	if err == nil {
+		i.injector, err = c.startInjector(ctx, objects)
 	}
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("installing %s: %w", s.Manifests, err), i.Stop(ctx))
@@ -159,6 +163,7 @@ func (i *Installation) Stop(ctx context.Context) error {
 	for n, r := range replicas {
 		errs[n] = errors.Join(errs[n], r.Close())
 	}
+	i.injector.stop()
 	i.cp.egress.remove(i)
 	i.router.stop()
 	return errors.Join(errs...)

@@ -7,6 +7,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -34,7 +35,7 @@ func (s InstallOptions) Render(ctx context.Context,
 	}
 	fillNamespace(objects, namespace)
 	notes = slices.Concat(notes, fillPlaceholders(objects), unrunContainers(objects))
-	objects, issued, err := issueCertificates(objects)
+	objects, issued, err := issueCertificates(objects, time.Now())
 	if err != nil {
 		return nil, nil, fmt.Errorf("rendering %s: %w", s.Manifests, err)
 	}
