@@ -76,8 +76,8 @@ func (c *clusterCIDRs) refresh(ctx context.Context) error {
 	}
 	if logger := log.FromContext(ctx); c.read.IsZero() || unknown != c.unknown {
 		if unknown {
-			logger.Info("refusing endpoints of StorageBuckets with private addresses, because the API server does not list the Service ranges; " +
-				"name the ranges with --service-cidr, or allow addresses with --endpoint-allow-cidr")
+			logger.Info("refusing endpoints of StorageBuckets with private addresses, because the API server does not " +
+				"list the Service ranges; name the ranges with --service-cidr, or allow addresses with --endpoint-allow-cidr")
 		} else {
 			logger.Info("refusing endpoints of StorageBuckets in the Service ranges", "ranges", services, "byFlag",
 				len(c.services) > 0)

@@ -209,7 +209,8 @@ func provision(edit func(*provisioned), with ...func(*v1beta1.Tenant)) []client.
 
 // denied is the API server's error for a write of a replica that is not the leader.
 func denied() error {
-	const message = "ValidatingAdmissionPolicy 'leasehold-fence.leasehold.dev' with binding 'b' denied request: Pod a does not hold the Lease"
+	const message = "ValidatingAdmissionPolicy 'leasehold-fence.leasehold.dev' with binding 'b' denied request: " +
+		"Pod a does not hold the Lease"
 	return forbidden("x", message, metav1.StatusCause{Message: message})
 }
 

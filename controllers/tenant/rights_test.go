@@ -30,7 +30,7 @@ func refuseCorrection(err error) refusal {
 }
 
 // A removed admin loses the rights whatever refuses the desired binding. The others keep theirs if the API
-// server permits that, and nobody gets new ones by a binding that cannot be created.
+// server permits that, and a binding that cannot be created gives no new ones.
 func TestRemovedAdminsLoseTheirRights(t *testing.T) {
 	const ready, forbidden, missing, denied, failed = v1beta1.ReasonReconciled, v1beta1.ReasonRBACForbidden,
 		v1beta1.ReasonAdminRoleNotFound, v1beta1.ReasonAdmissionDenied, v1beta1.ReasonReconcileFailed

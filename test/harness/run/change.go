@@ -46,14 +46,15 @@ func (c InstallationChange) Fault() scenario.FaultName {
 
 // Validate rejects incomplete and contradictory changes.
 func (c InstallationChange) Validate() error {
-	object := c.Object != nil && c.Object.APIVersion != "" && c.Object.Name != ""
+	role := c.Object != nil && c.Object.Name != "" && c.Object.APIVersion == rbacv1.SchemeGroupVersion.String() &&
+		(c.Object.Kind == "ClusterRole" || c.Object.Kind == "Role")
 	switch {
 	case c.Name == "" || strings.Contains(c.Name, ":"):
 		return fmt.Errorf("change %q: it needs a name without a colon, as its plans are called by it", c.Name)
 	case c.Flag != "" && (c.Object != nil || c.Without != nil):
 		return fmt.Errorf("change %s: it is either of a flag or of a role", c.Name)
-	case c.Flag == "" && !object:
-		return fmt.Errorf("change %s: name a flag, or a role as its object", c.Name)
+	case c.Flag == "" && !role:
+		return fmt.Errorf("change %s: name a flag, or as its object a Role or ClusterRole", c.Name)
 	case c.Flag == "" && c.Without == nil:
 		return fmt.Errorf("change %s: name the right that the role loses", c.Name)
 	case c.Without != nil && (c.Without.Resource == "" || len(c.Without.Verbs) == 0):

@@ -88,8 +88,7 @@ type use struct {
 	where string
 }
 
-// checkKinds names all kinds in the manifests, the scenarios and the changes that no API server
-// would know.
+// checkKinds names all kinds in the manifests and the scenarios that no API server would know.
 func (f *File) checkKinds(objects []*unstructured.Unstructured, scenarios []scenario.Scenario) error {
 	others, err := f.otherDefinitions()
 	if err != nil {
@@ -103,11 +102,6 @@ func (f *File) checkKinds(objects []*unstructured.Unstructured, scenarios []scen
 	for _, s := range scenarios {
 		for _, kind := range kindsOf(s) {
 			uses = append(uses, use{kind, "scenario " + s.Name})
-		}
-	}
-	for _, c := range f.Changes {
-		if c.Object != nil {
-			uses = append(uses, use{schema.FromAPIVersionAndKind(c.Object.APIVersion, c.Object.Kind), "change " + c.Name})
 		}
 	}
 	var missing []string

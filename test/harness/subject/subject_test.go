@@ -202,7 +202,7 @@ func TestLoad_ReportsErrors(t *testing.T) {
 			"contract.except: list the exceptions in except"},
 		"NoPackage": {with("name: small", "name: small\nbuild: {dir: x}"), "build.package: name the Go package"},
 		"NoChange": {with("name: small", "name: small\nchanges: [{name: a}]"),
-			"changes[0]: change a: name a flag, or a role as its object"},
+			"changes[0]: change a: name a flag, or as its object a Role or ClusterRole"},
 		"ChangeTwice": {with("name: small", "name: small\nchanges: [{name: a, flag: --x}, {name: a, flag: --y}]"),
 			`changes[1]: there is another one called "a"`},
 		"UnknownPort": {with("{probe}", "{health}"),
@@ -251,8 +251,7 @@ func TestLoad_ReportsErrors(t *testing.T) {
 func TestLoad_NamesAllKindsWithoutADefinition(t *testing.T) {
 	g := NewWithT(t)
 	files := map[string]string{
-		"subject.yaml": small +
-			"changes: [{name: no-monitor, object: {apiVersion: example.net/v1, kind: Alert, name: a}, without: {resource: pods, verbs: [get]}}]\n",
+		"subject.yaml":              small,
 		"config/kustomization.yaml": "resources: [deployment.yaml, definition.yaml, monitor.yaml]",
 		"config/monitor.yaml":       "apiVersion: example.net/v1\nkind: Monitor\nmetadata: {name: m, namespace: small-system}\n",
 		"scenarios/life.yaml": life + "- {delete: {apiVersion: example.org/v1, kind: Claim, name: \"{thing}\"}}\n" +
@@ -261,7 +260,7 @@ func TestLoad_NamesAllKindsWithoutADefinition(t *testing.T) {
 	_, err := Load(t.Context(), home(t, files), "")
 	g.Expect(err).To(MatchError(ContainSubstring(
 		"crds: neither the manifests nor crds define Monitor.example.net (manifests), " +
-			"Claim.example.org (scenario life), Alert.example.net (change no-monitor): name files or folders with their CustomResourceDefinitions in crds")))
+			"Claim.example.org (scenario life): name files or folders with their CustomResourceDefinitions in crds")))
 
 	other := func(group, kind string) string {
 		return strings.NewReplacer("example.com", group, "Thing", kind, "things", strings.ToLower(kind)+"s").

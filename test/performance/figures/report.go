@@ -52,7 +52,7 @@ func (r Report) String() string {
 	for _, s := range r.Sections {
 		printf("\n## %s: %s\n\nIt took %s.\n", s.ID, s.Title, round(s.Took))
 		if s.Failure != "" {
-			// An error may be of many lines, with what a compiler or a test has said.
+			// An error may be of many lines, with what a compiler or a test has printed.
 			printf("\n**It broke off:**\n\n    %s\n", strings.ReplaceAll(strings.TrimSpace(s.Failure), "\n", "\n    "))
 		}
 		if len(s.Figures) > 0 {
@@ -77,7 +77,7 @@ func (r Report) String() string {
 	return text.String()
 }
 
-// row is a line of the table. The verdicts that somebody has to act on are in bold.
+// row is a line of the table. The verdicts that need an action are in bold.
 func (f Figure) row() string {
 	low, middle, high, goal, verdict := "", "", "", "", string(f.Verdict())
 	if len(f.Runs) > 0 {
@@ -111,7 +111,7 @@ func format(value float64, unit string) string {
 	return fmt.Sprintf("%.4g", value)
 }
 
-// counts says how many figures have which verdict.
+// counts returns how many figures have each verdict, as text.
 func (r Report) counts() string {
 	var parts []string
 	for _, v := range []Verdict{Met, Missed, Reported, Absent} {

@@ -32,7 +32,8 @@ func TestHTML(t *testing.T) {
 		"ids of the page around it are not taken": {"# Content", `<h1 id="content-1">Content</h1>`},
 		"underlined headings too":                 {"A\n===", `<h1 id="a">A</h1>`},
 		"tables scroll by themselves": {"a|b\n-|-:\n1|2",
-			`<div class="scroll"><table><thead><tr><th>a</th><th align="right">b</th></tr></thead><tbody><tr><td>1</td><td align="right">2</td></tr></tbody></table></div>`},
+			`<div class="scroll"><table><thead><tr><th>a</th><th align="right">b</th></tr></thead>` +
+				`<tbody><tr><td>1</td><td align="right">2</td></tr></tbody></table></div>`},
 		"task lists":    {"- [x] a", `<ul><li><input checked="" disabled="" type="checkbox"/> a</li></ul>`},
 		"strikethrough": {"~~a~~", `<p><del>a</del></p>`},
 		"code keeps its language and is not read": {"```go\n<b>*a*\n```",
