@@ -5,6 +5,9 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/base64"
+	"os"
+	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -145,13 +148,16 @@ func TestCAInjector(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
 	ctx, ns := t.Context(), namespace(t)
-	serving := objects(t, certificate)[0]
-	serving.SetNamespace(ns)
-	issued, _, err := issueCertificates([]*unstructured.Unstructured{serving}, time.Now())
+	file := filepath.Join(t.TempDir(), "install.yaml")
+	g.Expect(os.WriteFile(file, []byte(strings.NewReplacer("metadata: {name: serving, namespace: ns}",
+		"metadata: {name: serving, namespace: "+ns+"}").Replace(certificate)+"\n---\n"+
+		"{apiVersion: apps/v1, kind: Deployment, metadata: {name: a, namespace: "+ns+"}, spec: {template: {spec: {containers: [{name: a}]}}}}\n"),
+		0o600)).To(Succeed())
+	installation, err := shared.Install(ctx, InstallOptions{Manifests: file})
 	g.Expect(err).NotTo(HaveOccurred())
-	injector, err := shared.startInjector(ctx, issued)
-	g.Expect(err).NotTo(HaveOccurred())
-	defer injector.stop()
+	defer func() { g.Expect(installation.Stop(context.WithoutCancel(ctx))).To(Succeed()) }()
+	var pair corev1.Secret
+	g.Expect(shared.client.Get(ctx, types.NamespacedName{Namespace: ns, Name: "pair"}, &pair)).To(Succeed())
 	key := types.NamespacedName{Namespace: ns, Name: "webhooks"}
 	configurations := map[string]map[string]string{
 		unique("by-certificate"): {injectCertificate: ns + "/serving"},
@@ -159,7 +165,6 @@ func TestCAInjector(t *testing.T) {
 		unique("later"):          nil,
 		unique("foreign"):        {injectCertificate: ns + "/another"},
 	}
-	bundle := secretData(t, issued[0], "ca.crt")
 	for name, annotations := range configurations {
 		o := refusing(key, name, nil)
 		o.Annotations = annotations
@@ -180,7 +185,7 @@ func TestCAInjector(t *testing.T) {
 			g.Expect(has()).To(BeEmpty())
 			continue
 		}
-		g.Eventually(has, eventually).Should(Equal(bundle), name)
+		g.Eventually(has, eventually).Should(Equal(pair.Data["ca.crt"]), name)
 	}
 }
 
