@@ -6,11 +6,15 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
+	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/yaml"
 )
 
 const (
@@ -45,6 +49,14 @@ func renderChart(ctx context.Context, assets, path string, c Chart) ([]*unstruct
 	if err != nil {
 		return nil, err
 	}
+	temp, err := os.MkdirTemp("", "chart-")
+	if err != nil {
+		return nil, fmt.Errorf("making a folder for the chart: %w", err)
+	}
+	defer func() { _ = os.RemoveAll(temp) }() // a temporary folder
+	if path, err = withoutDisabled(path, temp, c.Values); err != nil {
+		return nil, fmt.Errorf("leaving out disabled dependencies of the chart: %w", err)
+	}
 	args := []string{"template", c.Release, path, "--namespace=" + c.Namespace, "--include-crds", "--skip-tests",
 		"--values=-"}
 	if version, err := serverVersion(ctx, assets); err != nil {
@@ -53,11 +65,11 @@ func renderChart(ctx context.Context, assets, path string, c Chart) ([]*unstruct
 		args = append(args, "--kube-version="+version)
 	}
 	cmd := exec.CommandContext(ctx, helm, args...)
-	var out, said bytes.Buffer
-	cmd.Stdin, cmd.Stdout, cmd.Stderr = bytes.NewReader(c.Values), &out, &said
+	var out, messages bytes.Buffer
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = bytes.NewReader(c.Values), &out, &messages
 	if err := cmd.Run(); err != nil {
-		err = fmt.Errorf("running helm %q: %w: %s", args, err, bytes.TrimSpace(said.Bytes()))
-		if strings.Contains(said.String(), "missing in charts/ directory") {
+		err = fmt.Errorf("running helm %q: %w: %s", args, err, bytes.TrimSpace(messages.Bytes()))
+		if strings.Contains(messages.String(), "missing in charts/ directory") {
 			err = fmt.Errorf("%w; use the packaged chart (.tgz), which has its dependencies, or a copy completed by `helm dependency build`", err)
 		}
 		return nil, err
@@ -67,6 +79,65 @@ func renderChart(ctx context.Context, assets, path string, c Chart) ([]*unstruct
 		return nil, fmt.Errorf("decoding what helm made: %w", err)
 	}
 	return objs, nil
+}
+
+// withoutDisabled returns a copy of a chart's folder without the dependencies that are disabled and missing. Helm
+// refuses a chart with a missing dependency before it reads the conditions. If there is none, it returns the folder.
+func withoutDisabled(path, into string, values []byte) (string, error) {
+	if !hasFile(path, "Chart.yaml") {
+		return path, nil // a package has its dependencies
+	}
+	var metadata, given, defaults map[string]any
+	if err := errors.Join(readYAMLFile(filepath.Join(path, "Chart.yaml"), &metadata), yaml.Unmarshal(values, &given),
+		readYAMLFile(filepath.Join(path, "values.yaml"), &defaults)); err != nil {
+		return "", err
+	}
+	all, _ := metadata["dependencies"].([]any)
+	left := slices.DeleteFunc(slices.Clone(all), func(dependency any) bool {
+		fields, _ := dependency.(map[string]any)
+		name, _ := fields["name"].(string)
+		there, err := filepath.Glob(filepath.Join(path, "charts", name+"*"))
+		condition, _ := fields["condition"].(string)
+		return err == nil && len(there) == 0 && isDisabled(condition, given, defaults)
+	})
+	if len(left) == len(all) {
+		return path, nil
+	}
+	metadata["dependencies"] = left
+	text, err := yaml.Marshal(metadata)
+	if err != nil {
+		return "", err
+	}
+	into = filepath.Join(into, filepath.Base(path))
+	if err := os.CopyFS(into, os.DirFS(path)); err != nil {
+		return "", err
+	}
+	return into, os.WriteFile(filepath.Join(into, "Chart.yaml"), text, 0o600)
+}
+
+// isDisabled reports whether the first path of a dependency's condition that has a value has false.
+func isDisabled(condition string, given, defaults map[string]any) bool {
+	for path := range strings.SplitSeq(condition, ",") {
+		fields := strings.Split(strings.TrimSpace(path), ".")
+		for _, values := range []map[string]any{given, defaults} {
+			if enabled, found, err := unstructured.NestedBool(values, fields...); found && err == nil {
+				return !enabled
+			}
+		}
+	}
+	return false
+}
+
+// readYAMLFile decodes a file, if there is one.
+func readYAMLFile(path string, into any) error {
+	text, err := os.ReadFile(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	return yaml.Unmarshal(text, into)
 }
 
 // serverVersion is the version of the control plane, which charts may depend on. It is that of

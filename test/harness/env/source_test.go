@@ -154,6 +154,40 @@ func TestSubjectRender_ReportsErrors(t *testing.T) {
 	}
 }
 
+// Helm refuses a missing dependency before it reads whether it is enabled.
+func TestSubjectRender_DisabledDependency(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct{ defaults, given, message string }{
+		"ByDefault":     {defaults: "other: {enabled: false}"},
+		"ByUser":        {defaults: "other: {enabled: true}", given: "other: {enabled: false}"},
+		"BySecondPath":  {defaults: "global: {other: false}"},
+		"EnabledByUser": {defaults: "other: {enabled: false}", given: "other: {enabled: true}", message: "missing in charts/ directory: other"},
+		"NoValue":       {message: "missing in charts/ directory: other"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			g, dir := NewWithT(t), t.TempDir()
+			g.Expect(os.Mkdir(filepath.Join(dir, "templates"), 0o750)).To(Succeed())
+			for file, text := range map[string]string{
+				"Chart.yaml": "apiVersion: v2\nname: a\nversion: 0.1.0\ndependencies:\n" +
+					"- {name: other, version: 1.0.0, repository: \"https://example.org\", condition: \"other.enabled, global.other\"}\n",
+				"values.yaml":         tc.defaults,
+				"templates/some.yaml": "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: some}\n",
+			} {
+				g.Expect(os.WriteFile(filepath.Join(dir, file), []byte(text), 0o600)).To(Succeed())
+			}
+			objs, _, err := InstallOptions{Manifests: dir,
+				Chart: Chart{Release: "a", Namespace: "a", Values: []byte(tc.given)}}.Render(t.Context(), "")
+			if tc.message != "" {
+				g.Expect(err).To(MatchError(ContainSubstring(tc.message)))
+				return
+			}
+			g.Expect(err).NotTo(HaveOccurred())
+			g.Expect(objs).To(HaveLen(2), "the Namespace, and the chart's object")
+		})
+	}
+}
+
 func TestSubjectRender_NeedsHelm(t *testing.T) {
 	t.Setenv(helmVariable, filepath.Join(t.TempDir(), "none"))
 	_, _, err := InstallOptions{Manifests: filepath.Join("testdata", "chart")}.Render(t.Context(), "")
