@@ -3,7 +3,7 @@ package history_test
 import (
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
+	. "github.com/onsi/gomega"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apiserver/pkg/authentication/user"
@@ -24,6 +24,7 @@ func create(h *history.History, resource history.Resource, creator, name, genera
 }
 
 func TestAliasGenerated(t *testing.T) {
+	g := NewWithT(t)
 	h := &history.History{Aliases: map[string]string{"pool-1-knc": "{pool}", "user-zxcvb": "{user}"}}
 	made := func(user, name, generateName string) { create(h, things, user, name, generateName) }
 	made("operator", "pool-1-knc-49s82", "")
@@ -41,12 +42,11 @@ func TestAliasGenerated(t *testing.T) {
 		"pool-1-knc-49s82-7ftnf": "{pool}-*-*",
 		"user-zxcvb-7ftnf":       "{user}-*",
 	}
-	if diff := cmp.Diff(want, h.Aliases); diff != "" {
-		t.Errorf("aliases (-want +got):\n%s", diff)
-	}
+	g.Expect(h.Aliases).To(BeComparableTo(want))
 }
 
 func TestHashedNames(t *testing.T) {
+	g := NewWithT(t)
 	parts := history.Resource{Resource: "parts"}
 	run := func(pool string, names ...string) *history.History {
 		h := &history.History{Aliases: map[string]string{pool: "{pool}"}}
@@ -69,22 +69,17 @@ func TestHashedNames(t *testing.T) {
 	create(judged, parts, "operator", "pool-3-abc-79c9557c8b-1", "")
 	create(judged, things, "admin", "pool-3-abc-79c9557c8b-1", "")
 	create(judged, revisions, user.KubeControllerManager, "set-595747bdf6", "")
-	before := names.Alias(judged)
-	if diff := cmp.Diff(map[string]string{"{pool}-66cd9bc9b9-1": "{pool}-*-1", "{pool}-66cd9bc9b9-2": "{pool}-*-2", "{pool}-554768c48b": "{pool}-*",
-		"set-595747bdf6": "set-*"}, before); diff != "" {
-		t.Errorf("names before (-want +got):\n%s", diff)
-	}
-	want := map[string]string{"pool-3-abc": "{pool}", "pool-3-abc-66cd9bc9b9-1": "{pool}-*-1", "pool-3-abc-66cd9bc9b9-2": "{pool}-*-2", "pool-3-abc-554768c48b": "{pool}-*",
-		"set-595747bdf6": "set-*"}
-	if diff := cmp.Diff(want, judged.Aliases); diff != "" {
-		t.Errorf("aliases (-want +got):\n%s", diff)
-	}
+	g.Expect(names.Alias(judged)).To(Equal(map[string]string{
+		"{pool}-66cd9bc9b9-1": "{pool}-*-1", "{pool}-66cd9bc9b9-2": "{pool}-*-2", "{pool}-554768c48b": "{pool}-*",
+		"set-595747bdf6": "set-*"}))
+	g.Expect(judged.Aliases).To(Equal(map[string]string{
+		"pool-3-abc": "{pool}", "pool-3-abc-66cd9bc9b9-1": "{pool}-*-1", "pool-3-abc-66cd9bc9b9-2": "{pool}-*-2",
+		"pool-3-abc-554768c48b": "{pool}-*", "set-595747bdf6": "set-*"}))
 }
 
 func TestGeneratedPath(t *testing.T) {
-	if pattern := history.GeneratedPath("/things/pool-1"); pattern != nil {
-		t.Errorf("a path without a generated name has the pattern %s", pattern)
-	}
+	g := NewWithT(t)
+	g.Expect(history.GeneratedPath("/things/pool-1")).To(BeNil(), "a path without a generated name")
 	pattern := history.GeneratedPath("/things/pool.1-*-*/status")
 	for path, want := range map[string]bool{
 		"/things/pool.1-49s82-7ftnf/status":    true,
@@ -95,8 +90,6 @@ func TestGeneratedPath(t *testing.T) {
 		"/things/pool.1-49s82-7ftnf":           false,
 		"/things/pool.1-49s82-2bf382bf/status": true,
 	} {
-		if got := pattern.MatchString(path); got != want {
-			t.Errorf("%s matches: %t, want %t", path, got, want)
-		}
+		g.Expect(pattern.MatchString(path)).To(Equal(want), path)
 	}
 }

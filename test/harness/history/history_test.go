@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
+	. "github.com/onsi/gomega"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -48,6 +48,7 @@ func holds(identity string, version uint64) history.Version {
 }
 
 func TestRevisionRangeBefore(t *testing.T) {
+	g := NewWithT(t)
 	between := func(from, to uint64) history.RevisionRange { return history.RevisionRange{From: from, To: to} }
 	for name, tc := range map[string]struct {
 		a, b          history.RevisionRange
@@ -65,19 +66,14 @@ func TestRevisionRangeBefore(t *testing.T) {
 		"WriteBeforeTheOpenOne":  {history.At(3), between(3, 0), true, false, "resourceVersion 3"},
 		"NothingIsKnownAboutOne": {history.RevisionRange{}, history.At(1), false, false, "after resourceVersion 0"},
 	} {
-		if got := tc.a.Before(tc.b); got != tc.before {
-			t.Errorf("%s: before = %t, want %t", name, got, tc.before)
-		}
-		if got := tc.b.Before(tc.a); got != tc.after {
-			t.Errorf("%s: after = %t, want %t", name, got, tc.after)
-		}
-		if got := tc.a.String(); got != tc.text {
-			t.Errorf("%s: String() = %q, want %q", name, got, tc.text)
-		}
+		g.Expect(tc.a.Before(tc.b)).To(Equal(tc.before), name)
+		g.Expect(tc.b.Before(tc.a)).To(Equal(tc.after), name)
+		g.Expect(tc.a.String()).To(Equal(tc.text), name)
 	}
 }
 
 func TestCodecKeepsEverythingAndSorts(t *testing.T) {
+	g := NewWithT(t)
 	h := &history.History{
 		Recorded: []history.Source{history.Audit, history.External},
 		Aliases:  map[string]string{"t-1a2b": "t"},
@@ -106,31 +102,21 @@ func TestCodecKeepsEverythingAndSorts(t *testing.T) {
 			{Replica: "r-1", Path: "/a", Asked: second(1), Synced: second(2)}},
 	}
 	var first, again bytes.Buffer
-	if err := h.Encode(&first); err != nil {
-		t.Fatal(err)
-	}
+	g.Expect(h.Encode(&first)).To(Succeed())
 	text := first.String()
 	back, err := history.Decode(&first)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff(h, back); diff != "" {
-		t.Errorf("decoded (-want +got):\n%s", diff)
-	}
-	if back.Requests[0].ID != "1" || back.Versions[0].Gone || !back.Versions[1].Gone || back.Faults[0].Name != "cut" ||
-		back.Replicas[0].Name != "r-1" ||
-		back.Probes[0].Request != history.Alive || back.Followed[0].Path != "/a" {
-		t.Errorf("not in order: %s", text)
-	}
-	if err := back.Encode(&again); err != nil || again.String() != text {
-		t.Errorf("encoding it again gives %s (%v), want %s", again.String(), err, text)
-	}
-	if void := back.Void(); len(void) != 1 || void[0].Name != "late" {
-		t.Errorf("Void() = %v, want the fault that did not happen", void)
-	}
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(back).To(BeComparableTo(h))
+	sorted := []any{back.Requests[0].ID, back.Versions[0].Gone, back.Versions[1].Gone, back.Faults[0].Name,
+		back.Replicas[0].Name, back.Probes[0].Request, back.Followed[0].Path}
+	g.Expect(sorted).To(Equal([]any{"1", false, true, "cut", "r-1", history.Alive, "/a"}))
+	g.Expect(back.Encode(&again)).To(Succeed())
+	g.Expect(again.String()).To(Equal(text))
+	g.Expect(back.Void()).To(HaveExactElements(HaveField("Name", "late")), "the fault that did not happen")
 }
 
 func TestDecodeRefuses(t *testing.T) {
+	g := NewWithT(t)
 	for name, tc := range map[string]struct{ text, want string }{
 		"NotJSON":      {"history", "decoding the history"},
 		"OtherFormat":  {`{"format":2,"recorded":[]}`, "format 2 is not 1"},
@@ -139,13 +125,13 @@ func TestDecodeRefuses(t *testing.T) {
 			"has no object"},
 		"NoFormatAtAll": {`{}`, "format 0 is not 1"},
 	} {
-		if _, err := history.Decode(strings.NewReader(tc.text)); err == nil || !strings.Contains(err.Error(), tc.want) {
-			t.Errorf("%s: Decode() = %v, want an error with %q", name, err, tc.want)
-		}
+		_, err := history.Decode(strings.NewReader(tc.text))
+		g.Expect(err).To(MatchError(ContainSubstring(tc.want)), name)
 	}
 }
 
 func TestTerms(t *testing.T) {
+	g := NewWithT(t)
 	unheld := holds("", 30)
 	deleted := history.Version{Key: lease, UID: "lease", RevisionRange: history.RevisionRange{From: 40, To: 45},
 		Gone: true}
@@ -159,9 +145,7 @@ func TestTerms(t *testing.T) {
 	}
 	want := []string{"a resourceVersion 10", "b resourceVersion 20", " resourceVersion 30", "b resourceVersion 35",
 		" between resourceVersions 40 and 45", "c resourceVersion 50"}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("terms (-want +got):\n%s", diff)
-	}
+	g.Expect(got).To(Equal(want))
 	for span, want := range map[history.RevisionRange]string{
 		history.At(9):        "[]",
 		history.At(11):       "[a]",
@@ -176,30 +160,33 @@ func TestTerms(t *testing.T) {
 		{From: 5, To: 11}:    "[a]",
 		{From: 100, To: 120}: "[c]",
 	} {
-		if got := fmt.Sprint(history.HeldDuring(terms, span)); got != want {
-			t.Errorf("held %s: %s, want %s", span, got, want)
-		}
+		g.Expect(fmt.Sprint(history.HeldDuring(terms, span))).To(Equal(want), span.String())
 	}
-	if found := history.HeldDuring(terms, history.At(9)); len(found) != 0 {
-		t.Errorf("before the first term: %q, want nothing known", found)
-	}
-	if found := history.HeldDuring(terms, history.At(31)); len(found) != 1 {
-		t.Errorf("after the release: %q, want no holder", found)
-	}
+	g.Expect(history.HeldDuring(terms, history.At(9))).To(BeEmpty(), "nothing is known before the first term")
+	g.Expect(history.HeldDuring(terms, history.At(31))).To(HaveLen(1), "no holder after the release")
+}
+
+// A release may be answered after the takeover that followed it.
+func TestTerms_AnswersInTheOtherOrder(t *testing.T) {
+	released, takeover := holds("", 11), holds("b_1", 12)
+	released.At, takeover.At = second(3), second(2)
+	terms := (&history.History{Versions: []history.Version{holds("a_1", 10), released, takeover}}).Terms(lease)
+	NewWithT(t).Expect(terms).To(HaveExactElements(HaveField("Holder", "a"), HaveField("At", takeover.At),
+		HaveField("Holder", "b")))
 }
 
 // What a process followed before it led is judged by when its own term began.
 func TestTerms_RestartBeginsATerm(t *testing.T) {
 	terms := (&history.History{Versions: []history.Version{holds("a_1", 10), holds("a_2", 20), holds("a_2", 30)}}).
 		Terms(lease)
-	if len(terms) != 2 || terms[1].Holder != "a" || terms[1].RevisionRange != history.At(20) {
-		t.Errorf("terms: %v, want one of each process", terms)
-	}
+	NewWithT(t).Expect(terms).To(HaveExactElements(HaveField("RevisionRange", history.At(10)),
+		And(HaveField("Holder", "a"), HaveField("RevisionRange", history.At(20)))))
 }
 
 // Processes on one machine have the same host name, so the identities that controller-runtime
 // derives from it do not name the replica.
 func TestTerms_NameTheReplica(t *testing.T) {
+	g := NewWithT(t)
 	by := func(replica string, version uint64, effect history.Effect) history.Request {
 		return history.Request{Replica: replica, Key: lease, RevisionRange: history.At(version), Effect: effect}
 	}
@@ -220,12 +207,11 @@ func TestTerms_NameTheReplica(t *testing.T) {
 	}
 	want := []string{"a resourceVersion 10", "b resourceVersion 20", "a resourceVersion 30", " resourceVersion 40",
 		"a resourceVersion 50"}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("terms (-want +got):\n%s", diff)
-	}
+	g.Expect(got).To(Equal(want))
 }
 
 func TestMerge_DatesDeletions(t *testing.T) {
+	g := NewWithT(t)
 	audit := &history.History{
 		Recorded: []history.Source{history.Audit},
 		Requests: []history.Request{{ID: "d", Verb: "delete", UID: "a", Effect: history.Deleted,
@@ -244,21 +230,16 @@ func TestMerge_DatesDeletions(t *testing.T) {
 	}
 	want := []string{"a resourceVersion 4 false", "a resourceVersion 5 false", "a resourceVersion 7 true",
 		"b resourceVersion 8 false"}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("versions (-want +got):\n%s", diff)
-	}
-	if got := audit.Requests[0].RevisionRange; got != history.At(7) {
-		t.Errorf("the deletion is %s, want what the watch has seen", got)
-	}
-	if diff := cmp.Diff([]history.Source{history.Audit, history.Watch}, audit.Recorded); diff != "" {
-		t.Errorf("sources (-want +got):\n%s", diff)
-	}
+	g.Expect(got).To(Equal(want))
+	g.Expect(audit.Requests[0].RevisionRange).To(Equal(history.At(7)))
+	g.Expect(audit.Recorded).To(Equal([]history.Source{history.Audit, history.Watch}))
 	if audit.Aliases["x"] != "y" || !audit.Has(history.External, history.Watch) || audit.Has(history.External) {
 		t.Errorf("merged: %v, %v", audit.Aliases, audit.Recorded)
 	}
 }
 
 func TestIndex(t *testing.T) {
+	g := NewWithT(t)
 	now := func(o *unstructured.Unstructured) {
 		o.Object["metadata"].(map[string]any)["deletionTimestamp"] = "2030-01-01T00:00:00Z"
 	}
@@ -267,9 +248,9 @@ func TestIndex(t *testing.T) {
 	}}
 	x := h.Index()
 	lives := x.Lifetimes(things)
-	if len(lives) != 2 || len(x.All()) != 3 || x.Lifetime("none") != nil {
-		t.Fatalf("lives: %d of %d, want 2 of 3", len(lives), len(x.All()))
-	}
+	g.Expect(lives).To(HaveLen(2))
+	g.Expect(x.All()).To(HaveLen(3))
+	g.Expect(x.Lifetime("none")).To(BeNil())
 	a := x.Lifetime("a")
 	version := func(v *history.Version) uint64 {
 		if v == nil {
@@ -285,13 +266,12 @@ func TestIndex(t *testing.T) {
 		"Staying":      {version(lives[1].Terminating()), 0},
 		"NeverWatched": {version((&history.Lifetime{}).Last()), 0},
 	} {
-		if tc.got != tc.want {
-			t.Errorf("%s: version %d, want %d", name, tc.got, tc.want)
-		}
+		g.Expect(tc.got).To(Equal(tc.want), name)
 	}
 }
 
 func TestCheckpointContains(t *testing.T) {
+	g := NewWithT(t)
 	mark := history.Checkpoint{Began: second(10), Ended: second(20), RevisionRange: history.RevisionRange{From: 5, To: 9}}
 	last := history.Checkpoint{Began: second(10), Ended: second(20), RevisionRange: history.RevisionRange{From: 5}}
 	for name, tc := range map[string]struct {
@@ -310,20 +290,18 @@ func TestCheckpointContains(t *testing.T) {
 		"NothingCameAfter":    {last, history.RevisionRange{From: 7}, 12, true},
 		"NothingCameAfterNor": {mark, history.RevisionRange{From: 7}, 12, false},
 	} {
-		if got := tc.mark.Contains(tc.span, second(tc.at)); got != tc.want {
-			t.Errorf("%s: Holds() = %t, want %t", name, got, tc.want)
-		}
+		g.Expect(tc.mark.Contains(tc.span, second(tc.at))).To(Equal(tc.want), name)
 	}
 }
 
 func TestNormalizer(t *testing.T) {
+	g := NewWithT(t)
 	h := &history.History{Aliases: map[string]string{"t-1": "first", "t-12": "second"}}
-	if got := h.Normalizer().Replace("t-12/t-1/t-2"); got != "second/first/t-2" {
-		t.Errorf("Normal() = %q, want the longest names first", got)
-	}
+	g.Expect(h.Normalizer().Replace("t-12/t-1/t-2")).To(Equal("second/first/t-2"))
 }
 
 func TestTexts(t *testing.T) {
+	g := NewWithT(t)
 	request := history.Request{Verb: "patch", User: "someone", Key: history.Key{Resource: things, Namespace: "ns",
 		Name: "t"}, Subresource: "status", RevisionRange: history.At(4), Code: 200}
 	byReplica := request
@@ -338,22 +316,19 @@ func TestTexts(t *testing.T) {
 		(history.Key{Resource: things, Namespace: "ns"}).String():                             "things.example.com ns",
 		(history.Key{Resource: things}).String():                                              "things.example.com",
 	} {
-		if got != want {
-			t.Errorf("String() = %q, want %q", got, want)
-		}
+		g.Expect(got).To(Equal(want))
 	}
 }
 
 func TestReplicaDuring(t *testing.T) {
+	g := NewWithT(t)
 	lived, lives := history.Process{Started: second(2), Ended: second(4)}, history.Process{Started: second(2)}
 	for _, tc := range []struct {
 		replica history.Process
 		at      int
 		want    bool
 	}{{lived, 1, false}, {lived, 2, true}, {lived, 3, true}, {lived, 4, false}, {lives, 1, false}, {lives, 9, true}} {
-		if got := tc.replica.During(second(tc.at)); got != tc.want {
-			t.Errorf("%+v during second %d = %t, want %t", tc.replica, tc.at, got, tc.want)
-		}
+		g.Expect(tc.replica.During(second(tc.at))).To(Equal(tc.want), "%+v during second %d", tc.replica, tc.at)
 	}
 }
 

@@ -34,7 +34,8 @@ type Term struct {
 	Holder string
 	// RevisionRange is the revision that began the term.
 	RevisionRange
-	// At is when the write that began the term was answered.
+	// At is when the write that began the term was answered. It is not after the next term's, though
+	// the API server may finish two answers in the other order.
 	At time.Time
 }
 
@@ -51,7 +52,7 @@ func (h *History) Terms(lease Key) []Term {
 			continue
 		}
 		term := Term{RevisionRange: v.RevisionRange, At: v.At}
-		identity := holderOf(v)
+		identity := v.HolderIdentity()
 		if replica, known := replicas[identity]; known {
 			term.Holder = replica
 		} else {
@@ -62,6 +63,11 @@ func (h *History) Terms(lease Key) []Term {
 		}
 		before = identity
 		terms = append(terms, term)
+	}
+	for i := len(terms) - 2; i >= 0; i-- {
+		if next := terms[i+1].At; terms[i].At.After(next) {
+			terms[i].At = next
+		}
 	}
 	return terms
 }
@@ -76,15 +82,15 @@ func (h *History) identities(lease Key) map[string]string {
 	}
 	replicas := map[string]string{}
 	for _, v := range h.Versions {
-		if replica, known := writers[v.RevisionRange]; known && v.Key == lease && holderOf(v) != "" {
-			replicas[holderOf(v)] = replica
+		if replica, known := writers[v.RevisionRange]; known && v.Key == lease && v.HolderIdentity() != "" {
+			replicas[v.HolderIdentity()] = replica
 		}
 	}
 	return replicas
 }
 
-// holderOf returns the identity in a version of a Lease, or "".
-func holderOf(v Version) string {
+// HolderIdentity returns the identity that holds this version of a Lease; "" means no holder.
+func (v Version) HolderIdentity() string {
 	if v.Gone {
 		return ""
 	}

@@ -4,10 +4,12 @@ import (
 	"testing"
 	"time"
 
+	. "github.com/onsi/gomega"
 	"leasehold.dev/test/harness/history"
 )
 
 func TestNeighbours(t *testing.T) {
+	g := NewWithT(t)
 	epoch := time.Unix(1_000_000, 0)
 	at := func(seconds int) time.Time { return epoch.Add(time.Duration(seconds) * time.Second) }
 	request := func(version uint64, effect history.Effect, received, answered int) history.Request {
@@ -37,8 +39,6 @@ func TestNeighbours(t *testing.T) {
 		"AtOnce":      {at(11), at(29), history.RevisionRange{From: 7, To: 12}},
 		"Overlapping": {at(10), at(30), history.RevisionRange{From: 5, To: 13}},
 	} {
-		if got := h.Neighbours(tc.began, tc.ended); got != tc.want {
-			t.Errorf("%s: Around() = %s, want %s", name, got, tc.want)
-		}
+		g.Expect(h.Neighbours(tc.began, tc.ended)).To(Equal(tc.want), name)
 	}
 }

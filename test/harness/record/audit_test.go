@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
+	. "github.com/onsi/gomega"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	auditv1 "k8s.io/apiserver/pkg/apis/audit/v1"
 
@@ -50,19 +50,17 @@ var handMade = []string{
 
 func write(t *testing.T, content string) string {
 	t.Helper()
+	g := NewWithT(t)
 	path := filepath.Join(t.TempDir(), "audit.log")
-	if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	g.Expect(os.WriteFile(path, []byte(content), 0o600)).To(Succeed())
 	return path
 }
 
 func appendTo(t *testing.T, path, content string) {
 	t.Helper()
+	g := NewWithT(t)
 	file, err := os.OpenFile(path, os.O_APPEND|os.O_WRONLY, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	g.Expect(err).NotTo(HaveOccurred())
 	defer file.Close()
 	if _, err := file.WriteString(content); err != nil {
 		t.Fatal(err)
@@ -78,13 +76,10 @@ func ids(events []auditv1.Event) []string {
 }
 
 func TestSelection(t *testing.T) {
+	g := NewWithT(t)
 	events, err := record.ReadAuditLog(write(t, strings.Join(handMade, "")))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if len(events) != len(handMade) {
-		t.Fatalf("read %d events, want %d", len(events), len(handMade))
-	}
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(events).To(HaveLen(len(handMade)))
 	second := func(s int) time.Time { return time.Date(2030, 1, 1, 0, 0, s, 0, time.UTC) }
 	isLease := record.Resource("coordination.k8s.io", "leases")
 	cases := map[string]struct {
@@ -112,14 +107,14 @@ func TestSelection(t *testing.T) {
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			if diff := cmp.Diff(tc.want, ids(tc.got)); diff != "" {
-				t.Errorf("%s (-want +got):\n%s", tc.reason, diff)
-			}
+			g := NewWithT(t)
+			g.Expect(ids(tc.got)).To(BeComparableTo(tc.want), tc.reason)
 		})
 	}
 }
 
 func TestConflicted(t *testing.T) {
+	g := NewWithT(t)
 	answered := func(verb string, code int32, causes ...metav1.StatusCause) auditv1.Event {
 		return auditv1.Event{Verb: verb,
 			ResponseStatus: &metav1.Status{Code: code, Details: &metav1.StatusDetails{Causes: causes}}}
@@ -138,28 +133,21 @@ func TestConflicted(t *testing.T) {
 		"done":                        {answered("patch", 200), false},
 		"an answer that is not known": {auditv1.Event{Verb: "patch"}, false},
 	} {
-		if got := record.Conflicted(tc.event); got != tc.want {
-			t.Errorf("%s: %t, want %t", name, got, tc.want)
-		}
+		g.Expect(record.Conflicted(tc.event)).To(Equal(tc.want), name)
 	}
 }
 
 func TestReadingFromABookmark(t *testing.T) {
+	g := NewWithT(t)
 	path := write(t, handMade[0]+handMade[3])
 	bookmark, err := record.End(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	g.Expect(err).NotTo(HaveOccurred())
 	expectNext := func(reason string, want ...string) {
 		t.Helper()
 		var events []auditv1.Event
 		events, bookmark, err = record.ReadAuditLogFrom(path, bookmark)
-		if err != nil {
-			t.Fatalf("%s: %v", reason, err)
-		}
-		if diff := cmp.Diff(append([]string{}, want...), ids(events)); diff != "" {
-			t.Errorf("%s (-want +got):\n%s", reason, diff)
-		}
+		g.Expect(err).NotTo(HaveOccurred(), reason)
+		g.Expect(ids(events)).To(BeComparableTo(append([]string{}, want...)), reason)
 	}
 	expectNext("nothing happened since")
 	appendTo(t, path, handMade[4]+handMade[5][:20])
@@ -168,13 +156,9 @@ func TestReadingFromABookmark(t *testing.T) {
 	appendTo(t, path, handMade[5][20:]+"\n"+handMade[8])
 	expectNext("now it is; empty lines mean nothing", "refused", "lease")
 
-	if err := os.Truncate(path, 10); err != nil {
-		t.Fatal(err)
-	}
-	if _, _, err := record.ReadAuditLogFrom(path, bookmark); err == nil ||
-		!strings.Contains(err.Error(), "rotated or truncated") {
-		t.Errorf("reading a log that lost lines: %v, want an error that says so", err)
-	}
+	g.Expect(os.Truncate(path, 10)).To(Succeed())
+	_, _, err = record.ReadAuditLogFrom(path, bookmark)
+	g.Expect(err).To(MatchError(ContainSubstring("rotated or truncated")))
 }
 
 func TestReadingGoesWrong(t *testing.T) {
@@ -184,43 +168,33 @@ func TestReadingGoesWrong(t *testing.T) {
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			if _, err := record.ReadAuditLog(tc.path); err == nil || !strings.Contains(err.Error(), tc.want) {
-				t.Errorf("ReadAuditLog() = %v, want an error with %q", err, tc.want)
-			}
-			if _, err := record.End(tc.path); err == nil {
-				t.Error("End() = nil, want the same error")
-			}
+			g := NewWithT(t)
+			_, err := record.ReadAuditLog(tc.path)
+			g.Expect(err).To(MatchError(ContainSubstring(tc.want)))
+			_, err = record.End(tc.path)
+			g.Expect(err).To(HaveOccurred())
 		})
 	}
 }
 
 func TestLongLines(t *testing.T) {
+	g := NewWithT(t)
 	long := line("long", "op", "create", done, "/api/v1/x", configMaps, 201,
 		`,"annotations":{"a":"`+strings.Repeat("x", 1<<20)+`"}`)
 	events, err := record.ReadAuditLog(write(t, long+handMade[0]))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff([]string{"long", "read"}, ids(events)); diff != "" {
-		t.Errorf("events (-want +got):\n%s", diff)
-	}
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(ids(events)).To(Equal([]string{"long", "read"}))
 }
 
 func TestSlice_ReturnsLinesBetweenBookmarks(t *testing.T) {
+	g := NewWithT(t)
 	path := write(t, "one\ntwo\nthree\n")
 	for _, tc := range []struct {
 		from, to record.Bookmark
 		want     string
 	}{{0, 14, "one\ntwo\nthree\n"}, {4, 8, "two\n"}, {8, 8, ""}} {
-		got, err := record.Slice(path, tc.from, tc.to)
-		if err != nil || string(got) != tc.want {
-			t.Errorf("Slice(%d, %d) = %q, %v, want %q", tc.from, tc.to, got, err, tc.want)
-		}
+		g.Expect(record.Slice(path, tc.from, tc.to)).To(BeEquivalentTo(tc.want))
 	}
-	if _, err := record.Slice(path, 4, 99); err == nil {
-		t.Error("lines that are not there are no error")
-	}
-	if _, err := record.Slice(path+"-none", 0, 1); err == nil {
-		t.Error("no log is no error")
-	}
+	g.Expect(record.Slice(path, 4, 99)).Error().To(HaveOccurred(), "lines that are not there")
+	g.Expect(record.Slice(path+"-none", 0, 1)).Error().To(HaveOccurred(), "no log")
 }

@@ -7,8 +7,11 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
+	. "github.com/onsi/gomega"
+	authenticationv1 "k8s.io/api/authentication/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 	auditv1 "k8s.io/apiserver/pkg/apis/audit/v1"
 
 	"leasehold.dev/test/harness/history"
@@ -26,6 +29,28 @@ const (
 	leaving   = `,"deletionTimestamp":"2030-01-01T00:00:00Z"`
 	finalizer = `,"finalizers":["example.com/f"]`
 )
+
+// ask is an audit event of an operator's Pod: received at one millisecond,
+// answered at another, with an answer.
+func ask(id, pod string, from, to int, verb, group, resource, answer string) auditv1.Event {
+	at := func(ms int) metav1.MicroTime {
+		return metav1.NewMicroTime(time.Date(2030, 1, 1, 0, 0, 0, ms*int(time.Millisecond), time.UTC))
+	}
+	e := auditv1.Event{
+		AuditID: types.UID(id), Stage: auditv1.StageResponseComplete, Verb: verb, RequestURI: "/" + id,
+		User:                     authenticationv1.UserInfo{Username: "op"},
+		ObjectRef:                &auditv1.ObjectReference{APIGroup: group, Resource: resource, Namespace: "ns", Name: "l"},
+		ResponseStatus:           &metav1.Status{Code: 200},
+		RequestReceivedTimestamp: at(from), StageTimestamp: at(to),
+	}
+	if pod != "" {
+		e.User.Extra = map[string]authenticationv1.ExtraValue{"authentication.kubernetes.io/pod-name": {pod}}
+	}
+	if answer != "" {
+		e.ResponseObject = &runtime.Unknown{Raw: []byte(answer)}
+	}
+	return e
+}
 
 // asked is an event about the Thing ns/t that took 2 ms, changed by what follows.
 func asked(id string, ms int, verb, answer string, mutate ...func(*auditv1.Event)) auditv1.Event {
@@ -116,7 +141,7 @@ var audits = map[string]struct {
 		[]string{"u1@10", "u1@12", "u1 gone (12,15)", "u2@15"},
 	},
 	"OneFinalizerOfTwo": {
-		"who is still held is not gone",
+		"an object with a finalizer is not gone",
 		[]auditv1.Event{
 			asked("delete", 0, "delete", thing("u1", 12, finalizer, leaving)),
 			asked("release", 20, "patch", thing("u1", 13, finalizer, leaving)),
@@ -141,6 +166,14 @@ var audits = map[string]struct {
 			"again deleted (14,0) u2"},
 		[]string{"u1@10", "u1 gone (10,14)", "u2@14", "u2 gone (14,0)"},
 	},
+	"UnchangedDatesNothing": {
+		"an old version in a later answer is no bound of the deletion before it",
+		[]auditv1.Event{create(), asked("delete", 10, "delete", success), asked("same", 20, "patch", thing("u1", 10)),
+			asked("anew", 30, "create", thing("u2", 14), code(201))},
+		[]string{"create stored @10 u1 made", "delete deleted (10,14) u1", "same unchanged (10,14) u1",
+			"anew stored @14 u2 made"},
+		[]string{"u1@10", "u1 gone (10,14)", "u2@14"},
+	},
 	"DeleteByUID": {
 		"a Status with the UID of an object that was not recorded before",
 		[]auditv1.Event{asked("delete", 10, "delete",
@@ -155,7 +188,7 @@ var audits = map[string]struct {
 		[]string{"u1@10", "u1 gone @12"},
 	},
 	"Collection": {
-		"who was deleted is not said, and the version of a list is no version of an object",
+		"the answer does not name the objects, and the version of a list is no version of an object",
 		[]auditv1.Event{create(), asked("all", 10, "deletecollection",
 			`{"kind":"ThingList","metadata":{"resourceVersion":"77"},"items":[]}`,
 			func(e *auditv1.Event) { e.ObjectRef.Name = "" })},
@@ -189,13 +222,13 @@ var audits = map[string]struct {
 		[]string{"u1@10"},
 	},
 	"TwoClaimOne": {
-		"one of them changed nothing while the other was at work; who, the log does not say",
+		"one of them changed nothing while the other was at work; which, the log does not show",
 		[]auditv1.Event{create(), asked("a", 10, "patch", thing("u1", 12)), asked("b", 11, "patch", thing("u1", 12))},
 		[]string{"create stored @10 u1 made", "a unknown @12 u1", "b unknown @12 u1"},
 		[]string{"u1@10", "u1@12"},
 	},
 	"MakerAndClaimer": {
-		"who made it is known",
+		"the one that made it is known",
 		[]auditv1.Event{create(), asked("same", 1, "patch", thing("u1", 10))},
 		[]string{"create stored @10 u1 made", "same unknown @10 u1"},
 		[]string{"u1@10"},
@@ -212,7 +245,7 @@ var audits = map[string]struct {
 		[]string{"n1@5", "n1 gone (5,0)"},
 	},
 	"OnlyMetadata": {
-		"who asks for metadata only gets a version whose object is not known",
+		"a client that reads metadata only gets a version whose object is not known",
 		[]auditv1.Event{create(), asked("gc", 10, "patch", strings.Replace(thing("u1", 12), `"Thing"`,
 			`"PartialObjectMetadata"`, 1)), asked("next", 20, "patch", thing("u1", 14))},
 		[]string{"create stored @10 u1 made", "gc stored @12 u1", "next stored @14 u1"},
@@ -240,20 +273,15 @@ var audits = map[string]struct {
 func TestFromAudit(t *testing.T) {
 	for name, tc := range audits {
 		t.Run(name, func(t *testing.T) {
+			g := NewWithT(t)
 			// The latest first, but the stages of one request in order.
 			slices.SortStableFunc(tc.events, func(a, b auditv1.Event) int {
 				return b.RequestReceivedTimestamp.Compare(a.RequestReceivedTimestamp.Time)
 			})
 			h, err := record.FromAudit(tc.events)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if diff := cmp.Diff(tc.requests, requestsOf(h)); diff != "" {
-				t.Errorf("%s: requests (-want +got):\n%s", tc.reason, diff)
-			}
-			if diff := cmp.Diff(tc.versions, versionsOf(h)); diff != "" {
-				t.Errorf("%s: versions (-want +got):\n%s", tc.reason, diff)
-			}
+			g.Expect(err).NotTo(HaveOccurred())
+			g.Expect(requestsOf(h)).To(BeComparableTo(tc.requests), "%s: requests", tc.reason)
+			g.Expect(versionsOf(h)).To(BeComparableTo(tc.versions), "%s: versions", tc.reason)
 		})
 	}
 }
@@ -301,26 +329,22 @@ func versionsOf(h *history.History) []string {
 }
 
 func TestFromAuditNamesReplicasAndUsers(t *testing.T) {
+	g := NewWithT(t)
 	named := asked("create", 0, "create", thing("u1", 10), code(201), func(e *auditv1.Event) { e.ObjectRef.Name = "" })
 	as := asked("as", 10, "patch", thing("u1", 11))
 	as.ImpersonatedUser = as.User.DeepCopy()
 	as.ImpersonatedUser.Username = "other"
 	h, err := record.FromAudit([]auditv1.Event{named, as})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if got := h.Requests[0]; got.Replica != "pod-a" || got.User != "op" || got.Name != "t" {
-		t.Errorf("request %v, want one by pod-a for the name that the API server made up", got)
-	}
-	if got := h.Requests[1]; got.Replica != "" || got.User != "other" {
-		t.Errorf("impersonating: %v, want other and no replica", got)
-	}
-	if diff := cmp.Diff([]history.Source{history.Audit}, h.Recorded); diff != "" {
-		t.Errorf("sources (-want +got):\n%s", diff)
-	}
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(h.Requests).To(HaveExactElements(
+		And(HaveField("Replica", "pod-a"), HaveField("User", "op"), HaveField("Name", "t")), // which the API server made up
+		And(HaveField("Replica", ""), HaveField("User", "other")),
+	))
+	g.Expect(h.Recorded).To(HaveExactElements(history.Audit))
 }
 
 func TestFromAuditReadsEventsOfBothGroups(t *testing.T) {
+	g := NewWithT(t)
 	event := func(id string, group, text string, mutate ...func(*auditv1.Event)) auditv1.Event {
 		e := asked(id, 0, "create", text, append(mutate, code(201))...)
 		e.ObjectRef.APIGroup, e.ObjectRef.Resource = group, "events"
@@ -332,9 +356,7 @@ func TestFromAuditReadsEventsOfBothGroups(t *testing.T) {
 		event("series", "events.k8s.io",
 			`{"kind":"Event","metadata":{"name":"e","uid":"e1","resourceVersion":"7"},"regarding":{"uid":"u1"},"series":{"count":2,"lastObservedTime":"2030-01-01T00:00:01.5Z"}}`),
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	g.Expect(err).NotTo(HaveOccurred())
 	var got []string
 	for _, e := range h.Events {
 		got = append(got, fmt.Sprintf("%s %s %s %s %q %t %s", e.Replica, e.Regarding, e.Type, e.Reason, e.Note, e.First,
@@ -342,17 +364,12 @@ func TestFromAuditReadsEventsOfBothGroups(t *testing.T) {
 	}
 	want := []string{`pod-a u1 Normal Made "made it" true 00:00:00`, `pod-a u2 Warning Lost "lost it" true 00:00:00`,
 		`pod-a u1   "" true 00:00:01`}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("events (-want +got):\n%s", diff)
-	}
-	if len(h.Versions) != 0 {
-		t.Errorf("versions: %v, want none of events", h.Versions)
-	}
+	g.Expect(got).To(Equal(want))
+	g.Expect(h.Versions).To(BeEmpty(), "of events")
 }
 
 func TestFromAuditRefusesGarbage(t *testing.T) {
+	g := NewWithT(t)
 	_, err := record.FromAudit([]auditv1.Event{asked("x", 0, "create", `{"metadata":{"resourceVersion":"5"}}`, code(201))})
-	if err == nil || !strings.Contains(err.Error(), "decoding the answer of audit event x") {
-		t.Errorf("FromAudit() = %v, want an error that names the event", err)
-	}
+	g.Expect(err).To(MatchError(ContainSubstring("decoding the answer of audit event x")))
 }

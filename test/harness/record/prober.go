@@ -176,19 +176,19 @@ func (p *Prober) health(ctx context.Context, question history.ProbeRequest, proc
 	if p.target.Probe == "" {
 		return false
 	}
-	code, said, err := p.get(ctx, "http://"+p.target.Probe+"/"+string(question))
+	code, body, err := p.get(ctx, "http://"+p.target.Probe+"/"+string(question))
 	probe := history.Probe{Request: question, Result: history.Yes}
 	switch {
 	case err != nil:
 		probe.Result = history.NoAnswer
 	case code != http.StatusOK:
-		probe.Result, probe.Detail = history.No, fmt.Sprintf("%d: %s", code, strings.TrimSpace(said))
+		probe.Result, probe.Detail = history.No, fmt.Sprintf("%d: %s", code, strings.TrimSpace(body))
 	}
 	p.note(ctx, process, probe)
 	return probe.Result == history.Yes
 }
 
-func (p *Prober) get(ctx context.Context, url string) (code int, said string, err error) {
+func (p *Prober) get(ctx context.Context, url string) (code int, body string, err error) {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {
 		return 0, "", err
@@ -291,7 +291,7 @@ func (p *Prober) note(ctx context.Context, process int, probe history.Probe) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if process != p.process {
-		return // it was asked of the process before
+		return // its request went to the process before
 	}
 	if i, known := p.last[probe.Request]; known {
 		before := &p.probes[i]

@@ -21,7 +21,7 @@ import (
 // eventually is how long a test waits for what takes well under a second.
 const eventually = 30 * time.Second
 
-// probed is a process that says what the test wants.
+// probed is a process that answers as the test wants.
 type probed struct {
 	mu      sync.Mutex
 	codes   map[string]int
@@ -46,10 +46,10 @@ func (p *probed) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	w.WriteHeader(p.codes[r.URL.Path])
-	fmt.Fprintf(w, "said by %s\n", r.URL.Path)
+	fmt.Fprintf(w, "answer of %s\n", r.URL.Path)
 }
 
-func (p *probed) says(f func()) {
+func (p *probed) change(f func()) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	f()
@@ -99,20 +99,20 @@ func TestProber_KeepsChanges(t *testing.T) {
 	}
 	g.Eventually(of(history.Ready), eventually).Should(HaveExactElements(history.No))
 	g.Expect(of(history.Serves)()).To(BeEmpty(), "no probe has found it serving yet")
-	process.says(func() { process.codes["/readyz"] = 200 })
+	process.change(func() { process.codes["/readyz"] = 200 })
 	g.Eventually(of(history.Serves), eventually).Should(HaveExactElements(history.Yes))
 	g.Expect(of(history.Ready)()).To(HaveExactElements(history.No, history.Yes))
 	g.Eventually(of(history.Work), eventually).Should(HaveExactElements(history.Idle))
-	process.says(func() { process.metrics = fmt.Sprintf(metrics, 1, 0) })
+	process.change(func() { process.metrics = fmt.Sprintf(metrics, 1, 0) })
 	g.Eventually(of(history.Work), eventually).Should(HaveExactElements(history.Idle, history.Busy))
-	process.says(func() { process.metrics = fmt.Sprintf(metrics, 0, 0) })
+	process.change(func() { process.metrics = fmt.Sprintf(metrics, 0, 0) })
 	g.Eventually(of(history.Work), eventually).Should(HaveExactElements(history.Idle, history.Busy, history.Idle))
-	process.says(func() { process.metrics = fmt.Sprintf(metrics, 0, 1) })
+	process.change(func() { process.metrics = fmt.Sprintf(metrics, 0, 1) })
 	g.Eventually(of(history.Work), eventually).
 		Should(HaveExactElements(history.Idle, history.Busy, history.Idle, history.Busy))
-	process.says(func() { process.metrics = "no metrics" })
+	process.change(func() { process.metrics = "no metrics" })
 	g.Eventually(process.asked(3), eventually).Should(BeTrue())
-	process.says(func() { process.metrics = fmt.Sprintf(metrics, 0, 1) })
+	process.change(func() { process.metrics = fmt.Sprintf(metrics, 0, 1) })
 	g.Eventually(of(history.Work), eventually).Should(HaveLen(5), "whether it was busy meanwhile is not known")
 	webhook.Close()
 	g.Eventually(of(history.Serves), eventually).Should(HaveExactElements(history.Yes, history.No))
@@ -134,7 +134,7 @@ func TestProber_KeepsChanges(t *testing.T) {
 			g.Expect(probe.Figures).To(Equal(map[string]float64{history.Heap: 1e6, history.Resident: 2e6}))
 		case history.Ready:
 			if probe.Result == history.No {
-				g.Expect(probe.Detail).To(Equal("500: said by /readyz"))
+				g.Expect(probe.Detail).To(Equal("500: answer of /readyz"))
 			}
 		}
 	}
@@ -150,7 +150,7 @@ func TestProberForgets(t *testing.T) {
 		record.ProbeTarget{Name: "r-1", Probe: address(server), Timeout: eventually})
 	defer p.Stop()
 	g.Eventually(func() []history.ProbeResult { return answers(p, history.Ready) }, eventually).Should(HaveLen(1))
-	process.says(func() { process.codes["/readyz"] = 200 })
+	process.change(func() { process.codes["/readyz"] = 200 })
 	g.Eventually(func() []history.ProbeResult { return answers(p, history.Ready) }, eventually).Should(HaveLen(2))
 	g.Expect(answers(p, history.Serves)).To(BeEmpty(), "there are no webhooks")
 	g.Expect(answers(p, history.Work)).To(BeEmpty(), "there are no metrics")
@@ -159,7 +159,7 @@ func TestProberForgets(t *testing.T) {
 	p.Forget(later)
 	g.Expect(answers(p, history.Ready)).To(Equal([]history.ProbeResult{history.Yes}), "the last one goes on")
 	g.Expect(answers(p, history.Alive)).To(Equal([]history.ProbeResult{history.Yes}))
-	process.says(func() { process.codes["/readyz"] = 404 })
+	process.change(func() { process.codes["/readyz"] = 404 })
 	g.Eventually(func() []history.ProbeResult { return answers(p, history.Ready) }, eventually).
 		Should(HaveExactElements(history.Yes, history.No))
 }

@@ -35,12 +35,11 @@ func encoded(text string) string { return base64.StdEncoding.EncodeToString([]by
 // seen returns what a Watcher records of versions of a Secret.
 func seen(t *testing.T, hash record.Hash, versions ...*unstructured.Unstructured) *history.History {
 	t.Helper()
+	g := NewWithT(t)
 	w := newWorld()
 	w.list <- listed("1")
 	watcher, err := w.watch(t, hash, secrets)
-	if err != nil {
-		t.Fatal(err)
-	}
+	g.Expect(err).NotTo(HaveOccurred())
 	for _, v := range versions {
 		w.frames.Modify(v)
 	}

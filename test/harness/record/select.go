@@ -9,6 +9,9 @@ import (
 	auditv1 "k8s.io/apiserver/pkg/apis/audit/v1"
 )
 
+// podNameKey is the audit attribute with the Pod that a token belongs to.
+const podNameKey = "authentication.kubernetes.io/pod-name"
+
 // Filter reports whether an audit event is selected.
 type Filter func(auditv1.Event) bool
 
@@ -50,6 +53,14 @@ func Resource(group, resource string) Filter {
 // InNamespace matches requests for objects in a namespace.
 func InNamespace(namespace string) Filter {
 	return func(e auditv1.Event) bool { return e.ObjectRef != nil && e.ObjectRef.Namespace == namespace }
+}
+
+// PodOf returns the Pod whose token the request came with, or "".
+func PodOf(e auditv1.Event) string {
+	if names := e.User.Extra[podNameKey]; len(names) == 1 {
+		return names[0]
+	}
+	return ""
 }
 
 // Named matches requests for objects of this name.

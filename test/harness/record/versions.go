@@ -77,8 +77,8 @@ func (v *versions) within(e auditv1.Event) history.RevisionRange {
 	return history.RevisionRange{From: v.before(e.RequestReceivedTimestamp.Time), To: v.after(e.StageTimestamp.Time)}
 }
 
-// stored says what a write that has succeeded did, and when. Three answers need a
-// second look:
+// stored returns the effect and the revisions of a write that has succeeded. Three answers are
+// special:
 //   - one with a version that is older than its request is of a write that changed
 //     nothing, such as an apply of what is there;
 //   - unless it took the last finalizer off an object on its way out: the object is

@@ -3,11 +3,9 @@ package record_test
 import (
 	"context"
 	"fmt"
-	"strings"
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	. "github.com/onsi/gomega"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -68,30 +66,25 @@ func listed(version string, objects ...*unstructured.Unstructured) *unstructured
 }
 
 func TestWatch_SeesObjectsFromTheirCreation(t *testing.T) {
+	g := NewWithT(t)
 	w := newWorld()
 	w.list <- listed("5", anObject("old", "4"))
 	watcher, err := w.watch(t, nil, things)
-	if err != nil {
-		t.Fatal(err)
-	}
+	g.Expect(err).NotTo(HaveOccurred())
 	w.frames.Modify(anObject("old", "6"))
 	w.frames.Add(anObject("a", "7"))
 	w.frames.Action(watch.Bookmark, anObject("", "8"))
 	w.frames.Modify(anObject("a", "9"))
-	NewWithT(t).Eventually(func() int { return len(watcher.History().Versions) }, 30*time.Second).Should(Equal(2))
+	g.Eventually(func() int { return len(watcher.History().Versions) }, 30*time.Second).Should(Equal(2))
 
 	short, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
 	defer cancel()
 	w.list <- listed("10", anObject("old", "6"))
-	if err := watcher.Sync(short); err == nil {
-		t.Error("Sync() succeeded, though a is gone and the watch has not delivered its deletion")
-	}
+	g.Expect(watcher.Sync(short)).NotTo(Succeed(), "a is gone, and the watch has not delivered its deletion")
 	w.frames.Delete(anObject("a", "10"))
 	w.frames.Add(anObject("b", "11"))
 	w.list <- listed("11", anObject("old", "6"), anObject("b", "11"))
-	if err := watcher.Sync(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	g.Expect(watcher.Sync(t.Context())).To(Succeed())
 	h := watcher.History()
 	var got []string
 	for _, v := range h.Versions {
@@ -103,34 +96,27 @@ func TestWatch_SeesObjectsFromTheirCreation(t *testing.T) {
 		"things.example.com ns/t-a resourceVersion 10 gone=true at 9",
 		"things.example.com ns/t-b resourceVersion 11 gone=false at 9",
 	}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("versions (-want +got):\n%s", diff)
-	}
-	if !h.Has(history.Watch) {
-		t.Error("the history does not say that a watch was listening")
-	}
+	g.Expect(got).To(Equal(want))
+	g.Expect(h.Has(history.Watch)).To(BeTrue())
 }
 
 func TestWatch_FailsAfterAGap(t *testing.T) {
+	g := NewWithT(t)
 	w := newWorld()
 	w.list <- listed("5")
 	watcher, err := w.watch(t, nil, things)
-	if err != nil {
-		t.Fatal(err)
-	}
+	g.Expect(err).NotTo(HaveOccurred())
 	gone := apierrors.NewResourceExpired("compacted").Status()
 	w.frames.Error(&gone)
 	w.list <- listed("9")
-	NewWithT(t).Eventually(func() bool { return watcher.History().Has(history.Watch) }, 30*time.Second).Should(BeFalse())
-	if err := watcher.Sync(t.Context()); err == nil || !strings.Contains(err.Error(), "compacted") {
-		t.Errorf("Sync() = %v, want the gap", err)
-	}
+	g.Eventually(func() bool { return watcher.History().Has(history.Watch) }, 30*time.Second).Should(BeFalse())
+	g.Expect(watcher.Sync(t.Context())).To(MatchError(ContainSubstring("compacted")))
 }
 
 func TestWatch_NeedsAStartVersion(t *testing.T) {
+	g := NewWithT(t)
 	w := newWorld()
 	w.list <- listed("")
-	if _, err := w.watch(t, nil, things); err == nil || !strings.Contains(err.Error(), "watching things") {
-		t.Errorf("Watch() = %v, want an error", err)
-	}
+	_, err := w.watch(t, nil, things)
+	g.Expect(err).To(MatchError(ContainSubstring("watching things")))
 }

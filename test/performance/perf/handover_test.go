@@ -73,6 +73,8 @@ func TestObserve(t *testing.T) {
 	before := []auditv1.Event{renews("a", "a_1", 0, 10), works("a", 50, 11), renews("a", "a_1", 100, 12),
 		works("a", 150, 13)}
 	lost := loss{leader: "a", at: at(200), ended: at(210)}
+	slow := request("a", 290, "delete", "", "namespaces", http.StatusOK, 0, "")
+	slow.StageTimestamp = metav1.NewMicroTime(at(320))
 	for name, tc := range map[string]struct {
 		reason string
 		lost   loss
@@ -105,6 +107,11 @@ func TestObserve(t *testing.T) {
 				records("a", 350, 19),
 			},
 			want: handover{renewed: at(100), expired: at(1099), last: at(152), acquired: at(302), first: at(312), strays: 2},
+		},
+		"Undecided": {
+			reason: "a deletion went on while the leader changed",
+			after:  []auditv1.Event{slow, renews("b", "b_1", 300, 14), works("b", 310, 15)},
+			want:   handover{renewed: at(100), expired: at(1099), last: at(152), acquired: at(302), first: at(312), undecided: 1},
 		},
 		"InTime": {
 			reason: "what it had asked for before, and was stored before, is not late",
