@@ -1,10 +1,9 @@
 package attack_test
 
 import (
-	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
+	. "github.com/onsi/gomega"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -101,30 +100,24 @@ func TestSteps(t *testing.T) {
 		"Unknown": {attack.Input{Attack: scenario.Attack{Name: "storm"}}, nil, `none is called "storm"`},
 	} {
 		t.Run(name, func(t *testing.T) {
+			g := NewWithT(t)
 			got, err := attack.Steps(tc.in)
 			if tc.err != "" {
-				if err == nil || !strings.Contains(err.Error(), tc.err) {
-					t.Fatalf("Steps() fails with %v, want %q", err, tc.err)
-				}
+				g.Expect(err).To(MatchError(ContainSubstring(tc.err)))
 				return
 			}
-			if err != nil {
-				t.Fatal(err)
-			}
-			if diff := cmp.Diff(tc.want, got); diff != "" {
-				t.Errorf("steps (-want +got):\n%s", diff)
-			}
+			g.Expect(err).NotTo(HaveOccurred())
+			g.Expect(got).To(BeComparableTo(tc.want))
 		})
 	}
 }
 
 // The steps add valid labels, each others, up to the size; the last step adds one.
 func TestSteps_FillToTheLabel(t *testing.T) {
+	g := NewWithT(t)
 	steps, err := attack.Steps(attack.Input{Attack: scenario.Attack{Name: "filled-object", Object: &victim,
 		Size: resource.MustParse("64Ki")}, Victim: object(func(*unstructured.Unstructured) {})})
-	if err != nil {
-		t.Fatal(err)
-	}
+	g.Expect(err).NotTo(HaveOccurred())
 	all, size, last := map[string]bool{}, 0, 0
 	for _, s := range steps {
 		metadata, _ := s.Patch.Merge["metadata"].(map[string]any)
@@ -137,9 +130,7 @@ func TestSteps_FillToTheLabel(t *testing.T) {
 			all[key], size = true, size+len(key)+len(text)
 		}
 		last = len(labels)
-		if diff := cmp.Diff([]any{map[string]any{}}, metadata["managedFields"]); diff != "" {
-			t.Errorf("managed fields (-want +got):\n%s", diff)
-		}
+		g.Expect(metadata).To(HaveKeyWithValue("managedFields", []any{map[string]any{}}))
 	}
 	if last != 1 || size > 64<<10 || size < 63<<10 || len(all)*379 != size {
 		t.Errorf("%d labels have %d bytes, the last step adds %d, want one label of 379 bytes less than 64 KiB at most",

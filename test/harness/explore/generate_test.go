@@ -10,7 +10,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
 	. "github.com/onsi/gomega"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	utiljson "k8s.io/apimachinery/pkg/util/json"
@@ -21,31 +20,28 @@ var update = flag.Bool("update", false, "Write the golden files.")
 
 func parse(t *testing.T, text string) map[string]any {
 	t.Helper()
+	g := NewWithT(t)
 	var spec map[string]any
-	if err := utiljson.Unmarshal([]byte(text), &spec); err != nil {
-		t.Fatal(err)
-	}
+	g.Expect(utiljson.Unmarshal([]byte(text), &spec)).To(Succeed())
 	return spec
 }
 
 func TestGenerateTricky(t *testing.T) {
+	g := NewWithT(t)
 	body, err := os.ReadFile("testdata/tricky.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
+	g.Expect(err).NotTo(HaveOccurred())
 	var tricky struct {
 		Schema apiextensionsv1.JSONSchemaProps `json:"schema"`
 		Sample json.RawMessage                 `json:"sample"`
 	}
-	if err := yaml.UnmarshalStrict(body, &tricky); err != nil {
-		t.Fatal(err)
-	}
+	g.Expect(yaml.UnmarshalStrict(body, &tricky)).To(Succeed())
 	compare(t, Generate(tricky.Schema, parse(t, string(tricky.Sample))))
 }
 
 // compare compares changes with a golden file.
 func compare(t *testing.T, changes []Change) {
 	t.Helper()
+	g := NewWithT(t)
 	var b strings.Builder
 	for _, c := range changes {
 		valid := "valid  "
@@ -56,17 +52,11 @@ func compare(t *testing.T, changes []Change) {
 	}
 	path := filepath.Join("testdata", "tricky.txt")
 	if *update {
-		if err := os.WriteFile(path, []byte(b.String()), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		g.Expect(os.WriteFile(path, []byte(b.String()), 0o600)).To(Succeed())
 	}
 	want, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff(string(want), b.String()); diff != "" {
-		t.Errorf("the changes differ from %s (-want +got); go test -update writes it:\n%s", path, diff)
-	}
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(b.String()).To(BeComparableTo(string(want)), "%s: go test -update writes it", path)
 }
 
 func TestApply(t *testing.T) {

@@ -3,12 +3,13 @@ package scenario_test
 import (
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
+	. "github.com/onsi/gomega"
 
 	"leasehold.dev/test/harness/scenario"
 )
 
 func TestExternalStepsAndValues(t *testing.T) {
+	g := NewWithT(t)
 	s, err := scenario.Parse([]byte(`
 name: a
 steps:
@@ -16,37 +17,18 @@ steps:
 - apply: {kind: X, endpoint: "{store.endpoint}", key: "{store.accessKey}", name: "{thing}"}
 - {name: end, quiesce: {for: 1s}}
 `))
-	if err != nil {
-		t.Fatal(err)
-	}
-	names, err := s.Names()
-	if err != nil {
-		t.Fatal(err)
-	}
-	values, err := s.Values()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff([][]string{{"thing"}, {"store.accessKey", "store.endpoint"}},
-		[][]string{names, values}); diff != "" {
-		t.Errorf("names and values (-want +got):\n%s", diff)
-	}
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(s.Names()).To(Equal([]string{"thing"}))
+	g.Expect(s.Values()).To(Equal([]string{"store.accessKey", "store.endpoint"}))
 	filled, err := s.Fill(map[string]string{"thing": "thing-1", "store.endpoint": "http://127.0.0.1:1"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if what, thing := filled.Steps[0].Change(); what != "put" || thing != "thing-1" {
-		t.Errorf("the change is %s of %s", what, thing)
-	}
-	if diff := cmp.Diff(map[string]any{"kind": "X", "endpoint": "http://127.0.0.1:1", "key": "{store.accessKey}",
-		"name": "thing-1"}, filled.Steps[1].Apply); diff != "" {
-		t.Errorf("applied (-want +got):\n%s", diff)
-	}
+	g.Expect(err).NotTo(HaveOccurred())
+	change, thing := filled.Steps[0].Change()
+	g.Expect([]string{change, thing}).To(Equal([]string{"put", "thing-1"}))
+	g.Expect(filled.Steps[1].Apply).To(Equal(map[string]any{"kind": "X", "endpoint": "http://127.0.0.1:1",
+		"key": "{store.accessKey}", "name": "thing-1"}))
 	for _, text := range []string{"external: {}", "external: {put: a, remove: b}", `external: {put: ""}`,
 		"{external: {put: a}, delete: {apiVersion: v1, kind: X, name: x}}"} {
-		if _, err := scenario.Parse([]byte("name: a\nsteps:\n- " + text +
-			"\n- {name: end, quiesce: {for: 1s}}\n")); err == nil {
-			t.Errorf("Parse() of a step %q wants an error", text)
-		}
+		_, err := scenario.Parse([]byte("name: a\nsteps:\n- " + text + "\n- {name: end, quiesce: {for: 1s}}\n"))
+		g.Expect(err).To(HaveOccurred(), text)
 	}
 }

@@ -3,10 +3,13 @@ package scenario_test
 import (
 	"testing"
 
+	. "github.com/onsi/gomega"
+
 	"leasehold.dev/test/harness/scenario"
 )
 
 func TestIsHasty(t *testing.T) {
+	g := NewWithT(t)
 	s, err := scenario.Parse([]byte(`
 name: hasty
 steps:
@@ -21,12 +24,10 @@ steps:
 - delete: {apiVersion: v1, kind: ConfigMap, namespace: ns, name: a}
 - {name: two-changes, quiesce: {for: 1s, like: one-change}}
 `))
-	if err != nil {
-		t.Fatal(err)
-	}
+	g.Expect(err).NotTo(HaveOccurred())
 	for i, step := range s.Steps {
-		if want := step.Name == "two-changes"; step.Quiesce != nil && s.IsHasty(i) != want {
-			t.Errorf("IsHasty of %s is %t, want %t", step.Name, !want, want)
+		if step.Quiesce != nil {
+			g.Expect(s.IsHasty(i)).To(Equal(step.Name == "two-changes"), step.Name)
 		}
 	}
 }

@@ -3,12 +3,13 @@ package scenario_test
 import (
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
+	. "github.com/onsi/gomega"
 
 	"leasehold.dev/test/harness/scenario"
 )
 
 func TestParse_UnrollsRepeat(t *testing.T) {
+	g := NewWithT(t)
 	s, err := scenario.Parse([]byte(`
 name: flapping
 users: [{name: alice}]
@@ -22,24 +23,15 @@ steps:
     - {name: rest, quiesce: {for: 1s}}
 - {name: end, quiesce: {for: 1s}}
 `))
-	if err != nil {
-		t.Fatal(err)
-	}
+	g.Expect(err).NotTo(HaveOccurred())
 	var names []string
 	for _, step := range s.Steps {
 		names = append(names, step.Name)
 	}
-	if diff := cmp.Diff([]string{"up-1", "", "rest-1", "up-2", "", "rest-2", "end"}, names); diff != "" {
-		t.Errorf("steps (-want +got):\n%s", diff)
-	}
+	g.Expect(names).To(Equal([]string{"up-1", "", "rest-1", "up-2", "", "rest-2", "end"}))
 	filled, err := s.Fill(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff(s, filled); diff != "" {
-		t.Errorf("filled with no names it differs (-want +got):\n%s", diff)
-	}
-	if s.Steps[1].Acts() || !s.Steps[3].Acts() {
-		t.Error("a sleep acts, or a scale does not")
-	}
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(filled).To(BeComparableTo(s), "it has no names to fill")
+	g.Expect(s.Steps[1].Acts()).To(BeFalse(), "a sleep")
+	g.Expect(s.Steps[3].Acts()).To(BeTrue(), "a scale")
 }

@@ -1,12 +1,10 @@
 package scenario_test
 
 import (
-	"slices"
-	"strings"
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
+	. "github.com/onsi/gomega"
 
 	"leasehold.dev/test/harness/scenario"
 )
@@ -32,47 +30,28 @@ steps:
 `
 
 func TestParseAndFill(t *testing.T) {
+	g := NewWithT(t)
 	s, err := scenario.Parse([]byte(team))
-	if err != nil {
-		t.Fatal(err)
-	}
-	names, err := s.Names()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff([]string{"other", "team"}, names); diff != "" {
-		t.Errorf("names (-want +got):\n%s", diff)
-	}
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(s.Names()).To(Equal([]string{"other", "team"}))
 	filled, err := s.Fill(map[string]string{"team": "team-1", "other": "other-1"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	g.Expect(err).NotTo(HaveOccurred())
 	want := map[string]any{"apiVersion": "example.com/v1", "kind": "Team", "metadata": map[string]any{
 		"name": "team-1", "labels": map[string]any{"friend": "other-1-x"},
 	}}
-	if diff := cmp.Diff(want, filled.Steps[0].Apply); diff != "" {
-		t.Errorf("applied (-want +got):\n%s", diff)
-	}
-	if got := filled.Steps[5].Quiesce; got.For.Duration != 2*time.Second || got.Within.Duration != 30*time.Second ||
-		got.Until[0].String() != "Team team-1 to be gone" {
-		t.Errorf("quiesce: %+v", got)
-	}
-	if got := filled.Steps[3].Wait.String(); got != "Team team-1 to have Ready=False" {
-		t.Errorf("wait: %s", got)
-	}
-	if got := filled.Steps[4].Delete.String(); got != "Team ns/team-1" {
-		t.Errorf("delete: %s", got)
-	}
-	if s.Steps[1].Quiesce.Until[0].String() != "Team {team} to have Ready=True" {
-		t.Error("the scenario itself was changed")
-	}
+	g.Expect(filled.Steps[0].Apply).To(Equal(want))
+	quiesce := filled.Steps[5].Quiesce
+	g.Expect([]time.Duration{quiesce.For.Duration, quiesce.Within.Duration}).
+		To(Equal([]time.Duration{2 * time.Second, 30 * time.Second}))
+	g.Expect(quiesce.Until[0].String()).To(Equal("Team team-1 to be gone"))
+	g.Expect(filled.Steps[3].Wait.String()).To(Equal("Team team-1 to have Ready=False"))
+	g.Expect(filled.Steps[4].Delete.String()).To(Equal("Team ns/team-1"))
+	g.Expect(s.Steps[1].Quiesce.Until[0].String()).To(Equal("Team {team} to have Ready=True"), "it is not changed")
 }
 
 func TestFillLeavesWhatIsNotAName(t *testing.T) {
-	if got := scenario.Fill(`{"a": "{team}-{unknown}"} {}`,
-		map[string]string{"team": "t"}); got != `{"a": "t-{unknown}"} {}` {
-		t.Errorf("Fill() = %s", got)
-	}
+	NewWithT(t).Expect(scenario.Fill(`{"a": "{team}-{unknown}"} {}`, map[string]string{"team": "t"})).
+		To(Equal(`{"a": "t-{unknown}"} {}`))
 }
 
 func TestParseRefuses(t *testing.T) {
@@ -127,23 +106,18 @@ func TestParseRefuses(t *testing.T) {
 		"SameRestTwice": {"name: a\nsteps:\n" + rest + rest, "step 2: a quiesce needs a name of its own"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if _, err := scenario.Parse([]byte(tc.text)); err == nil || !strings.Contains(err.Error(), tc.want) {
-				t.Errorf("Parse() = %v, want an error with %q", err, tc.want)
-			}
+			g := NewWithT(t)
+			_, err := scenario.Parse([]byte(tc.text))
+			g.Expect(err).To(MatchError(ContainSubstring(tc.want)))
 		})
 	}
 }
 
 func TestStepsThatAct(t *testing.T) {
+	g := NewWithT(t)
 	s, err := scenario.Parse([]byte(team))
-	if err != nil {
-		t.Fatal(err)
-	}
-	var got []string
-	for _, step := range s.Steps {
-		got = append(got, map[bool]string{true: "acts", false: "waits"}[step.Acts()])
-	}
-	if want := strings.Fields("acts waits acts waits acts waits"); !slices.Equal(got, want) {
-		t.Errorf("steps: %v, want %v", got, want)
+	g.Expect(err).NotTo(HaveOccurred())
+	for i, step := range s.Steps {
+		g.Expect(step.Acts()).To(Equal(i%2 == 0), "step %d", i+1)
 	}
 }

@@ -1,11 +1,9 @@
 package scenario_test
 
 import (
-	"slices"
-	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
+	. "github.com/onsi/gomega"
 
 	"leasehold.dev/test/harness/scenario"
 )
@@ -24,34 +22,22 @@ steps:
 `
 
 func TestUsersAndAttacks(t *testing.T) {
+	g := NewWithT(t)
 	s, err := scenario.Parse([]byte(hostile))
-	if err != nil {
-		t.Fatal(err)
-	}
+	g.Expect(err).NotTo(HaveOccurred())
 	filled, err := s.Fill(map[string]string{"evil": "evil-1", "blackhole.1": "http://127.0.0.1:1"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	values, err := s.Values()
-	if diff := cmp.Diff([]string{"blackhole.1"}, values); err != nil || diff != "" {
-		t.Errorf("values (-want +got):\n%s%v", diff, err)
-	}
-	if u, known := filled.User("m-evil-1"); !known || u.Namespace != "evil-1" || u.Role != "edit" ||
-		!slices.Equal(u.Groups, []string{"team"}) {
-		t.Errorf("the user is %+v", u)
-	}
-	if got := filled.Steps[1].Refused + " " + filled.Steps[2].Refused; got != "true may" {
-		t.Errorf("refused are %s", got)
-	}
-	if got := filled.Steps[3].May.String(); got != "m-evil-1 may get things.example.com evil-1" {
-		t.Errorf("the question is %q", got)
-	}
-	if got := filled.Steps[4].Attack; got.Size.Value() != 4096 || got.Template["data"] != "$(index)" {
-		t.Errorf("the attack is %+v", got)
-	}
-	if diff := cmp.Diff([]string{"evil-1"}, filled.Hostile()); diff != "" {
-		t.Errorf("hostile (-want +got):\n%s", diff)
-	}
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(s.Values()).To(Equal([]string{"blackhole.1"}))
+	u, known := filled.User("m-evil-1")
+	g.Expect(known).To(BeTrue())
+	g.Expect(u).To(Equal(scenario.User{Name: "m-evil-1", Groups: []string{"team"}, Namespace: "evil-1", Role: "edit"}))
+	g.Expect(filled.Steps[1].Refused).To(Equal(scenario.MustRefuse))
+	g.Expect(filled.Steps[2].Refused).To(Equal(scenario.MayRefuse))
+	g.Expect(filled.Steps[3].May.String()).To(Equal("m-evil-1 may get things.example.com evil-1"))
+	attack := filled.Steps[4].Attack
+	g.Expect(attack.Size.Value()).To(BeEquivalentTo(4096))
+	g.Expect(attack.Template).To(HaveKeyWithValue("data", "$(index)"))
+	g.Expect(filled.Hostile()).To(Equal([]string{"evil-1"}))
 	for step, want := range map[string]string{
 		"{as: nobody, apply: {kind: X}}":                                                    `no user is called "nobody"`,
 		"{as: u, wait: {object: {apiVersion: v1, kind: X, name: x}, gone: true}}":           "as is for",
@@ -68,12 +54,8 @@ func TestUsersAndAttacks(t *testing.T) {
 	} {
 		_, err := scenario.Parse([]byte("name: a\nusers: [{name: u}]\nsteps:\n- " + step +
 			"\n- {name: end, quiesce: {for: 1s}}\n"))
-		if err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("Parse() of a step %s fails with %v, want %q", step, err, want)
-		}
+		g.Expect(err).To(MatchError(ContainSubstring(want)), step)
 	}
 	_, err = scenario.Parse([]byte("name: a\nusers: [{name: u, role: edit}]\nsteps: [{name: end, quiesce: {for: 1s}}]\n"))
-	if err == nil || !strings.Contains(err.Error(), "a role together with a namespace") {
-		t.Errorf("Parse() of a role without a namespace fails with %v", err)
-	}
+	g.Expect(err).To(MatchError(ContainSubstring("a role together with a namespace")))
 }

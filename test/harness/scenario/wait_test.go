@@ -3,6 +3,7 @@ package scenario_test
 import (
 	"testing"
 
+	. "github.com/onsi/gomega"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/yaml"
 
@@ -53,26 +54,20 @@ func TestWait_Met(t *testing.T) {
 		"NoConditionAtAll": {"condition: Ready", "{apiVersion: v1, kind: X}", false},
 	} {
 		t.Run(name, func(t *testing.T) {
+			g := NewWithT(t)
 			var w scenario.Wait
 			o := &unstructured.Unstructured{}
-			if err := yaml.UnmarshalStrict([]byte(tc.wait), &w); err != nil {
-				t.Fatal(err)
-			}
+			g.Expect(yaml.UnmarshalStrict([]byte(tc.wait), &w)).To(Succeed())
 			text, err := yaml.YAMLToJSON([]byte(tc.object))
-			if err != nil {
-				t.Fatal(err)
-			}
-			if err := o.UnmarshalJSON(text); err != nil {
-				t.Fatal(err)
-			}
-			if got := w.Met(o); got != tc.want {
-				t.Errorf("Met() of %q = %t, want %t", w, got, tc.want)
-			}
+			g.Expect(err).NotTo(HaveOccurred())
+			g.Expect(o.UnmarshalJSON(text)).To(Succeed())
+			g.Expect(w.Met(o)).To(Equal(tc.want), w.String())
 		})
 	}
 }
 
 func TestWait_String(t *testing.T) {
+	g := NewWithT(t)
 	ref := scenario.Ref{APIVersion: "v1", Kind: "X", Name: "x"}
 	for want, w := range map[string]scenario.Wait{
 		"X x to be gone":         {Object: ref, Gone: true},
@@ -81,14 +76,13 @@ func TestWait_String(t *testing.T) {
 		"X x to have Ready=True": {Object: ref, Condition: "Ready"},
 		`X x to have status.phase: the text "Failed"`: {Object: ref, Field: "status.phase", Value: "Failed"},
 	} {
-		if got := w.String(); got != want {
-			t.Errorf("String() = %q, want %q", got, want)
-		}
+		g.Expect(w.String()).To(Equal(want))
 	}
 }
 
 // A text is no number, and the message shows which of them the object has.
 func TestWait_Unmet(t *testing.T) {
+	g := NewWithT(t)
 	o := &unstructured.Unstructured{Object: map[string]any{"status": map[string]any{"size": int64(1), "parts": []any{"a", "b"}}}}
 	ref := scenario.Ref{APIVersion: "v1", Kind: "X", Name: "x"}
 	for want, tc := range map[string]struct {
@@ -102,8 +96,6 @@ func TestWait_Unmet(t *testing.T) {
 		`X x to have status.size: the number 1`:                       {scenario.Wait{Object: ref, Field: "status.size", Value: 1.0}, nil},
 		"X x to exist":                                                {scenario.Wait{Object: ref, Exists: true}, o},
 	} {
-		if got := tc.wait.Unmet(tc.o); got != want {
-			t.Errorf("Unmet() = %q, want %q", got, want)
-		}
+		g.Expect(tc.wait.Unmet(tc.o)).To(Equal(want))
 	}
 }
