@@ -12,11 +12,7 @@ func (x *exchange) keepBody() {
 	if x.proxy.bodies == 0 {
 		return
 	}
-	body, err := io.ReadAll(x.request.Body)
-	if err != nil {
-		x.cut() // the client has gone
-	}
-	x.request.Body = io.NopCloser(bytes.NewReader(body))
+	body := x.buffer()
 	kept := slices.Clone(body[:min(len(body), x.proxy.bodies)])
 	x.proxy.journal.note(func() { x.entry.Body = kept })
 }

@@ -68,7 +68,7 @@ func (l *listener) Accept() (net.Conn, error) {
 		}
 		l.journal.accepted(c.entry)
 		if !l.track(c) {
-			continue // the listener has been closed, which the next Accept says
+			continue // the listener has been closed, and the next Accept fails
 		}
 		injection.happened()
 		if served := l.treat(c, injection); served != nil {
@@ -143,7 +143,7 @@ func (l *listener) shut() error {
 	}
 	l.mu.Unlock()
 	for _, c := range open {
-		_ = c.Close() // only to wake up who reads from it
+		_ = c.Close() // only to wake up a reader
 	}
 	return err
 }

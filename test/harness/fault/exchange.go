@@ -72,13 +72,14 @@ func (x *exchange) stopAt(at Point, stop func() error) {
 	x.forward()
 }
 
-// buffer reads the whole body into memory.
-func (x *exchange) buffer() {
+// buffer reads the whole body of the request into memory.
+func (x *exchange) buffer() []byte {
 	body, err := io.ReadAll(x.request.Body)
 	if err != nil {
 		x.cut() // the client has gone
 	}
 	x.request.Body = io.NopCloser(bytes.NewReader(body))
+	return body
 }
 
 // outliveClient makes the forwarding independent of the client. The returned

@@ -100,8 +100,8 @@ func ask(ctx context.Context, p *Proxy, method, path, body string) answer {
 		return answer{Err: err}
 	}
 	defer response.Body.Close()
-	said, err := io.ReadAll(response.Body)
-	return answer{Status: response.StatusCode, Header: response.Header, Body: string(said), Err: err}
+	text, err := io.ReadAll(response.Body)
+	return answer{Status: response.StatusCode, Header: response.Header, Body: string(text), Err: err}
 }
 
 // askInBackground sends one request and delivers the answer later.

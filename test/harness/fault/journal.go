@@ -20,7 +20,7 @@ var credential = regexp.MustCompile(`(?i)auth|cookie|token|secret|password|signa
 type Connection struct {
 	ID       int // from 1
 	Remote   string
-	Peer     string // who opened it, as Options.Peer says
+	Peer     string // its opener, by Options.Peer
 	Wire     Wire   // how the proxy treated it
 	Accepted time.Time
 	Closed   time.Time

@@ -187,7 +187,7 @@ type connKey struct{}
 func (p *Proxy) serve() {
 	p.server = &http.Server{
 		Handler:   p,
-		ErrorLog:  log.New(io.Discard, "", 0), // the journal says it
+		ErrorLog:  log.New(io.Discard, "", 0), // the journal has it
 		ConnState: p.closeStale,
 		ConnContext: func(ctx context.Context, c net.Conn) context.Context {
 			return context.WithValue(ctx, connKey{}, rawConn(c))

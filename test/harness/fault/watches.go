@@ -111,7 +111,7 @@ func (s *Skip) act(x *exchange) {
 	case lists:
 		x.after = func() error {
 			if !x.noted().Committed() {
-				return nil // it will ask again
+				return nil // it will watch again
 			}
 			x.happened()
 			if x.injection.Count() >= s.cut {

@@ -80,15 +80,14 @@ func (b *judgement) judgeThings(k Kind, life *history.Lifetime, m history.Checkp
 		return
 	}
 	b.checked++
-	if len(things) == 0 && now.Object.GetDeletionTimestamp() == nil && saysReady(k, now) {
+	if len(things) == 0 && now.Object.GetDeletionTimestamp() == nil && reportsReady(k, now) {
 		b.addViolation("%s (UID %s) is %s at %s, and at %q it has no external object", life.Key, life.UID, k.Ready,
 			now.RevisionRange, m.Name).revision(now.RevisionRange).checkpoint(m)
 	}
 }
 
-// saysReady reports whether an object's status says that its spec as it is now has
-// been reached.
-func saysReady(k Kind, v *history.Version) bool {
+// reportsReady reports whether the status has Ready for the spec as it is now.
+func reportsReady(k Kind, v *history.Version) bool {
 	found, _ := conditions(v.Object)
 	ready, generation := found[k.Ready], v.Object.GetGeneration()
 	current := func(seen int64) bool { return seen == 0 || seen == generation }

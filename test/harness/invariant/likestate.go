@@ -69,7 +69,7 @@ func changed(path, name string, have entry, all []state) string {
 	return fmt.Sprintf("%s is %s, and was %s", path[1:], orAbsent(value, there), orAbsent(was, before))
 }
 
-// recounts reports whether a field tells what happened before: reason and message of a condition, or
+// recounts reports whether a field depends on what happened before: reason and message of a condition, or
 // a number in the status or in an annotation that has grown.
 func recounts(path, was, value string) bool {
 	if strings.HasPrefix(path, ".status.") && (strings.HasSuffix(path, ".message") || strings.HasSuffix(path, ".reason")) {

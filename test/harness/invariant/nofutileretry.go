@@ -38,8 +38,7 @@ var NoFutileRetry = Invariant{
 			b.checked++
 			l := line{r.Replica, r.Subresource, r.Key}
 			if r.Effect != history.Refused {
-				// Whoever of the replicas it was: what the others are refused after that
-				// they have not seen before.
+				// It need not be the same replica: after a write, a refusal of the others is a new one.
 				maps.DeleteFunc(refused, func(o line, _ int) bool { return o.key == l.key && o.subresource == l.subresource })
 				continue
 			}

@@ -35,7 +35,7 @@ func lives(from, to float64, change ...func(*history.Process)) step {
 	})
 }
 
-// answers is what replica a said to a question, from a second to another.
+// answers records the answer of replica a to a probe, from a second to another.
 func answers(question history.ProbeRequest, answer history.ProbeResult, from, to float64,
 	change ...func(*history.Probe)) step {
 	return changes(func(s *script) {
@@ -50,8 +50,8 @@ func answers(question history.ProbeRequest, answer history.ProbeResult, from, to
 	})
 }
 
-// follows is that replica a asked for a collection at a second, and received all of it
-// at another; 0 is never.
+// follows records that replica a requested a collection at a second, and received all of it at
+// another; 0 is never.
 func follows(path string, asked, synced float64) step {
 	return changes(func(s *script) {
 		f := history.Following{Replica: "a", Resource: things, Path: path, Asked: second(asked)}

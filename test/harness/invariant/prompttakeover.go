@@ -30,7 +30,7 @@ func judgeTakeover(b *judgement) {
 	reads := b.leaseReads()
 	for i := range b.History.Versions {
 		v := &b.History.Versions[i]
-		if v.Key != b.Contract.Lease || v.Gone || v.At.IsZero() || held(v) == "" || lasting(v) == 0 {
+		if v.Key != b.Contract.Lease || v.Gone || v.At.IsZero() || v.HolderIdentity() == "" || lasting(v) == 0 {
 			continue
 		}
 		holders, replaced := history.HeldDuring(terms, v.RevisionRange), b.replacedAt(v)
@@ -102,7 +102,7 @@ func (b *judgement) judgeLeft(v *history.Version, replaced time.Time, p reader) 
 			expired = r.Answered
 		case r.Received.Sub(expired) > limit:
 			b.addViolation("replica %s read the Lease for %s without a renewal: %s holds it at %s, its duration is %s, and no replica took it in %s",
-				p.replica, r.Received.Sub(known).Round(time.Millisecond), held(v), v.RevisionRange, lasting(v), limit).
+				p.replica, r.Received.Sub(known).Round(time.Millisecond), v.HolderIdentity(), v.RevisionRange, lasting(v), limit).
 				revision(v.RevisionRange)
 			return
 		}

@@ -99,7 +99,7 @@ func (b *judgement) judgeTaken() {
 			continue
 		}
 		if before != nil && !before.Gone && !now.Gone && before.UID == now.UID && !before.At.IsZero() && !now.At.IsZero() {
-			had, has, lasts := held(before), held(now), lasting(before)
+			had, has, lasts := before.HolderIdentity(), now.HolderIdentity(), lasting(before)
 			if had != "" && has != "" && had != has && now.At.Sub(before.At) < lasts-sooner &&
 				!b.endedBetween(had, before.At, now.At) {
 				b.addViolation("the Lease passed from %s to %s at %s, %s after its renewal at %s: its duration is %s, and it was not released",
@@ -123,11 +123,11 @@ func (b *judgement) judgeTimes() {
 	for i := range b.History.Versions {
 		v := &b.History.Versions[i]
 		at, written := received[v.RevisionRange]
-		if v.Key != b.Contract.Lease || v.Gone || !written || held(v) == "" || lasting(v) == 0 {
+		if v.Key != b.Contract.Lease || v.Gone || !written || v.HolderIdentity() == "" || lasting(v) == 0 {
 			continue
 		}
 		if renewed, known := renewedAt(v); known && at.Sub(renewed) > lasting(v) {
-			b.addViolation("the Lease that %s wrote at %s had been renewed %s before, and its duration is %s", held(v),
+			b.addViolation("the Lease that %s wrote at %s had been renewed %s before, and its duration is %s", v.HolderIdentity(),
 				v.RevisionRange, at.Sub(renewed).Round(time.Millisecond), lasting(v)).revision(v.RevisionRange)
 		}
 	}
@@ -156,12 +156,6 @@ func (b *judgement) endedBetween(identity string, from, until time.Time) bool {
 		}
 	}
 	return holder != nil && !holder.Ended.IsZero() && !holder.Ended.After(until.Add(noted))
-}
-
-// held returns the identity of the holder of a version of the Lease; "" means no holder.
-func held(lease *history.Version) string {
-	identity, _, _ := unstructured.NestedString(lease.Object.Object, "spec", "holderIdentity")
-	return identity
 }
 
 // lasting returns the duration of a version of the Lease.

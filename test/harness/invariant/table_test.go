@@ -103,7 +103,7 @@ func check(t *testing.T, i invariant.Invariant, rows table) {
 				t.Errorf("the verdict has %q:\n%s", r.lacks, text)
 			}
 			if again := i.Judge(c).String(); again != text {
-				t.Errorf("judged again it says\n%s\nand said\n%s", again, text)
+				t.Errorf("judged again:\n%s\nbefore:\n%s", again, text)
 			}
 		})
 	}

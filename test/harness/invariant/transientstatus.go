@@ -9,13 +9,11 @@ import (
 	"leasehold.dev/test/harness/history"
 )
 
-// What a status says in passing: no mark shows it, but a user who waits for Ready acts
-// on it.
-
 // stalled is the condition type that shows tools that there is no more progress.
 const stalled = "Stalled"
 
-// judgeAgreement looks for one version that contradicts itself.
+// judgeAgreement looks for one version that contradicts itself. No checkpoint shows it, but a client
+// that waits for Ready acts on it.
 func (b *judgement) judgeAgreement(k Kind, life *history.Lifetime, v history.Version) {
 	found, _ := conditions(v.Object)
 	ready := found[k.Ready]
@@ -36,7 +34,7 @@ func (b *judgement) judgeAgreement(k Kind, life *history.Lifetime, v history.Ver
 // but the operator has changed anything.
 func (b *judgement) judgeFlips(k Kind, life *history.Lifetime) {
 	if !b.History.Has(history.Audit) {
-		return // then it is not known who changed what
+		return // without it, the writers are unknown
 	}
 	// The first and the last version that were ready in a row, and the first one after them that
 	// was not.
@@ -45,7 +43,7 @@ func (b *judgement) judgeFlips(k Kind, life *history.Lifetime) {
 		v := &life.Versions[i]
 		found, _ := conditions(v.Object)
 		isTrue := k.Ready != "" && found[k.Ready].status == "True"
-		isReady := isTrue && saysReady(k, v) // for this generation
+		isReady := isTrue && reportsReady(k, v) // for this generation
 		if before != nil && before.Object.GetGeneration() != v.Object.GetGeneration() {
 			before, given = nil, nil
 		}
@@ -108,7 +106,7 @@ func (b *judgement) judgeBecomesReady() {
 		for _, life := range b.index.Lifetimes(k.Resource) {
 			for i := range life.Versions {
 				v := &life.Versions[i]
-				if k.Ready == "" || !saysReady(k, v) || i > 0 && saysReady(k, &life.Versions[i-1]) {
+				if k.Ready == "" || !reportsReady(k, v) || i > 0 && reportsReady(k, &life.Versions[i-1]) {
 					continue
 				}
 				name := normal.Replace(life.String())
@@ -147,7 +145,7 @@ func atMark(index *history.Index, o Contract, m history.Checkpoint) map[*history
 	found := map[*history.Lifetime]*history.Version{}
 	for _, k := range o.Kinds {
 		for _, life := range index.Lifetimes(k.Resource) {
-			if now := at(life, m); now != nil && k.Ready != "" && saysReady(k, now) {
+			if now := at(life, m); now != nil && k.Ready != "" && reportsReady(k, now) {
 				found[life] = now
 			}
 		}

@@ -46,9 +46,9 @@ func (b *judgement) judgeAlarms(life history.Process) {
 }
 
 // busyDuring reports whether the process had work at the time of a probe.
-func (b *judgement) busyDuring(life history.Process, said history.Probe) bool {
+func (b *judgement) busyDuring(life history.Process, health history.Probe) bool {
 	for _, p := range b.probesOf(life, history.Work) {
-		if p.Result == history.Busy && !p.First.After(said.Last) && !p.Last.Before(said.First) {
+		if p.Result == history.Busy && !p.First.After(health.Last) && !p.Last.Before(health.First) {
 			return true
 		}
 	}
@@ -67,18 +67,17 @@ func (b *judgement) judgeSilence(life history.Process) {
 			continue
 		}
 		b.checked++
-		for _, said := range b.probesOf(life, history.Alive) {
-			if late := from.Add(limit); said.Result == history.Yes && said.Last.After(late) && said.First.Before(p.Last) {
+		for _, health := range b.probesOf(life, history.Alive) {
+			if late := from.Add(limit); health.Result == history.Yes && health.Last.After(late) && health.First.Before(p.Last) {
 				b.addViolation("replica %s led and had work, finished none from %s to %s, and still reported at %s that it is healthy: the limit is %s",
-					life.Name, from.Format("15:04:05.000"), p.Last.Format("15:04:05.000"), said.Last.Format("15:04:05.000"), limit)
+					life.Name, from.Format("15:04:05.000"), p.Last.Format("15:04:05.000"), health.Last.Format("15:04:05.000"), limit)
 				break
 			}
 		}
 	}
 }
 
-// ledSince is from when on a replica led until the last time that something was said;
-// zero if it did not lead then.
+// ledSince returns since when a replica led at the end of a probe; zero if it did not lead then.
 func (b *judgement) ledSince(name string, p history.Probe) time.Time {
 	var since time.Time
 	for _, t := range b.History.Terms(b.Contract.Lease) {
@@ -103,7 +102,7 @@ func (b *judgement) probesOf(life history.Process, question history.ProbeRequest
 	for _, p := range b.History.Probes {
 		if p.Replica == life.Name && p.Request == question && life.During(p.Last) {
 			if p.First.Before(life.Started) {
-				p.First = life.Started // another process has said the same before
+				p.First = life.Started // an earlier process gave the same answer
 			}
 			all = append(all, p)
 		}

@@ -145,14 +145,14 @@ func (b *judgement) judgeFlip(life *history.Lifetime, name string, was, is condi
 // are not as in clean runs.
 func (b *judgement) judgeReady() {
 	if len(b.References) == 0 {
-		return // then only what a status says by itself is judged
+		return // then only the status itself is judged
 	}
 	b.compared(Contract.concerns, func(m history.Checkpoint, _ state, found []difference) {
 		normal := b.History.Normalizer()
 		for _, k := range b.Contract.Kinds {
 			for _, life := range b.index.Lifetimes(k.Resource) {
 				now := at(life, m)
-				if now == nil || !saysReady(k, now) {
+				if now == nil || !reportsReady(k, now) {
 					continue
 				}
 				name := normal.Replace(life.String())

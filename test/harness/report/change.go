@@ -19,7 +19,7 @@ var bookkeeping = []string{
 // changes describes the fields that differ between two versions: conditions first, then fields by
 // path.
 func changes(before, after *unstructured.Unstructured) []string {
-	said := conditionChanges(before, after)
+	lines := conditionChanges(before, after)
 	was, is := map[string]string{}, map[string]string{}
 	flatten(was, "", before.Object)
 	flatten(is, "", after.Object)
@@ -28,14 +28,14 @@ func changes(before, after *unstructured.Unstructured) []string {
 		now, has := is[path]
 		switch {
 		case !had:
-			said = append(said, fmt.Sprintf("+ %s: %s", path, now))
+			lines = append(lines, fmt.Sprintf("+ %s: %s", path, now))
 		case !has:
-			said = append(said, fmt.Sprintf("− %s: %s", path, old))
+			lines = append(lines, fmt.Sprintf("− %s: %s", path, old))
 		case old != now:
-			said = append(said, fmt.Sprintf("%s: %s → %s", path, old, now))
+			lines = append(lines, fmt.Sprintf("%s: %s → %s", path, old, now))
 		}
 	}
-	return said
+	return lines
 }
 
 // flatten collects all fields by path, without bookkeeping. An element of a list has its name or
@@ -73,15 +73,15 @@ func flatten(fields map[string]string, path string, value any) {
 // conditionChanges describes the changes of each condition in one line.
 func conditionChanges(before, after *unstructured.Unstructured) []string {
 	was, is := conditions(before), conditions(after)
-	var said []string
+	var lines []string
 	for _, name := range slices.Sorted(maps.Keys(is)) {
 		old, now := was[name], is[name]
 		short := func(c map[string]string) string { return fmt.Sprintf("%s (%s)", c["status"], c["reason"]) }
 		switch {
 		case old == nil:
-			said = append(said, fmt.Sprintf("+ %s: %s", name, short(now)))
+			lines = append(lines, fmt.Sprintf("+ %s: %s", name, short(now)))
 		case short(old) != short(now):
-			said = append(said, fmt.Sprintf("%s: %s → %s", name, short(old), short(now)))
+			lines = append(lines, fmt.Sprintf("%s: %s → %s", name, short(old), short(now)))
 		case !maps.Equal(old, now):
 			var fields []string
 			for _, field := range slices.Sorted(maps.Keys(now)) {
@@ -89,15 +89,15 @@ func conditionChanges(before, after *unstructured.Unstructured) []string {
 					fields = append(fields, field)
 				}
 			}
-			said = append(said, fmt.Sprintf("%s is %s as before, with another %s", name, short(now), strings.Join(fields, ", ")))
+			lines = append(lines, fmt.Sprintf("%s is %s as before, with another %s", name, short(now), strings.Join(fields, ", ")))
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(was)) {
 		if is[name] == nil {
-			said = append(said, "− "+name)
+			lines = append(lines, "− "+name)
 		}
 	}
-	return said
+	return lines
 }
 
 // conditions are those of an object, by type.

@@ -1,8 +1,6 @@
 package report
 
 import (
-	"bytes"
-	"encoding/xml"
 	"fmt"
 	"testing"
 	"time"
@@ -57,9 +55,7 @@ func TestFindings_GroupsRunsOfOneCause(t *testing.T) {
 	g.Expect(findings[2].Invariants).To(Equal([]string{"end-state", "single-lifecycle"}))
 	g.Expect(findings[2].Runs[0].Replay).To(Equal("make prove PLAN=short"), "the shortest first")
 	g.Expect(s.Held()).To(BeFalse())
-	var said bytes.Buffer
-	g.Expect(s.WriteTable(&said)).To(Succeed())
-	g.Expect(said.String()).To(And(
+	g.Expect(summaryOf(t, s)).To(And(
 		ContainSubstring("1. truthful-readiness: jobs.batch ns/j-*, in a clean run; also in 2 other runs, judged for everything else\n"),
 		ContainSubstring("\n3. end-state single-lifecycle: jobs.batch ns/j-*, in 2 plans\n\n   - end-state: one more in 1\n   - single-lifecycle: made twice in 1\n   - again: `make prove PLAN=short`\n   - [failed-write](3/timeline.html)\n   - [lost-response](1/timeline.html)\n"),
 		ContainSubstring("; findings: 3\n"),
@@ -74,14 +70,10 @@ func TestExceptions_AreReported(t *testing.T) {
 		Violations: []invariant.Violation{{Message: "not ready"}}}}
 	s := &Sweep{Except: []invariant.Exception{{Invariant: "truthful-readiness", Reason: "no webhook"}},
 		Outcomes: []invariant.Outcome{excepted}}
-	var said, junit bytes.Buffer
-	g.Expect(s.WriteTable(&said)).To(Succeed())
-	g.Expect(said.String()).To(ContainSubstring(
+	g.Expect(summaryOf(t, s)).To(ContainSubstring(
 		"- truthful-readiness (no webhook): held in 0 runs, broken in 1, inconclusive in 0\n"))
-	g.Expect(said.String()).To(ContainSubstring("findings: 0"))
-	g.Expect(s.WriteJUnit(&junit)).To(Succeed())
-	var got junitSuites
-	g.Expect(xml.Unmarshal(junit.Bytes(), &got)).To(Succeed())
+	g.Expect(summaryOf(t, s)).To(ContainSubstring("findings: 0"))
+	got := junitOf(t, s)
 	g.Expect(got.Suites[0].Properties.All).To(Equal([]junitProperty{{"except truthful-readiness", "no webhook"}}))
 	g.Expect(got.Suites[0].Failures).To(BeZero())
 }

@@ -1,7 +1,6 @@
 package report
 
 import (
-	"bytes"
 	"testing"
 	"time"
 
@@ -25,28 +24,21 @@ func TestPhases_Medians(t *testing.T) {
 			outcome("2", "failed-write-500", invariant.Held), timed(3*time.Second, 2*time.Second, 40*time.Second),
 		},
 	}
-	var said bytes.Buffer
-	g.Expect(s.WriteTable(&said)).To(Succeed())
-	g.Expect(said.String()).To(ContainSubstring(`
+	g.Expect(summaryOf(t, s)).To(ContainSubstring(`
 | median seconds | start | idle | all  |
 |---             |---    |---   |---   |
 | clean runs     | 1.0   | 4.0  | 6.0  |
 | plans          | 3.0   | 2.0  | 13.0 |
 `))
-	said.Reset()
 	held := &Sweep{Outcomes: []invariant.Outcome{outcome("1", "failed-write-500", invariant.Held)}}
-	g.Expect(held.WriteTable(&said)).To(Succeed())
-	g.Expect(said.String()).NotTo(ContainSubstring("median"), "of runs without phases")
+	g.Expect(summaryOf(t, held)).NotTo(ContainSubstring("median"), "of runs without phases")
 }
 
 func TestReleases_AreInTheSummary(t *testing.T) {
 	g := NewWithT(t)
 	one, two := outcome("1", "failed-write-500", invariant.Held), outcome("2", "lost-response", invariant.Held)
 	one.Releases = 2
-	var said bytes.Buffer
-	g.Expect((&Sweep{Outcomes: []invariant.Outcome{one, two}}).WriteTable(&said)).To(Succeed())
-	g.Expect(said.String()).To(ContainSubstring("In 1 of 2 runs the harness, not the operator, released the Lease"))
-	said.Reset()
-	g.Expect((&Sweep{Outcomes: []invariant.Outcome{two}}).WriteTable(&said)).To(Succeed())
-	g.Expect(said.String()).NotTo(ContainSubstring("released"))
+	g.Expect(summaryOf(t, &Sweep{Outcomes: []invariant.Outcome{one, two}})).
+		To(ContainSubstring("In 1 of 2 runs the harness, not the operator, released the Lease"))
+	g.Expect(summaryOf(t, &Sweep{Outcomes: []invariant.Outcome{two}})).NotTo(ContainSubstring("released"))
 }

@@ -115,18 +115,18 @@ func TestSave_ReportsWriteErrors(t *testing.T) {
 func TestObjectsAreTheirLastState(t *testing.T) {
 	g := NewWithT(t)
 	r := split(t)
-	var said bytes.Buffer
-	g.Expect(r.writeObjects(&said)).To(Succeed())
-	g.Expect(said.String()).To(And(
+	var text bytes.Buffer
+	g.Expect(r.writeObjects(&text)).To(Succeed())
+	g.Expect(text.String()).To(And(
 		ContainSubstring("---\n# things.example.com ns/t (UID t-uid), as of resourceVersion 108\napiVersion: example.com/v1\n"),
 		ContainSubstring("reason: IsTrue"), Not(ContainSubstring("IsFalse")),
 	))
 	gone := r.History.Versions[1]
 	gone.Gone, gone.RevisionRange = true, r.History.Versions[len(r.History.Versions)-1].RevisionRange
 	r.History.Versions = append(r.History.Versions, gone)
-	said.Reset()
-	g.Expect(r.writeObjects(&said)).To(Succeed())
-	g.Expect(said.String()).To(ContainSubstring("(UID t-uid), deleted at resourceVersion"))
+	text.Reset()
+	g.Expect(r.writeObjects(&text)).To(Succeed())
+	g.Expect(text.String()).To(ContainSubstring("(UID t-uid), deleted at resourceVersion"))
 }
 
 func TestClear_RemovesOnlyRuns(t *testing.T) {

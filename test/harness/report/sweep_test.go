@@ -44,11 +44,27 @@ func someRuns() *Sweep {
 	}
 }
 
+// summaryOf returns the tables and lists of a sweep.
+func summaryOf(t *testing.T, s *Sweep) string {
+	t.Helper()
+	var text strings.Builder
+	NewWithT(t).Expect(s.WriteTable(&text)).To(Succeed())
+	return text.String()
+}
+
+// junitOf returns the JUnit file of a sweep.
+func junitOf(t *testing.T, s *Sweep) (suites junitSuites) {
+	t.Helper()
+	g := NewWithT(t)
+	var text bytes.Buffer
+	g.Expect(s.WriteJUnit(&text)).To(Succeed())
+	g.Expect(xml.Unmarshal(text.Bytes(), &suites)).To(Succeed())
+	return suites
+}
+
 func TestTables(t *testing.T) {
 	g := NewWithT(t)
-	var said bytes.Buffer
-	g.Expect(someRuns().WriteTable(&said)).To(Succeed())
-	g.Expect(said.String()).To(Equal(strings.ReplaceAll(`
+	g.Expect(summaryOf(t, someRuns())).To(Equal(strings.ReplaceAll(`
 | plans                 | held | broken | inconclusive | void |
 |---                    |---   |---     |---           |---   |
 | life                  | 1    | 0      | 0            | 0    |
@@ -81,9 +97,8 @@ func TestList_NamesInconclusivePromises(t *testing.T) {
 	g := NewWithT(t)
 	o := outcome("life-clean-1", "", invariant.Inconclusive)
 	o.Invariants = []string{"single-writer"}
-	var said bytes.Buffer
-	g.Expect((&Sweep{Clean: []invariant.Outcome{o}}).WriteTable(&said)).To(Succeed())
-	g.Expect(said.String()).To(ContainSubstring("- inconclusive single-writer: [life-clean-1](life-clean-1/timeline.html)\n"))
+	g.Expect(summaryOf(t, &Sweep{Clean: []invariant.Outcome{o}})).
+		To(ContainSubstring("- inconclusive single-writer: [life-clean-1](life-clean-1/timeline.html)\n"))
 }
 
 func TestHeld(t *testing.T) {
@@ -117,10 +132,7 @@ func TestSummaryIsSaved(t *testing.T) {
 // A run that proves nothing must not be counted as passed.
 func TestJUnit(t *testing.T) {
 	g := NewWithT(t)
-	var said bytes.Buffer
-	g.Expect(someRuns().WriteJUnit(&said)).To(Succeed())
-	var got junitSuites
-	g.Expect(xml.Unmarshal(said.Bytes(), &got)).To(Succeed())
+	got := junitOf(t, someRuns())
 	g.Expect(got.Suites).To(HaveLen(1))
 	suite := got.Suites[0]
 	g.Expect([]any{suite.Name, suite.Tests, suite.Failures, suite.Errors, suite.Time, suite.Timestamp}).To(

@@ -80,7 +80,7 @@ func TestTimeline_DescribesTheRun(t *testing.T) {
 	g := NewWithT(t)
 	r := split(t)
 	_, root := drawn(t, r)
-	said := words(root)
+	text := words(root)
 	for _, part := range []string{
 		"Fault: a replica is killed. It was injected 0.600 s after the start, at replica 0: PATCH /things/t.",
 		r.Replay, "seed 7", "plan " + r.Plan, single(r).Promise, single(r).Violations[0].Message,
@@ -91,7 +91,7 @@ func TestTimeline_DescribesTheRun(t *testing.T) {
 		"replica 1 leads from here on", "replica 1 patch things.example.com ns/t 409 refused Conflict",
 		`checkpoint "end": users and faults have stopped, the desired state is reached`,
 	} {
-		g.Expect(said).To(ContainSubstring(part))
+		g.Expect(text).To(ContainSubstring(part))
 	}
 }
 

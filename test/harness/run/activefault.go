@@ -259,7 +259,7 @@ func (a *activeFault) findOccurrences(f *history.FaultRecord) []history.FaultRec
 	return found
 }
 
-// withoutEffect says that the fault met a request to which it made no difference.
+// withoutEffect describes a request that met the fault and to which it made no difference.
 func (a *activeFault) withoutEffect(request fault.ProxiedRequest) string {
 	return fmt.Sprintf("%s met %s, which was answered with %d", a.plan.ID(), request, request.Status)
 }

@@ -9,6 +9,7 @@ import (
 
 	coordinationv1 "k8s.io/api/coordination/v1"
 	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"leasehold.dev/test/harness/fault"
@@ -24,12 +25,7 @@ func (p *Prover) readLease(ctx context.Context) (*coordinationv1.Lease, error) {
 }
 
 // holderOf returns the identity that holds the Lease, or "". It need not name the replica.
-func holderOf(lease *coordinationv1.Lease) string {
-	if lease.Spec.HolderIdentity == nil {
-		return ""
-	}
-	return *lease.Spec.HolderIdentity
-}
+func holderOf(lease *coordinationv1.Lease) string { return ptr.Deref(lease.Spec.HolderIdentity, "") }
 
 // holder returns the identity that holds the Lease, or "" if there is none.
 func (p *Prover) holder(ctx context.Context) string {

@@ -345,7 +345,7 @@ func TestPlans_OneStepMoreOfACollection(t *testing.T) {
 // Each variant has a description of its own.
 func TestDescribe_CoversEveryFault(t *testing.T) {
 	for _, of := range specs {
-		said := map[string]string{}
+		seen := map[string]string{}
 		for _, variant := range of.forms() {
 			p := Plan{Scenario: "s", Fault: of.fault, Variant: variant,
 				Target: Target{Method: "PATCH", Path: "/a/{b}", Nth: 2}}
@@ -353,10 +353,10 @@ func TestDescribe_CoversEveryFault(t *testing.T) {
 			if got == "" || strings.Contains(got, "VARIANT") || strings.Contains(got, "TARGET") {
 				t.Errorf("the words of %s: %q", p.ID(), got)
 			}
-			if other, same := said[got]; same {
+			if other, same := seen[got]; same {
 				t.Errorf("%s has the words of variant %s: %q", p.ID(), other, got)
 			}
-			said[got] = variant
+			seen[got] = variant
 		}
 	}
 	p := Plan{Fault: failedWrite.fault, Variant: "409", Target: Target{Method: "PATCH", Path: "/a/{b}", Nth: 2}}

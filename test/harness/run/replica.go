@@ -47,7 +47,7 @@ type replica struct {
 	proxy   *fault.Proxy
 	process process
 	clock   clock.Clock
-	build   string // what the history says it was built from
+	build   string // its build, in the history
 	prober  *record.Prober
 
 	cancel     context.CancelFunc
