@@ -3,11 +3,12 @@ package env
 import (
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
+	. "github.com/onsi/gomega"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
 func TestFillPlaceholders(t *testing.T) {
+	g := NewWithT(t)
 	const text = `
 kind: Deployment
 metadata: {name: manager}
@@ -40,14 +41,8 @@ spec:
 	odd := objects(t, `{kind: Deployment, metadata: {name: odd}, spec: {template: {spec: {containers: [1, {args: text}]}}}}`)[0]
 
 	notes := fillPlaceholders([]*unstructured.Unstructured{deployment, script, odd})
-	if diff := cmp.Diff(wanted, deployment); diff != "" {
-		t.Errorf("Deployment (-want +got):\n%s", diff)
-	}
-	if diff := cmp.Diff(untouched, script); diff != "" {
-		t.Errorf("ConfigMap changed (-want +got):\n%s", diff)
-	}
+	g.Expect(deployment).To(BeComparableTo(wanted))
+	g.Expect(script).To(BeComparableTo(untouched), "it is not changed")
 	wantNotes := []string{"the variables A, ADDRESS, B, REGION of Deployment manager have their defaults; args and env of the subject can change that"}
-	if diff := cmp.Diff(wantNotes, notes); diff != "" {
-		t.Errorf("notes (-want +got):\n%s", diff)
-	}
+	g.Expect(notes).To(Equal(wantNotes))
 }

@@ -11,19 +11,16 @@ import (
 )
 
 func TestAddressOf(t *testing.T) {
+	g := NewWithT(t)
 	for text, want := range map[string]string{
 		"0100007F:1F90":                         "127.0.0.1:8080",
 		"0000000000000000FFFF00000100007F:1F90": "127.0.0.1:8080",
 		"00000000000000000000000001000000:0050": "[::1]:80",
 	} {
-		if got := addressOf(text); got != netip.MustParseAddrPort(want) {
-			t.Errorf("addressOf(%q) = %s, want %s", text, got, want)
-		}
+		g.Expect(addressOf(text)).To(Equal(netip.MustParseAddrPort(want)), text)
 	}
 	for _, text := range []string{"", "local_address", "0100007F", "0100007F:x", "01:1F90", "0100007F:1F9000"} {
-		if got := addressOf(text); got.IsValid() {
-			t.Errorf("addressOf(%q) = %s, want none", text, got)
-		}
+		g.Expect(addressOf(text).IsValid()).To(BeFalse(), text)
 	}
 }
 

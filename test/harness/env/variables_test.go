@@ -1,10 +1,9 @@
 package env
 
 import (
-	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
+	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -59,6 +58,7 @@ func variablesOf(env ...corev1.EnvVar) containerVariables {
 }
 
 func TestContainerVariables(t *testing.T) {
+	g := NewWithT(t)
 	settings := &corev1.ConfigMap{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "system", Name: "settings"},
 		Data:       map[string]string{"level": "7"}, BinaryData: map[string][]byte{"raw": []byte("bytes")},
@@ -94,18 +94,14 @@ func TestContainerVariables(t *testing.T) {
 		fromConfigMap("settings", "raw"):                      "bytes",
 	} {
 		v := variablesOf(corev1.EnvVar{Name: "X", ValueFrom: source})
-		got, err := v.values(t.Context(), reader, pod, "42")
-		if diff := cmp.Diff([]string{"X=" + want}, got); err != nil || diff != "" {
-			t.Errorf("%v: error %v (-want +got):\n%s", source, err, diff)
-		}
-		if err := v.check(); err != nil {
-			t.Errorf("%v: check returned %v", source, err)
-		}
+		g.Expect(v.values(t.Context(), reader, pod, "42")).To(Equal([]string{"X=" + want}), source.String())
+		g.Expect(v.check()).To(Succeed(), source.String())
 	}
 }
 
 // A variable that cannot be provided is never dropped without a message.
 func TestContainerVariablesThatCannotBeProvided(t *testing.T) {
+	g := NewWithT(t)
 	reader := fake.NewClientBuilder().WithObjects(&corev1.Secret{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "system", Name: "login"},
 	}).Build()
@@ -129,21 +125,17 @@ func TestContainerVariablesThatCannotBeProvided(t *testing.T) {
 		_, err := v.values(t.Context(), reader, types.NamespacedName{}, "")
 		for when, err := range map[string]error{"at the start": err, "at the installation": v.check()} {
 			if when == "at the installation" && !tc.early {
-				if err != nil {
-					t.Errorf("%s: check returned %v for what the cluster may get later", name, err)
-				}
+				g.Expect(err).NotTo(HaveOccurred(), "%s: the cluster may get it later", name)
 				continue
 			}
-			if err == nil || !strings.Contains(err.Error(), tc.err) || !strings.Contains(err.Error(), "variable X:") ||
-				!strings.Contains(err.Error(), "env: in the subject") || strings.Contains(err.Error(), "GIVEN") {
-				t.Errorf("%s, %s: error %v, want one with %q that names X and the correction, and not GIVEN", name, when,
-					err, tc.err)
-			}
+			g.Expect(err).To(MatchError(And(ContainSubstring(tc.err), ContainSubstring("variable X:"),
+				ContainSubstring("env: in the subject"), Not(ContainSubstring("GIVEN")))), "%s, %s", name, when)
 		}
 	}
 }
 
 func TestContainerVariables_OptionalAndReplaced(t *testing.T) {
+	g := NewWithT(t)
 	reader := fake.NewClientBuilder().WithObjects(&corev1.ConfigMap{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "system", Name: "settings"}, Data: map[string]string{"a": "1", "b": "2"},
 	}).Build()
@@ -159,16 +151,11 @@ func TestContainerVariables_OptionalAndReplaced(t *testing.T) {
 			Optional: new(true)}},
 	}
 	v.given = []string{"REPLACED=y"}
-	got, err := v.values(t.Context(), reader, types.NamespacedName{}, "")
-	want := []string{"S_a=1", "S_b=2", "URL=http://1/$(S_a)/$(LATER)", "LATER=x", "REPLACED=y"}
-	if diff := cmp.Diff(want, got); err != nil || diff != "" {
-		t.Errorf("error %v (-want +got):\n%s", err, diff)
-	}
+	g.Expect(v.values(t.Context(), reader, types.NamespacedName{}, "")).
+		To(Equal([]string{"S_a=1", "S_b=2", "URL=http://1/$(S_a)/$(LATER)", "LATER=x", "REPLACED=y"}))
 	v.container.EnvFrom[1].SecretRef.Optional = nil
-	if _, err := v.values(t.Context(), reader, types.NamespacedName{}, ""); err == nil ||
-		!strings.Contains(err.Error(), "Secret system/absent") {
-		t.Errorf("error %v, want one about the Secret", err)
-	}
+	g.Expect(v.values(t.Context(), reader, types.NamespacedName{}, "")).Error().
+		To(MatchError(ContainSubstring("Secret system/absent")))
 }
 
 // An operator's arguments may name variables of its Pod.
@@ -179,8 +166,8 @@ func TestReplicaArgumentsReferToVariables(t *testing.T) {
 			return []string{"--ns=$(POD_NAMESPACE)", "--v=$(LEVEL)", "--other=$(UNKNOWN)"}
 		},
 	}}
+	g := NewWithT(t)
 	got, err := r.program(t.Context(), []string{"POD_NAMESPACE=system"}, ReplicaPorts{})
-	if diff := cmp.Diff([]string{"--ns=system", "--v=7", "--other=$(UNKNOWN)"}, got.args); err != nil || diff != "" {
-		t.Errorf("error %v (-want +got):\n%s", err, diff)
-	}
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(got.args).To(Equal([]string{"--ns=system", "--v=7", "--other=$(UNKNOWN)"}))
 }

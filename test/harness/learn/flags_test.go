@@ -3,7 +3,7 @@ package learn_test
 import (
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
+	. "github.com/onsi/gomega"
 
 	"leasehold.dev/test/harness/learn"
 )
@@ -92,18 +92,17 @@ func TestArguments(t *testing.T) {
 			[]learn.Argument{{Comment: lease}, {Comment: probe}, {Comment: metrics}}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if diff := cmp.Diff(tc.want, learn.Arguments(tc.help, tc.shipped, tc.probe)); diff != "" {
-				t.Errorf("Arguments() (-want +got):\n%s", diff)
-			}
+			g := NewWithT(t)
+			g.Expect(learn.Arguments(tc.help, tc.shipped, tc.probe)).To(BeComparableTo(tc.want))
 		})
 	}
 }
 
 func TestReplaceArguments(t *testing.T) {
+	g := NewWithT(t)
 	chosen := []learn.Argument{{Comment: "no flag for the Lease"}, {Text: "--metrics-addr=127.0.0.1:{metrics}"},
 		{Text: "--metrics-secure=false"}}
 	want := []learn.Argument{chosen[0], chosen[2], {Text: "--metrics-addr=:1"}, {Text: "--verbose"}}
-	if diff := cmp.Diff(want, learn.ReplaceArguments(chosen, []string{"--metrics-addr=:1", "--verbose"})); diff != "" {
-		t.Errorf("ReplaceArguments() (-want +got):\n%s", diff)
-	}
+	g.Expect(learn.ReplaceArguments(chosen, []string{"--metrics-addr=:1", "--verbose"})).
+		To(Equal(want))
 }

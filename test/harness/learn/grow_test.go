@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
+	. "github.com/onsi/gomega"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"sigs.k8s.io/yaml"
 
@@ -36,10 +36,9 @@ properties:
 
 // A sample that has grown is valid, and what it has more is removed with its first spec.
 func TestGrow(t *testing.T) {
+	g := NewWithT(t)
 	schema := &apiextensionsv1.JSONSchemaProps{}
-	if err := yaml.Unmarshal([]byte(shop), schema); err != nil {
-		t.Fatal(err)
-	}
+	g.Expect(yaml.Unmarshal([]byte(shop), schema)).To(Succeed())
 	for name, tc := range map[string]struct {
 		sample, want string
 		how          learn.Growth
@@ -56,25 +55,16 @@ func TestGrow(t *testing.T) {
 		"Nothing": {"{}", "{}", learn.GrowGiven, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
+			g := NewWithT(t)
 			var sample map[string]any
-			if err := yaml.Unmarshal([]byte(tc.sample), &sample); err != nil {
-				t.Fatal(err)
-			}
+			g.Expect(yaml.Unmarshal([]byte(tc.sample), &sample)).To(Succeed())
 			got, added := learn.Grow(schema, sample, tc.how)
 			want, err := yaml.YAMLToJSON([]byte(strings.ReplaceAll(tc.want, "\t", "")))
-			if err != nil {
-				t.Fatal(err)
-			}
+			g.Expect(err).NotTo(HaveOccurred())
 			have, err := json.Marshal(got)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if diff := cmp.Diff(string(want), string(have)); diff != "" {
-				t.Errorf("grown (-want +got):\n%s", diff)
-			}
-			if strings.Join(added, " ") != tc.added {
-				t.Errorf("added %q, want %q", added, tc.added)
-			}
+			g.Expect(err).NotTo(HaveOccurred())
+			g.Expect(string(have)).To(Equal(string(want)))
+			g.Expect(strings.Join(added, " ")).To(Equal(tc.added))
 		})
 	}
 }
@@ -97,6 +87,7 @@ spec:
 // Haste scales, takes labels off, and deletes what the object needs before the object; a kind without
 // anything to grow has no change.
 func TestScenarios_OfAKindThatScales(t *testing.T) {
+	g := NewWithT(t)
 	sample := learn.Sample{}
 	for _, text := range []string{
 		"{apiVersion: v1, kind: Secret, metadata: {name: key, labels: {of: shop}}}",
@@ -105,23 +96,13 @@ func TestScenarios_OfAKindThatScales(t *testing.T) {
 		sample.Objects = append(sample.Objects, object(t, text))
 	}
 	kinds, err := learn.Kinds([]*apiextensionsv1.CustomResourceDefinition{definition(t, shops)}, []learn.Sample{sample})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if kinds[0].Grow(learn.GrowAll) {
-		t.Errorf("it grew by %q", kinds[0].Added)
-	}
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(kinds[0].Grow(learn.GrowAll)).To(BeFalse(), "it grew by %q", kinds[0].Added)
 	files, err := (&learn.Draft{}).Scenarios(&kinds[0])
-	if err != nil {
-		t.Fatal(err)
-	}
-	if len(files) != 2 || files[0].Name != "shop-life" || files[1].Name != "shop-haste" {
-		t.Fatalf("the scenarios are %v", files)
-	}
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(files).To(HaveExactElements(HaveField("Name", "shop-life"), HaveField("Name", "shop-haste")))
 	s, err := scenario.Parse(files[1].Text)
-	if err != nil {
-		t.Fatal(err)
-	}
+	g.Expect(err).NotTo(HaveOccurred())
 	var steps []string
 	for i, step := range s.Steps {
 		switch {
@@ -140,7 +121,5 @@ func TestScenarios_OfAKindThatScales(t *testing.T) {
 	want := "prepare-1-1, create-1, scale 3, scale 2, hasty made, delete {shop}, , again, hasty reborn, " +
 		"patch {secret}, delete {secret}, delete {shop}, hasty gone, " +
 		"prepare-2-1, create-2, delete {shop}, delete {secret}, hasty never-made"
-	if got := strings.Join(steps, ", "); got != want {
-		t.Errorf("the steps are\n%s, want\n%s", got, want)
-	}
+	g.Expect(strings.Join(steps, ", ")).To(Equal(want))
 }

@@ -1,10 +1,9 @@
 package learn_test
 
 import (
-	"regexp"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
+	. "github.com/onsi/gomega"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"sigs.k8s.io/yaml"
 
@@ -13,10 +12,9 @@ import (
 
 func schemaOf(t *testing.T, text string) *apiextensionsv1.JSONSchemaProps {
 	t.Helper()
+	g := NewWithT(t)
 	s := &apiextensionsv1.JSONSchemaProps{}
-	if err := yaml.UnmarshalStrict([]byte(text), s); err != nil {
-		t.Fatal(err)
-	}
+	g.Expect(yaml.UnmarshalStrict([]byte(text), s)).To(Succeed())
 	return s
 }
 
@@ -69,43 +67,30 @@ func TestComplete(t *testing.T) {
 			"{}", "{a: example}", []string{"a"}},
 	} {
 		t.Run(name, func(t *testing.T) {
+			g := NewWithT(t)
 			var given any
-			if err := yaml.Unmarshal([]byte(tc.given), &given); err != nil {
-				t.Fatal(err)
-			}
+			g.Expect(yaml.Unmarshal([]byte(tc.given), &given)).To(Succeed())
 			got, guesses := learn.Complete(schemaOf(t, tc.schema), given)
 			text, err := yaml.Marshal(got)
-			if err != nil {
-				t.Fatal(err)
-			}
+			g.Expect(err).NotTo(HaveOccurred())
 			var want any
-			if err := yaml.Unmarshal([]byte(tc.want), &want); err != nil {
-				t.Fatal(err)
-			}
+			g.Expect(yaml.Unmarshal([]byte(tc.want), &want)).To(Succeed())
 			wanted, err := yaml.Marshal(want)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if diff := cmp.Diff(string(wanted), string(text)); diff != "" {
-				t.Errorf("Complete() (-want +got):\n%s", diff)
-			}
-			if diff := cmp.Diff(tc.guesses, guesses); diff != "" {
-				t.Errorf("guesses (-want +got):\n%s", diff)
-			}
+			g.Expect(err).NotTo(HaveOccurred())
+			g.Expect(string(text)).To(Equal(string(wanted)))
+			g.Expect(guesses).To(BeComparableTo(tc.guesses))
 		})
 	}
 }
 
 // A pattern that no common text matches gets a generated one, the same each time.
 func TestComplete_GeneratesForAPattern(t *testing.T) {
+	g := NewWithT(t)
 	const pattern = `^arn:[a-z]{3}:[0-9]{12}$`
 	s := schemaOf(t, "{type: string, pattern: '"+pattern+"', maxLength: 20}")
 	got, _ := learn.Complete(s, nil)
 	text, _ := got.(string)
-	if !regexp.MustCompile(pattern).MatchString(text) {
-		t.Errorf("Complete() = %q, which %s does not match", text, pattern)
-	}
-	if again, _ := learn.Complete(s, nil); again != got {
-		t.Errorf("Complete() = %q and then %q", got, again)
-	}
+	g.Expect(text).To(MatchRegexp(pattern))
+	again, _ := learn.Complete(s, nil)
+	g.Expect(again).To(Equal(got))
 }
