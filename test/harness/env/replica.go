@@ -59,6 +59,8 @@ type ReplicaOptions struct {
 	Connect func(*rest.Config)
 	// Isolation runs the program in namespaces of its own. Nil: in those of this process.
 	Isolation *Isolation
+	// Unprobed means that the Pod has no HTTP probe: it is ready while its process runs.
+	Unprobed bool
 }
 
 // Identity is the identity of a replica at the API server.
@@ -164,6 +166,9 @@ func (r *Replica) prepare(ctx context.Context, cp *ControlPlane, token string) e
 	if err != nil {
 		return err
 	}
+	if r.options.Unprobed {
+		r.ports.Probe = 0
+	}
 	r.spec, err = r.program(ctx, env, ports)
 	if err != nil {
 		return errors.Join(err, r.Close())
@@ -226,7 +231,7 @@ func (r *Replica) Identity() Identity { return r.identity }
 func (r *Replica) Config() *rest.Config { return rest.CopyConfig(r.config) }
 
 // Ports returns the ports of this machine at which it is reached. Without isolation those are the
-// ones its arguments were made from.
+// ones its arguments were made from. The probe's port is zero without a probe.
 func (r *Replica) Ports() ReplicaPorts { return r.ports }
 
 // LogPath returns the file that receives both outputs.
@@ -257,7 +262,8 @@ func (r *Replica) Stop(ctx context.Context) (int, error) {
 }
 
 // Ready requests /readyz, or the path of the Isolation, on the probe port. It returns nil for 200,
-// else an error with the replica's answer or the failure of the request.
+// else an error with the replica's answer or the failure of the request. Without a probe it returns
+// nil while the process runs.
 func (r *Replica) Ready(ctx context.Context) (err error) {
 	defer func() {
 		if err != nil {
@@ -266,6 +272,9 @@ func (r *Replica) Ready(ctx context.Context) (err error) {
 	}()
 	if !r.Running() {
 		return errors.New("it has ended")
+	}
+	if r.options.Unprobed {
+		return nil
 	}
 	scheme, path := "http", "/readyz"
 	if r.options.Isolation != nil {

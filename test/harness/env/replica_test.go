@@ -92,6 +92,21 @@ func TestPodStatusFollowsTheProcess(t *testing.T) {
 	}, eventually).Should(Succeed())
 }
 
+// Without a probe a replica is ready while its process runs, as a kubelet has it.
+func TestReplica_WithoutProbe(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	replica, err := startSmallOperator(t.Context(), shared, namespace(t), "unprobed", func(o *ReplicaOptions) {
+		o.Unprobed = true
+		o.Args = func(ReplicaPorts) []string { return []string{"0"} }
+	})
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(replica.Ready(t.Context())).To(Succeed())
+	g.Expect(replica.Ports().Probe).To(BeZero())
+	replica.Kill()
+	g.Expect(replica.Ready(t.Context())).NotTo(Succeed())
+}
+
 func TestReplica_StopKillsAfterTheGracePeriod(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)

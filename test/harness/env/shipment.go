@@ -34,12 +34,12 @@ func (s InstallOptions) Render(ctx context.Context,
 		objects, notes = withoutHooks(objects)
 	}
 	fillNamespace(objects, namespace)
-	notes = slices.Concat(notes, fillPlaceholders(objects), unrunContainers(objects))
+	notes = slices.Concat(notes, fillPlaceholders(objects), s.deploymentNotes(objects))
 	objects, issued, err := issueCertificates(objects, time.Now())
 	if err != nil {
 		return nil, nil, fmt.Errorf("rendering %s: %w", s.Manifests, err)
 	}
-	objects = append(missingNamespaces(objects), objects...)
+	objects = append(MissingNamespaces(objects), objects...)
 	slices.SortStableFunc(objects, func(a, b *unstructured.Unstructured) int { return turn(a) - turn(b) })
 	return objects, slices.Concat(notes, issued), nil
 }
@@ -60,18 +60,23 @@ func withoutHooks(objects []*unstructured.Unstructured) (rest []*unstructured.Un
 	return rest, notes
 }
 
-// unrunContainers names the containers that do not run: a replica is one process.
-func unrunContainers(objects []*unstructured.Unstructured) (notes []string) {
-	all, _ := Deployments(objects) // its caller reports the error
-	for _, d := range all {
-		var names []string
-		for _, c := range d.Spec.Template.Spec.InitContainers {
-			names = append(names, c.Name)
-		}
-		if len(names) > 0 {
-			notes = append(notes, fmt.Sprintf("the init containers of Deployment %s do not run: %s; turn off what needs their files, "+
-				"by args, env or the values of a chart", d.Name, strings.Join(names, ", ")))
-		}
+// deploymentNotes names what a replica, which is one process, has not of its Pod.
+func (s InstallOptions) deploymentNotes(objects []*unstructured.Unstructured) (notes []string) {
+	d, err := TheDeployment(objects, s.Deployment)
+	if err != nil {
+		return nil // its caller reports the error
+	}
+	var names []string
+	for _, c := range d.Spec.Template.Spec.InitContainers {
+		names = append(names, c.Name)
+	}
+	if len(names) > 0 {
+		notes = append(notes, fmt.Sprintf("the init containers of Deployment %s do not run: %s; turn off what needs their files, "+
+			"by args, env or the values of a chart", d.Name, strings.Join(names, ", ")))
+	}
+	if probeOf(d.Spec.Template.Spec.Containers[0]) == nil {
+		notes = append(notes, fmt.Sprintf("Deployment %s has no HTTP probe: a replica is ready when its process runs, and "+
+			"truthful-readiness and truthful-liveness cannot be judged", d.Name))
 	}
 	return notes
 }
@@ -122,8 +127,8 @@ func fillNamespace(objects []*unstructured.Unstructured, namespace string) {
 	}
 }
 
-// missingNamespaces are those that objects are in and that nothing creates.
-func missingNamespaces(objects []*unstructured.Unstructured) []*unstructured.Unstructured {
+// MissingNamespaces are those that objects are in and that nothing creates.
+func MissingNamespaces(objects []*unstructured.Unstructured) []*unstructured.Unstructured {
 	there := []string{"", metav1.NamespaceDefault, metav1.NamespaceSystem, metav1.NamespacePublic, "kube-node-lease"}
 	for _, o := range objects {
 		if o.GroupVersionKind().GroupKind() == (schema.GroupKind{Kind: "Namespace"}) {

@@ -94,7 +94,7 @@ func TestReplicasRunAsShipped(t *testing.T) {
 	want := ReplicaOptions{
 		Name: "manager-1", Namespace: "system", ServiceAccount: "account",
 		PodLabels: map[string]string{"app": "x"}, Binary: "bin/manager",
-		Container: "operator",
+		Container: "operator", Unprobed: true,
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("options (-want +got):\n%s", diff)
@@ -128,13 +128,18 @@ func TestWebhookCalls(t *testing.T) {
 	}
 }
 
-func TestUnrunContainers(t *testing.T) {
-	with := objects(t, `{kind: Deployment, metadata: {name: trust}, spec: {template: {spec: {containers: [{name: manager}],
-		initContainers: [{name: packages}, {name: migrate}]}}}}`)[0]
-	without := objects(t, `{kind: Deployment, metadata: {name: plain}, spec: {template: {spec: {containers: [{name: manager}]}}}}`)[0]
+func TestDeploymentNotes(t *testing.T) {
+	all := objects(t, `{kind: Deployment, metadata: {name: trust}, spec: {template: {spec: {
+		containers: [{name: manager, livenessProbe: {httpGet: {port: 1}}}], initContainers: [{name: packages}, {name: migrate}]}}}}`,
+		deployment)
 	want := []string{"the init containers of Deployment trust do not run: packages, migrate; turn off what needs their files, " +
 		"by args, env or the values of a chart"}
-	if diff := cmp.Diff(want, unrunContainers([]*unstructured.Unstructured{with, without})); diff != "" {
+	if diff := cmp.Diff(want, InstallOptions{Deployment: "trust"}.deploymentNotes(all)); diff != "" {
+		t.Errorf("notes (-want +got):\n%s", diff)
+	}
+	want = []string{"Deployment d has no HTTP probe: a replica is ready when its process runs, and truthful-readiness and " +
+		"truthful-liveness cannot be judged"}
+	if diff := cmp.Diff(want, InstallOptions{Deployment: "d"}.deploymentNotes(all)); diff != "" {
 		t.Errorf("notes (-want +got):\n%s", diff)
 	}
 }

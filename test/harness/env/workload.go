@@ -35,6 +35,7 @@ func (i *Installation) options(n int) ReplicaOptions {
 		},
 		Connect:   i.program.Connect,
 		Isolation: isolation,
+		Unprobed:  probeOf(pod.Spec.Containers[0]) == nil,
 		Args: func(p ReplicaPorts) []string {
 			if i.program.Args == nil {
 				return pod.Spec.Containers[0].Args

@@ -10,6 +10,7 @@ import (
 	"maps"
 	"net"
 	"net/http"
+	"net/url"
 	"strings"
 	"sync"
 	"time"
@@ -69,6 +70,7 @@ type Prober struct {
 	last   map[history.ProbeRequest]int // of probes
 	// process counts the processes of the replica.
 	process int
+	unread  error // why the metrics could not be read last
 }
 
 // Probe starts to probe a replica. The Prober has to be stopped; the end of ctx does not
@@ -77,8 +79,8 @@ func Probe(ctx context.Context, c clock.Clock, t ProbeTarget) *Prober {
 	t.Timeout = cmp.Or(t.Timeout, probeTimeout)
 	p := &Prober{
 		target: t, clock: c, last: map[history.ProbeRequest]int{},
-		client: &http.Client{Timeout: t.Timeout, Transport: &http.Transport{}},
-		// Whether the certificate is the right one is for its clients.
+		// Whether a certificate is the right one is for its clients.
+		client: &http.Client{Timeout: t.Timeout, Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}},
 		dialer: &tls.Dialer{Config: &tls.Config{InsecureSkipVerify: true}},
 	}
 	ctx, p.stop = context.WithCancel(context.WithoutCancel(ctx))
@@ -143,6 +145,13 @@ func (p *Prober) Workload() (work history.ProbeResult, at time.Time, known bool)
 	return p.probes[i].Result, p.probes[i].Last, true
 }
 
+// Unread returns why the metrics could not be read last; nil if they were or have not been tried.
+func (p *Prober) Unread() error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.unread
+}
+
 func (p *Prober) current() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -188,8 +197,8 @@ func (p *Prober) health(ctx context.Context, question history.ProbeRequest, proc
 	return probe.Result == history.Yes
 }
 
-func (p *Prober) get(ctx context.Context, url string) (code int, body string, err error) {
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+func (p *Prober) get(ctx context.Context, address string) (code int, body string, err error) {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
 	if err != nil {
 		return 0, "", err
 	}
@@ -232,6 +241,12 @@ func (p *Prober) figures(ctx context.Context, process int) {
 		return
 	}
 	metrics, err := ReadMetrics(ctx, p.client, "http://"+p.target.Metrics+"/metrics")
+	if unanswered := (*url.Error)(nil); err != nil && !errors.As(err, &unanswered) {
+		metrics, err = ReadMetrics(ctx, p.client, "https://"+p.target.Metrics+"/metrics")
+	}
+	p.mu.Lock()
+	p.unread = err
+	p.mu.Unlock()
 	if err != nil {
 		p.interrupted(history.Work, history.Resources, history.Memory)
 		return

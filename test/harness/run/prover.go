@@ -166,7 +166,20 @@ func Start(ctx context.Context, o Options) (_ *Prover, err error) {
 	if err := p.waitUntilReady(ctx); err != nil {
 		return nil, err
 	}
-	return p, p.waitForInformers(ctx)
+	if err := p.waitForInformers(ctx); err != nil {
+		return nil, err
+	}
+	p.reportUnread()
+	return p, nil
+}
+
+// reportUnread reports that the metrics of a replica are not read.
+func (p *Prover) reportUnread() {
+	r := p.replicas[0]
+	if err := r.prober.Unread(); err != nil && p.subject.Operator.Report != nil {
+		p.subject.Operator.Report(fmt.Sprintf("the metrics of %s are not read: work that waits, memory and goroutines are not judged (%v)",
+			r.process.Name(), err))
+	}
 }
 
 // startEnvironment starts the external system and the node, after the replicas.
