@@ -48,14 +48,25 @@ type NodeOptions struct {
 	// of other images are left alone, unless StandIn is set.
 	Images map[string]Program
 	// StandIn makes Pods of all other images Ready after a moment. They run nothing, and those of
-	// Jobs succeed. Claims of volumes become Bound.
+	// Jobs succeed, unless Jobs has another end for the image. Claims of volumes become Bound.
 	StandIn bool
+	Jobs    map[string]JobEnd
 	// Serving is called when a Pod's program answers, with its URL. It may be nil.
 	Serving func(pod types.NamespacedName, url string)
 	// Failed is called when a Pod could not run or its program ended. Nil: only the Pod's status
 	// shows it.
 	Failed func(pod types.NamespacedName, err error)
 }
+
+// JobEnd is what becomes of a Pod of a Job that runs nothing.
+type JobEnd string
+
+const (
+	// JobFails is the end with an exit code of 1.
+	JobFails JobEnd = "fails"
+	// JobRuns means that there is no end.
+	JobRuns JobEnd = "runs"
+)
 
 // Node stands in for a scheduler and a kubelet, as far as a Pod of one container
 // goes: it runs the container's program as a process
@@ -74,6 +85,9 @@ type Node struct {
 
 	mu   sync.Mutex
 	pods map[types.UID]context.CancelFunc
+	// changing counts the Pods that run nothing and are about to change; the last change was at changed.
+	changing int
+	changed  time.Time
 }
 
 // StartNode starts a Node, which runs until it is stopped. The control plane
@@ -143,6 +157,9 @@ func (n *Node) see(ctx context.Context, o any) {
 	}
 	life, end := context.WithCancel(ctx)
 	n.pods[pod.UID] = end
+	if standsIn {
+		n.changing++
+	}
 	n.running.Go(func() {
 		run := n.standIn
 		if known {

@@ -16,7 +16,7 @@ import (
 const (
 	// standInNode is the name of the Node object on which Pods without a program run.
 	standInNode = "stand-in"
-	// standInDelay is the time until such a Pod is Ready, and until one of a Job has completed.
+	// standInDelay is the time until such a Pod is Ready, and until one of a Job has ended.
 	standInDelay = 500 * time.Millisecond
 )
 
@@ -56,16 +56,46 @@ func (n *Node) deleteStandIn(ctx context.Context, pod *corev1.Pod) {
 	}) // it may be gone, and its finalizers may hold it
 }
 
-// standIn makes a Pod Ready after a moment, and completes one of a Job after another.
+// LastChange returns when a Pod without a program changed last: now if one is about to.
+func (n *Node) LastChange(now time.Time) time.Time {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.changing > 0 {
+		return now
+	}
+	return n.changed
+}
+
+// lastPhase is the phase in which a Pod without a program ends; "" if it runs on.
+func (n *Node) lastPhase(pod *corev1.Pod) corev1.PodPhase {
+	if pod.Spec.RestartPolicy == corev1.RestartPolicyAlways {
+		return ""
+	}
+	switch n.options.Jobs[pod.Spec.Containers[0].Image] {
+	case JobRuns:
+		return ""
+	case JobFails:
+		return corev1.PodFailed
+	}
+	return corev1.PodSucceeded
+}
+
+// standIn makes a Pod Ready after a moment, and ends one of a Job after another.
 func (n *Node) standIn(ctx context.Context, pod *corev1.Pod) error {
+	defer func() {
+		n.mu.Lock()
+		defer n.mu.Unlock()
+		n.changing--
+		n.changed = time.Now()
+	}()
 	binding := &corev1.Binding{Target: corev1.ObjectReference{Kind: "Node", Name: standInNode}}
 	err := n.client.SubResource("binding").Create(ctx, pod, binding)
 	if err != nil && !apierrors.IsConflict(err) && !apierrors.IsNotFound(err) {
 		return fmt.Errorf("binding pod %s: %w", pod.Name, err)
 	}
 	phases := []corev1.PodPhase{corev1.PodRunning}
-	if pod.Spec.RestartPolicy != corev1.RestartPolicyAlways {
-		phases = append(phases, corev1.PodSucceeded)
+	if end := n.lastPhase(pod); end != "" {
+		phases = append(phases, end)
 	}
 	for _, phase := range phases {
 		select {
@@ -95,10 +125,16 @@ func standInStatus(pod *corev1.Pod, phase corev1.PodPhase, now metav1.Time) core
 		PodIPs: []corev1.PodIP{{IP: ip}}}
 	ready := corev1.ConditionTrue
 	state := corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: now}}
-	completed := corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{Reason: "Completed", StartedAt: now,
-		FinishedAt: now}}
-	if phase == corev1.PodSucceeded {
+	ended := func(reason string, code int32) corev1.ContainerState {
+		return corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{Reason: reason, ExitCode: code,
+			StartedAt: now, FinishedAt: now}}
+	}
+	completed := ended("Completed", 0)
+	switch phase {
+	case corev1.PodSucceeded:
 		ready, state = corev1.ConditionFalse, completed
+	case corev1.PodFailed:
+		ready, state = corev1.ConditionFalse, ended("Error", 1)
 	}
 	report := func(c corev1.Container, state corev1.ContainerState) corev1.ContainerStatus {
 		return corev1.ContainerStatus{Name: c.Name, Image: c.Image, ImageID: c.Image, ContainerID: "stand-in://" + c.Name,
@@ -109,9 +145,9 @@ func standInStatus(pod *corev1.Pod, phase corev1.PodPhase, now metav1.Time) core
 			status.InitContainerStatuses = append(status.InitContainerStatuses, report(c, state)) // a sidecar
 			continue
 		}
-		ended := report(c, completed)
-		ended.Ready = true
-		status.InitContainerStatuses = append(status.InitContainerStatuses, ended)
+		prepared := report(c, completed)
+		prepared.Ready = true
+		status.InitContainerStatuses = append(status.InitContainerStatuses, prepared)
 	}
 	for _, c := range pod.Spec.Containers {
 		status.ContainerStatuses = append(status.ContainerStatuses, report(c, state))

@@ -3,6 +3,7 @@ package env
 import (
 	"context"
 	"testing"
+	"time"
 
 	. "github.com/onsi/gomega"
 	appsv1 "k8s.io/api/apps/v1"
@@ -54,14 +55,19 @@ func TestNodeStandsInForImages(t *testing.T) {
 	if !cp.HasControllerManager() {
 		t.Skip("no kube-controller-manager makes Pods here")
 	}
-	node, err := cp.StartNode(ctx, NodeOptions{StandIn: true})
+	node, err := cp.StartNode(ctx, NodeOptions{StandIn: true,
+		Jobs: map[string]JobEnd{"example.com/broken:1": JobFails, "example.com/server:1": JobRuns}})
 	g.Expect(err).NotTo(HaveOccurred())
 	t.Cleanup(node.Stop)
 	replica, err := startSmallOperator(ctx, cp, metav1.NamespaceDefault, "operator")
 	g.Expect(err).NotTo(HaveOccurred())
 
 	deployment, set, daemon, job := workloads()
-	for _, o := range []client.Object{deployment, set, daemon, job} {
+	broken, endless := job.DeepCopy(), job.DeepCopy()
+	broken.Name, broken.Spec.BackoffLimit = "broken", new(int32(0))
+	broken.Spec.Template.Spec.Containers[0].Image = "example.com/broken:1"
+	endless.Name, endless.Spec.Template.Spec.Containers[0].Image = "endless", "example.com/server:1"
+	for _, o := range []client.Object{deployment, set, daemon, job, broken, endless} {
 		g.Expect(cp.client.Create(ctx, o)).To(Succeed())
 	}
 	read := func(g Gomega, o client.Object) {
@@ -77,7 +83,16 @@ func TestNodeStandsInForImages(t *testing.T) {
 		g.Expect(daemon.Status.NumberAvailable).To(BeEquivalentTo(1))
 		g.Expect(job.Status.Conditions).To(ContainElement(And(HaveField("Type", batchv1.JobComplete),
 			HaveField("Status", corev1.ConditionTrue))))
+		read(g, broken)
+		g.Expect(broken.Status.Conditions).To(ContainElement(And(HaveField("Type", batchv1.JobFailed),
+			HaveField("Status", corev1.ConditionTrue))))
+		read(g, endless)
+		g.Expect(endless.Status.Ready).To(HaveValue(BeEquivalentTo(1)))
+		now := time.Now()
+		g.Expect(node.LastChange(now)).To(BeTemporally("<", now), "no Pod is about to change")
 	}, eventually).Should(Succeed())
+	read(g, endless)
+	g.Expect(endless.Status.Active).To(BeEquivalentTo(1), "it runs on")
 	claim := &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: set.Namespace, Name: "data-set-0"}}
 	read(g, claim)
 	g.Expect(claim.Status.Phase).To(Equal(corev1.ClaimBound))

@@ -187,6 +187,18 @@ func (w *Watcher) History() *history.History {
 	return h
 }
 
+// Terminating returns the recorded objects that are being deleted and still there.
+func (w *Watcher) Terminating() (all []*unstructured.Unstructured) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, v := range w.newest {
+		if !v.Gone && v.Object.GetDeletionTimestamp() != nil {
+			all = append(all, v.Object)
+		}
+	}
+	return all
+}
+
 // Stop ends the watches and returns when nothing of them runs any more. It is
 // safe to call more than once.
 func (w *Watcher) Stop() {

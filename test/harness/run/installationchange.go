@@ -121,7 +121,7 @@ func (installationChange) changeFlag(ctx context.Context, a *activeFault, c Inst
 		err = a.prover.waitUntilReady(ctx)
 	}
 	if err == nil {
-		err = a.execution.waitForIdle(ctx, a.now(), a.now().Add(recoveryTimeout))
+		err = a.execution.waitForIdle(ctx, scenario.Quiesce{}, a.now(), a.now().Add(recoveryTimeout))
 	}
 	if err == nil {
 		err = a.execution.recheckAccess(ctx, a.plan.ID())

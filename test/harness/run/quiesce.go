@@ -8,6 +8,7 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/wait"
 	auditv1 "k8s.io/apiserver/pkg/apis/audit/v1"
@@ -20,6 +21,13 @@ import (
 // quietPeriod is how long the operator must not write before a checkpoint begins. Its last writes
 // on convergence, such as events, belong to the work before.
 const quietPeriod = time.Second
+
+const (
+	// terminatingTimeout bounds the wait for objects that are being deleted: a finalizer may keep one.
+	terminatingTimeout = 10 * time.Second
+	// podReaction is how long kube-controller-manager takes until a Job shows the end of its Pod.
+	podReaction = 1500 * time.Millisecond
+)
 
 // maxObservations bounds how often a checkpoint is observed anew because of an election.
 const maxObservations = 3
@@ -146,13 +154,13 @@ func (t *execution) waitForIdleReplicas(ctx context.Context, q scenario.Quiesce,
 	}
 	t.enter(phaseIdle)
 	recovered := t.prover.clock.Now()
-	return t.waitForIdle(ctx, recovered.Add(pause), recovered.Add(within(q.Within)))
+	return t.waitForIdle(ctx, q, recovered.Add(pause), recovered.Add(within(q.Within)))
 }
 
-// waitForIdle waits until the operator has not written for quietPeriod and has no work, or until a
-// time. last is the time of its last known write.
-func (t *execution) waitForIdle(ctx context.Context, last, until time.Time) error {
-	from := t.bookmark
+// waitForIdle waits until the operator has not written for quietPeriod and has no work, and what
+// surrounds it is at rest, or until a time. last is the time of its last known write.
+func (t *execution) waitForIdle(ctx context.Context, q scenario.Quiesce, last, until time.Time) error {
+	from, began := t.bookmark, t.prover.clock.Now()
 	err := wait.PollUntilContextCancel(ctx, pollInterval, true, func(context.Context) (bool, error) {
 		events, end, err := record.ReadAuditLogFrom(t.prover.auditLog, from)
 		if err != nil {
@@ -160,19 +168,40 @@ func (t *execution) waitForIdle(ctx context.Context, last, until time.Time) erro
 		}
 		from = end
 		for _, user := range t.prover.subject.Contract.Users {
-			for _, e := range record.Writes(events, user, record.Not(t.isRenewal()), record.Not(t.isHostile)) {
+			for _, e := range record.Writes(events, user, record.Not(t.prover.isRenewal()), record.Not(t.isHostile)) {
 				if e.StageTimestamp.After(last) {
 					last = e.StageTimestamp.Time
 				}
 			}
 		}
 		now := t.prover.clock.Now()
+		if at := t.lastChange(q, began, now); at.After(last) {
+			last = at
+		}
 		return now.Sub(last) >= quietPeriod && !t.hasWork(last) || now.After(until), nil
 	})
 	if err != nil {
 		return fmt.Errorf("waiting for the operator to rest: %w", err)
 	}
 	return nil
+}
+
+// lastChange returns when what surrounds the operator changed last: now while a Pod that runs
+// nothing is about to change, or objects terminate that no condition of the checkpoint is about.
+func (t *execution) lastChange(q scenario.Quiesce, began, now time.Time) (last time.Time) {
+	if t.prover.node != nil {
+		last = t.prover.node.LastChange(now).Add(podReaction)
+	}
+	if t.watcher == nil || now.Sub(began) > terminatingTimeout {
+		return last
+	}
+	if slices.ContainsFunc(t.watcher.Terminating(), func(o *unstructured.Unstructured) bool {
+		return !slices.Contains(t.hostileNamespaces, o.GetNamespace()) &&
+			!slices.ContainsFunc(q.Until, func(w scenario.Wait) bool { return w.Object == refOf(o) })
+	}) {
+		return now
+	}
+	return last
 }
 
 // hasWork reports whether the metrics of a replica show work, or were not read after last. An
@@ -193,8 +222,8 @@ func (t *execution) isHostile(e auditv1.Event) bool {
 	return e.ObjectRef != nil && slices.Contains(t.hostileNamespaces, e.ObjectRef.Namespace)
 }
 
-func (t *execution) isRenewal() record.Filter {
-	lease := t.prover.subject.Contract.Lease
+func (p *Prover) isRenewal() record.Filter {
+	lease := p.subject.Contract.Lease
 	wanted := []record.Filter{record.Resource(lease.Group, lease.Resource.Resource), record.InNamespace(lease.Namespace),
 		record.Named(lease.Name)}
 	return func(e auditv1.Event) bool {

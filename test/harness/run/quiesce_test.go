@@ -20,6 +20,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/watch"
 	auditv1 "k8s.io/apiserver/pkg/apis/audit/v1"
 	dynamicfake "k8s.io/client-go/dynamic/fake"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
@@ -62,7 +64,9 @@ func TestWaitForIdle_IgnoresOtherWriters(t *testing.T) {
 			g.Expect(err).NotTo(HaveOccurred())
 			g.Expect(os.WriteFile(run.prover.auditLog, append(line, '\n'), 0o600)).To(Succeed())
 			done := make(chan error, 1)
-			go func() { done <- run.waitForIdle(t.Context(), now.Add(-quietPeriod), now.Add(testTimeout)) }()
+			go func() {
+				done <- run.waitForIdle(t.Context(), scenario.Quiesce{}, now.Add(-quietPeriod), now.Add(testTimeout))
+			}()
 			if tc.waits {
 				c.Step(quietPeriod - time.Millisecond)
 				g.Consistently(done, 10*pollInterval).ShouldNot(Receive())
@@ -77,10 +81,10 @@ func TestWaitForIdle_EndsAtTheDeadline(t *testing.T) {
 	g := NewWithT(t)
 	run := newExecution(t, interceptor.Funcs{})
 	run.prover.auditLog = filepath.Join(t.TempDir(), "none")
-	g.Expect(run.waitForIdle(t.Context(), time.Now(), time.Now())).
+	g.Expect(run.waitForIdle(t.Context(), scenario.Quiesce{}, time.Now(), time.Now())).
 		To(MatchError(ContainSubstring("waiting for the operator to rest")))
 	g.Expect(os.WriteFile(run.prover.auditLog, nil, 0o600)).To(Succeed())
-	g.Expect(run.waitForIdle(t.Context(), time.Now(), time.Now().Add(-time.Hour))).To(Succeed())
+	g.Expect(run.waitForIdle(t.Context(), scenario.Quiesce{}, time.Now(), time.Now().Add(-time.Hour))).To(Succeed())
 }
 
 // recoversIn is a run with a fault that has happened, of which the replicas recover in a time, and its wait for rest.
@@ -181,13 +185,74 @@ func TestWaitForIdle_WaitsForWork(t *testing.T) {
 				g.Eventually(func() []history.Probe { return r.prober.Since(time.Time{}) }, testTimeout).ShouldNot(BeEmpty())
 			}
 			now, done := time.Now(), make(chan error, 1)
-			go func() { done <- run.waitForIdle(t.Context(), now.Add(-quietPeriod), now.Add(testTimeout)) }()
+			go func() {
+				done <- run.waitForIdle(t.Context(), scenario.Quiesce{}, now.Add(-quietPeriod), now.Add(testTimeout))
+			}()
 			if tc.waits {
 				g.Consistently(done, 10*pollInterval).ShouldNot(Receive())
 				metrics.Store("workqueue_depth 0")
 			}
 			g.Eventually(done, testTimeout).Should(Receive(BeNil()))
 			g.Expect(time.Since(now)).To(BeNumerically("<", testTimeout))
+		})
+	}
+}
+
+// A checkpoint waits until objects that terminate are gone, but not for ever, and not for those that
+// its conditions are about.
+func TestWaitForIdle_WaitsForTerminatingObjects(t *testing.T) {
+	for name, tc := range map[string]struct {
+		until []scenario.Wait
+		gone  bool
+		waits time.Duration
+	}{
+		"Gone":    {gone: true, waits: quietPeriod},
+		"Kept":    {waits: terminatingTimeout + quietPeriod},
+		"Awaited": {until: []scenario.Wait{{Object: scenario.Ref{APIVersion: "example.com/v1", Kind: "Thing", Name: "a"}}}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			g := NewWithT(t)
+			run := newExecution(t, interceptor.Funcs{})
+			g.Expect(os.WriteFile(run.prover.auditLog, nil, 0o600)).To(Succeed())
+			c := clocktesting.NewFakeClock(time.Now())
+			run.prover.clock = c
+			things := schema.GroupVersionResource{Group: "example.com", Version: "v1", Resource: "things"}
+			store := dynamicfake.NewSimpleDynamicClientWithCustomListKinds(runtime.NewScheme(),
+				map[schema.GroupVersionResource]string{things: "ThingList"})
+			store.PrependReactor("list", "things", func(kubetesting.Action) (bool, runtime.Object, error) {
+				list := &unstructured.UnstructuredList{}
+				list.SetResourceVersion("1")
+				return true, list, nil
+			})
+			events := watch.NewFake()
+			store.PrependWatchReactor("things", kubetesting.DefaultWatchReactor(events, nil))
+			var err error
+			run.watcher, err = record.Watch(t.Context(), store, c, nil, things)
+			g.Expect(err).NotTo(HaveOccurred())
+			t.Cleanup(run.watcher.Stop)
+			thing := newThing("a", nil)
+			thing.SetUID("a-uid")
+			thing.SetResourceVersion("2")
+			thing.SetDeletionTimestamp(new(metav1.Now()))
+			events.Add(thing)
+			g.Eventually(run.watcher.Terminating, testTimeout).Should(HaveLen(1))
+			now, done := c.Now(), make(chan error, 1)
+			go func() {
+				done <- run.waitForIdle(t.Context(), scenario.Quiesce{Until: tc.until}, now.Add(-quietPeriod), now.Add(time.Hour))
+			}()
+			if tc.waits > 0 {
+				g.Consistently(done, 10*pollInterval).ShouldNot(Receive())
+			}
+			if tc.gone {
+				thing = thing.DeepCopy()
+				thing.SetResourceVersion("3")
+				events.Delete(thing)
+				g.Eventually(run.watcher.Terminating, testTimeout).Should(BeEmpty())
+			}
+			c.Step(tc.waits)
+			g.Eventually(func() <-chan error { c.Step(quietPeriod / 10); return done }, testTimeout).Should(Receive(BeNil()))
+			g.Expect(c.Since(now)).To(BeNumerically(">=", tc.waits))
+			g.Expect(c.Since(now)).To(BeNumerically("<", time.Hour))
 		})
 	}
 }

@@ -30,6 +30,9 @@ type NodeSpec struct {
 	// Images are programs that stand in for images, by the images' names. Pods of other images run
 	// nothing: they become Ready after a moment, and those of Jobs succeed.
 	Images map[string]ProgramSpec `json:"images,omitempty"`
+	// Jobs is what Pods of Jobs do in place of success, by the image of their first container: fails
+	// or runs, without an end.
+	Jobs map[string]env.JobEnd `json:"jobs,omitempty"`
 }
 
 // ProgramSpec stands in for an image.
@@ -59,7 +62,7 @@ func (f *File) buildPrograms(ctx context.Context, again bool) error {
 }
 
 func (f *File) nodeOptions() *env.NodeOptions {
-	o := &env.NodeOptions{Images: map[string]env.Program{}, StandIn: true}
+	o := &env.NodeOptions{Images: map[string]env.Program{}, StandIn: true, Jobs: f.Node.Jobs}
 	for image, p := range f.Node.Images {
 		o.Images[image] = env.Program{Binary: f.path(p.Binary), Args: p.arguments}
 	}

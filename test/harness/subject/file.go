@@ -152,6 +152,10 @@ func (f *File) Validate() error {
 		for image, p := range f.Node.Images {
 			need(p.Binary != "", "node.images[%s].binary: name the program that stands in for the image", image)
 		}
+		for image, end := range f.Node.Jobs {
+			need(end == env.JobFails || end == env.JobRuns, "node.jobs[%s]: %q is neither %s nor %s", image, end,
+				env.JobFails, env.JobRuns)
+		}
 	}
 	for i, c := range f.Changes {
 		if err := c.Validate(); err != nil {
