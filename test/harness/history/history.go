@@ -77,6 +77,8 @@ type FaultRecord struct {
 	Denies bool `json:"denies,omitempty"`
 	// Attack means that the fault was a hostile user.
 	Attack bool `json:"attack,omitempty"`
+	// NotApplicable means that the fault cannot happen to this operator.
+	NotApplicable bool `json:"notApplicable,omitempty"`
 }
 
 // Decision is the API server's answer to an access review or to a step's request.

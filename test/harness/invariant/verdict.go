@@ -20,6 +20,8 @@ const (
 	Inconclusive Result = "inconclusive"
 	// Void is the result of a run whose fault did not happen.
 	Void Result = "void"
+	// NotApplicable is the result of a run whose fault cannot happen to the operator.
+	NotApplicable Result = "not applicable"
 )
 
 // Verdict is the judgement of one promise.
@@ -222,8 +224,11 @@ func Necessary(h *history.History, must []string) []string {
 // runs report what needs no fault. Excepted promises do not count. A broken promise outweighs an
 // inconclusive one, which counts if it is necessary.
 func Sum(h *history.History, verdicts []Verdict, must []string) Result {
-	if len(h.Void()) > 0 {
-		return Void
+	if void := h.Void(); len(void) > 0 {
+		if slices.ContainsFunc(void, func(f history.FaultRecord) bool { return !f.NotApplicable }) {
+			return Void
+		}
+		return NotApplicable
 	}
 	must = Necessary(h, must)
 	result := Held

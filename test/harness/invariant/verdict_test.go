@@ -31,8 +31,10 @@ func TestSum(t *testing.T) {
 			invariant.Inconclusive},
 		"RejectedCleanup": {happened, []invariant.Verdict{{Invariant: "convergence", Result: invariant.Inconclusive}},
 			invariant.Held},
-		"Void":                {not, verdicts(invariant.Held, invariant.Held), invariant.Void},
-		"VoidHasNoDoubts":     {not, verdicts(invariant.Inconclusive, invariant.Held), invariant.Void},
+		"Void":            {not, verdicts(invariant.Held, invariant.Held), invariant.Void},
+		"VoidHasNoDoubts": {not, verdicts(invariant.Inconclusive, invariant.Held), invariant.Void},
+		"NotApplicable": {history.FaultRecord{NotApplicable: true}, verdicts(invariant.Inconclusive, invariant.Broken),
+			invariant.NotApplicable},
 		"BrokenWithoutAFault": {not, verdicts(invariant.Broken, invariant.Held), invariant.Void},
 	} {
 		h := &history.History{Faults: []history.FaultRecord{tc.fault}}

@@ -46,7 +46,8 @@ type Summary struct {
 	Findings     []SweepFinding           `json:"findings,omitempty"`
 }
 
-// results are all that a run may have, in the order of the tables.
+// results are those that a run may have, in the order of the tables. NotApplicable is shown where
+// there is one.
 var results = []invariant.Result{invariant.Held, invariant.Broken, invariant.Inconclusive, invariant.Void}
 
 // Summary counts.
@@ -65,7 +66,7 @@ func (s *Sweep) Summary() Summary {
 // compared with has to be sound.
 func (s *Sweep) Held() bool {
 	return !slices.ContainsFunc(slices.Concat(s.Clean, s.Outcomes), func(o invariant.Outcome) bool {
-		return o.Result != invariant.Held
+		return o.Result != invariant.Held && o.Result != invariant.NotApplicable
 	})
 }
 
@@ -106,7 +107,11 @@ func (s *Sweep) WriteTable(w io.Writer) error {
 			note(promises, v.Invariant, v.Result)
 		}
 	}
-	if err := countTable(w, "plans", slices.Sorted(maps.Keys(plans)), plans, results); err != nil {
+	sum, columns := s.Summary(), results
+	if sum.Results[invariant.NotApplicable] > 0 {
+		columns = append(slices.Clone(results), invariant.NotApplicable)
+	}
+	if err := countTable(w, "plans", slices.Sorted(maps.Keys(plans)), plans, columns); err != nil {
 		return err
 	}
 	var names []string
@@ -125,9 +130,8 @@ func (s *Sweep) WriteTable(w io.Writer) error {
 	s.listExceptions(w)
 	s.listFindings(w)
 	s.listUnproven(w)
-	sum := s.Summary()
 	var parts []string
-	for _, r := range results {
+	for _, r := range columns {
 		parts = append(parts, fmt.Sprintf("%d %s", sum.Results[r], r))
 	}
 	_, err := fmt.Fprintf(w, "\n%d plans, %.0f an hour: %s; findings: %d\n", sum.Plans, sum.PlansPerHour,

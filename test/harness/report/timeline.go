@@ -114,10 +114,11 @@ func (r *Run) WriteTimeline(w io.Writer) error {
 // conditionOf describes a result in a sentence.
 func conditionOf(r invariant.Result) string {
 	return map[invariant.Result]string{
-		invariant.Held:         "All invariants held.",
-		invariant.Broken:       "The operator broke an invariant.",
-		invariant.Inconclusive: "No violation was found, but an invariant that the scenario requires could not be judged.",
-		invariant.Void:         "The fault was not injected, so the run proves nothing.",
+		invariant.Held:          "All invariants held.",
+		invariant.Broken:        "The operator broke an invariant.",
+		invariant.Inconclusive:  "No violation was found, but an invariant that the scenario requires could not be judged.",
+		invariant.Void:          "The fault was not injected, so the run proves nothing.",
+		invariant.NotApplicable: "The fault cannot happen to this operator, so the run proves nothing.",
 	}[r]
 }
 

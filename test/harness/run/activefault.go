@@ -36,7 +36,9 @@ type activeFault struct {
 	injections  []*fault.Injection
 	occurrences []history.FaultRecord
 	voidReason  string // why it did not happen, if something came close
-	err         error  // of the harness's own
+	// notApplicable means that it cannot happen to this operator.
+	notApplicable bool
+	err           error // of the harness's own
 }
 
 // inject sets a plan's fault up.
@@ -218,6 +220,7 @@ func (a *activeFault) result() history.FaultRecord {
 		}
 		f.Touched = append(f.Touched, happened.Touched...)
 	}
+	f.NotApplicable = f.Happened == 0 && a.notApplicable
 	if f.Happened == 0 && f.Detail == "" {
 		f.Detail = fmt.Sprintf("no %s of %s came for the %d. time", a.plan.Target.Method, a.plan.Target.Path,
 			a.plan.Target.Nth)

@@ -22,7 +22,7 @@ const informersTimeout = 30 * time.Second
 func (p *Prover) waitForInformers(ctx context.Context) error {
 	err := wait.PollUntilContextTimeout(ctx, pollInterval, informersTimeout, true, func(context.Context) (bool, error) {
 		leader := p.lastRenewer()
-		return leader != nil && listsKinds(leader.proxy.Journal(), p.subject.Contract.Kinds), nil
+		return leader != nil && listsKinds(leader.proxy.Journal(), p.subject.Contract.Kinds, time.Time{}), nil
 	})
 	if err != nil && ctx.Err() != nil {
 		return fmt.Errorf("waiting for the leader's informers: %w", err)
@@ -30,9 +30,9 @@ func (p *Prover) waitForInformers(ctx context.Context) error {
 	return nil
 }
 
-// listsKinds reports whether a replica knows all objects of the kinds.
-func listsKinds(j fault.Journal, kinds []invariant.Kind) bool {
-	followed := followedCollections(j, "", time.Time{})
+// listsKinds reports whether a replica has learned all objects of the kinds since a time.
+func listsKinds(j fault.Journal, kinds []invariant.Kind, since time.Time) bool {
+	followed := followedCollections(j, "", since)
 	return !slices.ContainsFunc(kinds, func(k invariant.Kind) bool {
 		return !slices.ContainsFunc(followed, func(f history.Following) bool {
 			return f.Resource == k.Resource && !f.Synced.IsZero()

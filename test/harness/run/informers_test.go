@@ -66,8 +66,8 @@ func TestFollowedCollections(t *testing.T) {
 
 	for name, want := range map[string]bool{"namespaces": true, "configmaps": true, "services": false, "others": false} {
 		kinds := []invariant.Kind{{Resource: secrets.Resource}, {Resource: history.Resource{Resource: name}}}
-		NewWithT(t).Expect(listsKinds(j, kinds)).To(Equal(want), name)
+		NewWithT(t).Expect(listsKinds(j, kinds, time.Time{})).To(Equal(want), name)
 	}
 	things := invariant.Kind{Resource: history.Resource{Group: "example.com", Resource: "things"}}
-	NewWithT(t).Expect(listsKinds(j, []invariant.Kind{things})).To(BeFalse(), "its list has no answer")
+	NewWithT(t).Expect(listsKinds(j, []invariant.Kind{things}, time.Time{})).To(BeFalse(), "its list has no answer")
 }

@@ -25,14 +25,29 @@ var startStale = spec{
 	derive: eachEarlierState, newInjector: stateless(staleStart{}),
 }
 
-// eachEarlierState plans the fault for each collection of which there was an earlier state.
+// eachEarlierState plans the fault for each collection of which there was an earlier state: before
+// each step after which an old state costs most, and before one other that the seed selects.
 func eachEarlierState(d *derivation, f scenario.FaultName) []Plan {
-	plans := d.oneStart(func(t Target) []Plan {
-		if t.Nth == 1 {
+	costly := map[int]bool{}
+	n := 0
+	for _, step := range d.scenario.Steps {
+		if step.Acts() {
+			n++
+			costly[n] = step.Delete != nil || step.Patch != nil && step.Patch.Merge["metadata"] != nil
+		}
+	}
+	var plans []Plan
+	for _, e := range d.eventsOfAllRuns() {
+		if e.Action > 1 && costly[e.Action] {
+			plans = append(plans, d.plan(f, "", Target{Method: startMethod, Path: e.Path, Nth: e.Action}))
+		}
+	}
+	plans = append(plans, d.oneStart(func(t Target) []Plan {
+		if t.Nth == 1 || costly[t.Nth] {
 			return nil
 		}
 		return []Plan{d.plan(f, "", t)}
-	})
+	})...)
 	return append(plans, d.ofTheLease(f, startMethod)...)
 }
 
@@ -94,6 +109,12 @@ func (staleStart) restart(ctx context.Context, a *activeFault, r *replica, refus
 			}
 		}()
 		if _, met := a.waitForRequest(ctx, r, killed); !met {
+			if listsKinds(r.proxy.Journal(), a.prover.subject.Contract.Kinds, killed) {
+				a.mu.Lock()
+				defer a.mu.Unlock()
+				a.notApplicable, a.voidReason = true, fmt.Sprintf("replica %s listed its kinds when it started, and not %s, "+
+					"which is in no cache then", r.process.Name(), a.plan.Target.Path)
+			}
 			return
 		}
 		a.sleep(ctx, staleFor)

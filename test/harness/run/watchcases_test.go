@@ -11,6 +11,7 @@ import (
 	dynamicfake "k8s.io/client-go/dynamic/fake"
 
 	"leasehold.dev/test/harness/history"
+	"leasehold.dev/test/harness/invariant"
 )
 
 func beginGap(s *testbed) {
@@ -148,6 +149,20 @@ func startCases() map[string]faultCase {
 			}},
 		"stale-start/none": {plan: plan, stopped: true, before: collectionOf(), void: "no START",
 			cause: func(s *testbed) { s.step(0) }},
+		// Where the replicas list their kinds, and not the collection, nothing can be stale.
+		"stale-start/not listed": {plan: plan, stopped: true, void: "replica one listed its kinds when it started, and not " + collection,
+			before: func(s *testbed) {
+				collectionOf()(s)
+				s.subject.Contract.Kinds = []invariant.Kind{{Resource: history.Resource{Resource: "services"}}}
+			}, cause: func(s *testbed) {
+				s.step(2)
+				s.advance(silenceFor)
+				s.Eventually(s.processes[1].kills).Should(Equal(1))
+				s.expectReached(0, "/api/v1/services")
+				s.stopped.Step(time.Millisecond)
+				s.watch(0, "/api/v1/services", "")
+				s.heal()
+			}, also: func(s *testbed, f history.FaultRecord) { s.Expect(f.NotApplicable).To(BeTrue()) }},
 		// A request of the process that was killed is not one of a start.
 		"failed-list/no request": {plan: "failed-list-403:START:/things:2", stopped: true, void: "did not ask for /things",
 			cause: func(s *testbed) { s.expectReached(0, "/things"); s.step(0); s.step(2); s.heal() }},

@@ -93,7 +93,7 @@ func (l *ledger) setProgress(line string) bool {
 // notHeld counts the runs so far that did not hold.
 func (l *ledger) notHeld() (n int) {
 	for _, o := range l.sweep.Outcomes {
-		if o.Result != invariant.Held {
+		if o.Result != invariant.Held && o.Result != invariant.NotApplicable {
 			n++
 		}
 	}
@@ -127,12 +127,12 @@ func (l *ledger) keep(r *report.Run) error {
 			fmt.Fprintf(l.output, "%s\n", v)
 		}
 	}
-	if r.Result == invariant.Void || r.Result == invariant.Broken {
+	if r.Result != invariant.Held && r.Result != invariant.Inconclusive {
 		for _, f := range r.Faults {
 			fmt.Fprintf(l.output, "    fault: %s\n", f.Detail)
 		}
 	}
-	if r.Result != invariant.Held {
+	if r.Result != invariant.Held && r.Result != invariant.NotApplicable {
 		fmt.Fprint(l.output, r.LogTails())
 	}
 	for _, rejection := range r.History.Rejections {
