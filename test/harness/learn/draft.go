@@ -35,7 +35,9 @@ type Draft struct {
 	Grace int64
 	// Unchanged is how many writes of a clean run, at most, changed nothing of one object.
 	Unchanged int
-	Kinds     []DraftKind
+	// Strays are resources that replicas wrote in clean runs while they did not lead.
+	Strays []history.Resource
+	Kinds  []DraftKind
 }
 
 // DraftKind is a kind that the operator may reconcile, with its scenario.
@@ -52,6 +54,8 @@ type DraftKind struct {
 	Invariants []string
 	// Problem is why its scenario could not be run; there is none in the files then.
 	Problem string
+	// Ignored means that the operator wrote nothing in the clean runs.
+	Ignored bool
 	// Guesses are comments on the scenario, Notes on the kind in the subject.
 	Guesses, Notes []string
 	// Grown is the kind's object with more entries and fields, and Added are their paths; see Grow.
@@ -176,11 +180,11 @@ func (k *DraftKind) complete(o *unstructured.Unstructured,
 	}
 	i := slices.IndexFunc(definitions, func(d *apiextensionsv1.CustomResourceDefinition) bool { return isOf(o, d) })
 	if i < 0 {
-		k.place(o, !slices.Contains(clusterScoped, o.GetKind()))
+		place(o, !slices.Contains(clusterScoped, o.GetKind()))
 		return nil
 	}
 	d := definitions[i]
-	k.place(o, d.Spec.Scope == apiextensionsv1.NamespaceScoped)
+	place(o, d.Spec.Scope == apiextensionsv1.NamespaceScoped)
 	version := versionOf(d, o)
 	if version == nil {
 		return fmt.Errorf("the sample %s %s has the version %s, which the definition %s does not serve", o.GetKind(),
@@ -202,15 +206,12 @@ func (k *DraftKind) complete(o *unstructured.Unstructured,
 	return nil
 }
 
-// place puts an object into a namespace that is there: one of its file, or default.
-func (k *DraftKind) place(o *unstructured.Unstructured, namespaced bool) {
-	if !namespaced {
+// place puts an object that needs a namespace and has none into default.
+func place(o *unstructured.Unstructured, namespaced bool) {
+	switch {
+	case !namespaced:
 		o.SetNamespace("")
-		return
-	}
-	if !slices.ContainsFunc(k.Objects, func(n *unstructured.Unstructured) bool {
-		return n.GetKind() == "Namespace" && n.GetName() == o.GetNamespace()
-	}) {
+	case o.GetNamespace() == "":
 		o.SetNamespace(metav1.NamespaceDefault)
 	}
 }

@@ -42,7 +42,7 @@ func TestKinds_Samples(t *testing.T) {
 			"{apiVersion: webapp.example.com/v1, kind: Guestbook, metadata: {name: '{guestbook}', namespace: default}, spec: {}}",
 		}, 0},
 		"NamespaceElsewhere": {[]string{"{apiVersion: webapp.example.com/v1, kind: Guestbook, metadata: {name: mine, namespace: prod}, spec: {}}"}, []string{
-			"{apiVersion: webapp.example.com/v1, kind: Guestbook, metadata: {name: '{guestbook}', namespace: default}, spec: {}}",
+			"{apiVersion: webapp.example.com/v1, kind: Guestbook, metadata: {name: '{guestbook}', namespace: prod}, spec: {}}",
 		}, 0},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -47,7 +47,19 @@ func (d *Draft) Learn(k *DraftKind, users []string, histories ...*history.Histor
 	k.learnFinalizer(runs)
 	k.learnRest(runs)
 	k.learnChildren(runs, users, d.Lease.Resource)
+	k.Ignored = !slices.ContainsFunc(runs, func(r run) bool { return r.answers(users) })
+	if k.Ignored {
+		k.Guesses = append(k.Guesses, "the operator wrote nothing for it, so its scenarios show nothing")
+	}
 	return nil
+}
+
+// answers reports whether the operator created something, or sent a write to an object of the run.
+func (r run) answers(users []string) bool {
+	normal := r.history.Normalizer()
+	return slices.ContainsFunc(r.history.Requests, func(q history.Request) bool {
+		return q.Write() && slices.Contains(users, q.User) && (q.Made || normal.Replace(q.Key.String()) != q.Key.String())
+	})
 }
 
 // Require makes the scenario of each kind require the promises that clean runs could be judged by.

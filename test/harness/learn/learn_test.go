@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"leasehold.dev/test/harness/history"
+	"leasehold.dev/test/harness/invariant"
 	"leasehold.dev/test/harness/learn"
 	"leasehold.dev/test/harness/run"
 	"leasehold.dev/test/harness/scenario"
@@ -233,6 +234,21 @@ func TestSubject_OfSeveralDeployments(t *testing.T) {
 	}
 }
 
+// What replicas wrote without leading is theirs, unless it is a kind or a child.
+func TestSubject_AnyReplica(t *testing.T) {
+	jobs := history.Resource{Group: "batch", Resource: "jobs"}
+	webhooks := history.Resource{Group: "admissionregistration.k8s.io", Resource: "validatingwebhookconfigurations"}
+	kind := learn.DraftKind{Kind: invariant.Kind{Resource: history.Resource{Resource: "things"},
+		Children: []invariant.Child{{Resource: jobs}}}}
+	d := &learn.Draft{Name: "small", Strays: []history.Resource{{Resource: "events"}, webhooks, jobs, kind.Resource},
+		Kinds: []learn.DraftKind{kind}}
+	want := "anyReplica: [{resource: events}, {group: events.k8s.io, resource: events}, " +
+		"{group: admissionregistration.k8s.io, resource: validatingwebhookconfigurations}]\n"
+	if text := string(d.Subject()); !strings.Contains(text, want) {
+		t.Errorf("want %q in:\n%s", want, text)
+	}
+}
+
 const guestbooks = `
 metadata: {name: guestbooks.webapp.example.com}
 spec:
@@ -291,6 +307,45 @@ func TestLearn_Rest(t *testing.T) {
 			}
 		})
 	}
+}
+
+// A sample for which the operator writes nothing is named, whatever users and its Lease do meanwhile.
+func TestLearn_Ignored(t *testing.T) {
+	lease := history.Request{User: operator, Verb: "update", Effect: history.Stored,
+		Key: history.Key{Resource: history.Leases, Namespace: "archiver-system", Name: "archiver.example.com"}}
+	refused := history.Request{User: operator, Verb: "patch", Effect: history.Refused,
+		Key: history.Key{Resource: history.Resource{Group: "archive.example.com", Resource: "backups"}, Name: "b0"}}
+	for name, tc := range map[string]struct {
+		runs []*history.History
+		want bool
+	}{
+		"Answered": {[]*history.History{archive(t, "b0"), archive(t, "b1")}, false},
+		"Ignored":  {[]*history.History{untouched(t, lease), untouched(t, lease)}, true},
+		"Refused":  {[]*history.History{untouched(t, lease), untouched(t, lease, refused)}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			kinds, err := learn.Kinds([]*apiextensionsv1.CustomResourceDefinition{backups(t)}, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := (&learn.Draft{}).Learn(&kinds[0], []string{operator}, tc.runs...); err != nil {
+				t.Fatal(err)
+			}
+			if kinds[0].Ignored != tc.want {
+				t.Errorf("Ignored = %t, want %t", kinds[0].Ignored, tc.want)
+			}
+		})
+	}
+}
+
+// untouched records a run in which only a user writes the Backup.
+func untouched(t *testing.T, more ...history.Request) *history.History {
+	t.Helper()
+	r := record("b0")
+	backup := object(t, "{apiVersion: archive.example.com/v1, kind: Backup, metadata: {namespace: default, name: b0, uid: b0}}")
+	r.store("admin", "backups.archive.example.com", backup)
+	r.Requests = append(r.Requests, more...)
+	return &r.History
 }
 
 func TestLearn_NeedsTheObject(t *testing.T) {

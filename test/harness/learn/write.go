@@ -77,8 +77,13 @@ func (d *Draft) Subject() []byte {
 	for _, k := range d.Kinds {
 		k.writeContract(w)
 	}
-	w.line("  # guess: a standby writes events only.")
-	w.line("  anyReplica: [%s, %s]", resourceText(events[0]), resourceText(events[1]))
+	replicas := slices.Concat(events, d.strays())
+	if len(replicas) == len(events) {
+		w.line("  # guess: a standby writes events only.")
+	} else {
+		w.line("  # guess: a standby writes events, and what replicas wrote in clean runs while they did not lead.")
+	}
+	w.line("  anyReplica: [%s]", strings.Join(resourceTexts(replicas), ", "))
 	grace := d.Grace
 	if grace == 0 {
 		grace = defaultGrace
@@ -97,6 +102,16 @@ func (d *Draft) Subject() []byte {
 	}
 	w.line("scenarios: [scenarios]")
 	return []byte(w.String())
+}
+
+// strays are the resources that replicas wrote without leading, but for kinds and children: those are a
+// leader's.
+func (d *Draft) strays() []history.Resource {
+	return slices.DeleteFunc(slices.Clone(d.Strays), func(r history.Resource) bool {
+		return slices.Contains(events, r) || slices.ContainsFunc(d.Kinds, func(k DraftKind) bool {
+			return k.Resource == r || slices.ContainsFunc(k.Children, func(c invariant.Child) bool { return c.Resource == r })
+		})
+	})
 }
 
 func (d *Draft) writeArguments(w *writer) {
@@ -173,6 +188,14 @@ func childText(c invariant.Child) string {
 		fields = append(fields, "awaited: true")
 	}
 	return "{" + strings.Join(fields, ", ") + "}"
+}
+
+func resourceTexts(all []history.Resource) []string {
+	texts := make([]string, len(all))
+	for i, r := range all {
+		texts[i] = resourceText(r)
+	}
+	return texts
 }
 
 func resourceText(r history.Resource) string {

@@ -1,8 +1,10 @@
 package run
 
 import (
+	"fmt"
 	"math/rand/v2"
 	"net/http"
+	"os"
 	"path/filepath"
 	"testing"
 	"time"
@@ -108,6 +110,23 @@ func newExecution(t *testing.T, funcs interceptor.Funcs) *execution {
 
 func refTo(name string) scenario.Ref {
 	return scenario.Ref{APIVersion: "v1", Kind: "ConfigMap", Namespace: "ns", Name: name}
+}
+
+// Each replica may write a webhook's certificate, before and without leading.
+func TestStrays(t *testing.T) {
+	g := NewWithT(t)
+	p := newExecution(t, interceptor.Funcs{}).prover
+	event := func(pod, group, resource, answer string) string {
+		return fmt.Sprintf(`{"auditID":%q,"stage":"ResponseComplete","verb":"update","user":{"username":%q,"extra":{`+
+			`"authentication.kubernetes.io/pod-name":[%q]}},"objectRef":{"apiGroup":%q,"resource":%q,"namespace":"ns","name":"lease"},`+
+			`"responseStatus":{"code":200},"responseObject":{"kind":"X","metadata":{"name":"lease","uid":"u","resourceVersion":%s}`+"\n",
+			pod+resource, operator, pod, group, resource, answer)
+	}
+	lease := event("one", "coordination.k8s.io", "leases", `"10"},"spec":{"holderIdentity":"one_1"}}`)
+	webhooks := event("two", "admissionregistration.k8s.io", "mutatingwebhookconfigurations", `"12"}}`)
+	g.Expect(os.WriteFile(p.auditLog, []byte(lease+event("one", "", "secrets", `"11"}}`)+webhooks+webhooks), 0o600)).To(Succeed())
+	g.Expect(p.Strays()).To(Equal([]history.Resource{{Group: "admissionregistration.k8s.io",
+		Resource: "mutatingwebhookconfigurations"}}))
 }
 
 func TestWatchedResources(t *testing.T) {

@@ -14,6 +14,7 @@ import (
 
 	"leasehold.dev/test/harness/fault"
 	"leasehold.dev/test/harness/history"
+	"leasehold.dev/test/harness/record"
 )
 
 func (p *Prover) readLease(ctx context.Context) (*coordinationv1.Lease, error) {
@@ -48,6 +49,27 @@ func (p *Prover) lastRenewer() *replica {
 		}
 	}
 	return last
+}
+
+// Strays returns the resources that replicas have written while they did not lead, each once.
+func (p *Prover) Strays() (all []history.Resource, err error) {
+	events, err := record.ReadAuditLog(p.auditLog)
+	if err != nil {
+		return nil, err
+	}
+	h, err := record.FromAudit(events)
+	if err != nil {
+		return nil, fmt.Errorf("looking for writes of replicas that did not lead: %w", err)
+	}
+	promises := p.subject.Contract
+	terms := h.Terms(promises.Lease)
+	for _, q := range h.Requests {
+		if q.Done() && q.Replica != "" && q.Key != promises.Lease && slices.Contains(promises.Users, q.User) &&
+			!slices.Contains(history.HeldDuring(terms, q.RevisionRange), q.Replica) && !slices.Contains(all, q.Resource) {
+			all = append(all, q.Resource)
+		}
+	}
+	return all, nil
 }
 
 // watchedLeasePath returns the collection with the Lease if a replica watches it, or "".

@@ -201,7 +201,7 @@ func propose(ctx context.Context, o initOptions, output io.Writer) (*learn.Draft
 		}
 		chart.Values = text
 	}
-	objects, notes, err := env.InstallOptions{Manifests: o.manifests, Chart: chart}.Render(ctx, "")
+	objects, notes, err := env.InstallOptions{Manifests: o.manifests, Chart: chart, Deployment: o.deployment}.Render(ctx, "")
 	if err != nil {
 		return nil, fmt.Errorf("reading the manifests: %w", err)
 	}
@@ -220,6 +220,9 @@ func propose(ctx context.Context, o initOptions, output io.Writer) (*learn.Draft
 	samples, err := readSamples(o.samples)
 	if err != nil {
 		return nil, fmt.Errorf("reading --samples: %w", err)
+	}
+	for i, s := range samples {
+		samples[i].Objects = append(env.MissingNamespaces(slices.Concat(objects, s.Objects)), s.Objects...)
 	}
 	d := &learn.Draft{Name: name, Binary: o.binary, Manifests: o.manifests, Deployment: o.deployment,
 		CRDs: o.crds, Env: o.env, Values: o.values, Node: makesWorkloads(objects)}

@@ -315,7 +315,8 @@ func TestTimedWriter(t *testing.T) {
 	g.Expect(output.String()).To(Equal("    0s building etcd\n 1m40s it ended:\nlog\n"))
 }
 
-// The operator is probed at the port of its metrics, and has an init container.
+// The operator is probed at the port of its metrics, and has an init container. Namespaces of samples
+// stay as they are: those that the installation has not are created.
 func TestPropose(t *testing.T) {
 	g := NewWithT(t)
 	dir := t.TempDir()
@@ -344,8 +345,14 @@ spec:
   names: {kind: Thing, plural: things}
   versions: [{name: v1, served: true, storage: true, schema: {openAPIV3Schema: {type: object}}}]
 `), 0o600)).To(Succeed())
+	samples := filepath.Join(dir, "samples.yaml")
+	g.Expect(os.WriteFile(samples, []byte(`
+{apiVersion: v1, kind: Secret, metadata: {name: key, namespace: small-system}}
+---
+{apiVersion: example.com/v1, kind: Thing, metadata: {name: a, namespace: prod}, spec: {from: prod}}
+`), 0o600)).To(Succeed())
 	o, err := parseInit("--subject="+filepath.Join(dir, "new"), manifests, "--binary="+program, "--args=--zone=a",
-		"--args=--verbose")
+		"--args=--verbose", "--samples="+samples)
 	g.Expect(err).NotTo(HaveOccurred())
 	var output strings.Builder
 	d, err := propose(t.Context(), o, &output)
@@ -353,4 +360,9 @@ spec:
 	g.Expect(output.String()).To(ContainSubstring("the init containers of Deployment manager do not run: packages"))
 	g.Expect(string(d.Subject())).To(ContainSubstring(
 		"args:\n- \"--metrics-addr=127.0.0.1:{probe}\"\n- --zone=a\n- --verbose\n"))
+	text, err := d.Scenario(&d.Kinds[0])
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(string(text)).To(And(
+		MatchRegexp(`(?s)kind: Namespace.*name: '\{namespace\}'.*namespace: small-system.*namespace: '\{namespace\}'`),
+		ContainSubstring("from: '{namespace}'"), Not(ContainSubstring("prod"))))
 }

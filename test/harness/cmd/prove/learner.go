@@ -23,6 +23,7 @@ import (
 	"leasehold.dev/test/harness/env"
 	"leasehold.dev/test/harness/history"
 	"leasehold.dev/test/harness/learn"
+	"leasehold.dev/test/harness/report"
 	"leasehold.dev/test/harness/run"
 	"leasehold.dev/test/harness/scenario"
 	"leasehold.dev/test/harness/subject"
@@ -275,7 +276,8 @@ func (l *learner) observe(ctx context.Context) (histories [][]*history.History, 
 	if len(problems) == len(l.draft.Kinds) {
 		return nil, fmt.Errorf("no scenario could be run: %w", errors.Join(problems...))
 	}
-	return histories, nil
+	l.draft.Strays, err = prover.Strays()
+	return histories, err
 }
 
 // learnKind runs a kind's scenario twice, learns from the runs, and grows its object.
@@ -287,6 +289,11 @@ func (l *learner) learnKind(ctx context.Context, prover *run.Prover, k *learn.Dr
 	}
 	if err == nil {
 		err = l.draft.Learn(k, users, reference.Histories...)
+	}
+	if err == nil && k.Ignored {
+		fmt.Fprintf(l.output, "%s: the operator wrote nothing for the sample: no child, no status, no event. It may refer to what is not "+
+			"there, be in a namespace or have labels that the operator does not select, or its controller is off.\n%s",
+			k.ScenarioName(), (&report.Run{Logs: reference.Outcomes[0].Logs}).LogTails())
 	}
 	if err == nil {
 		err = l.grow(ctx, prover, k)
