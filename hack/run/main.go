@@ -1,13 +1,12 @@
-// Command run shows Leasehold at work on this machine: a control plane, an S3
-// server, the operator as two processes under the rights it ships with, and the
-// samples. It prints what happens until Ctrl-C.
+// Command run shows Leasehold at work on this machine: a control plane, an S3 server, the operator as two
+// processes under the rights it ships with, and the samples. It prints what happens until Ctrl-C.
 //
-// `make run` builds what it needs and starts it. With -once it ends as soon as
-// the samples are Ready.
+// `make run` builds what it needs and starts it. With -once it ends as soon as the samples are Ready.
 package main
 
 import (
 	"context"
+	_ "embed"
 	"errors"
 	"flag"
 	"fmt"
@@ -15,19 +14,40 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
-	"strings"
+	"slices"
+	"sync"
 	"syscall"
 	"time"
 
 	"github.com/go-logr/logr"
+	"github.com/minio/minio-go/v7"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/util/retry"
 	"k8s.io/klog/v2"
+	"k8s.io/utils/ptr"
 	ctrl "sigs.k8s.io/controller-runtime"
 
+	"leasehold.dev/api/v1beta1"
+	"leasehold.dev/test/harness/env"
 	"leasehold.dev/test/harness/program"
+	"leasehold.dev/test/leasehold"
 )
 
-// timeout bounds the wait for each replica and for each sample.
-const timeout = 2 * time.Minute
+const (
+	config      = "config" // folder of the kustomize configuration
+	viewerImage = "leasehold-viewer:dev"
+)
+
+// polling waits for a condition for up to 2 minutes.
+var polling = wait.Backoff{Duration: 100 * time.Millisecond, Steps: 1200}
+
+// commands may be tried by a user.
+//
+//go:embed commands.txt
+var commands string
 
 func main() { os.Exit(program.Run("run", nil, run)) }
 
@@ -56,55 +76,160 @@ func run(ctx context.Context, args []string, output io.Writer) (err error) {
 		end() // first, so that no end of a process is reported from here on
 		err = errors.Join(err, e.stop(context.WithoutCancel(ctx)))
 	}()
-	for _, step := range []func(context.Context) error{
-		e.startControlPlane, // everything below talks to it
-		e.startStorage,      // before the samples need it
-		e.install,           // before the first replica needs its rights
-		e.follow,            // before the first change
-		e.startNode,         // it runs the viewers
-		e.startReplicas,     // both, under the shipped ServiceAccount
-		e.awaitReplicas,     // webhooks answer from here on
-		e.keepReplicas,      // not earlier: one that cannot start is an error
-		e.applySamples,
-	} {
-		if err := step(working); err != nil {
-			return err
-		}
+	if err := e.start(working); err != nil || *once {
+		return err
 	}
-	if *once {
-		return nil
-	}
-	if err := e.printCommands(); err != nil {
+	if err := e.out.template(commands, map[string]any{"plane": e.plane, "server": e.server}); err != nil {
 		return err
 	}
 	<-ctx.Done()
 	return nil
 }
 
-// printCommands prints commands that a user may try.
-func (e *environment) printCommands() error {
-	path, err := e.plane.KubectlPath()
+// environment is what run has started so far.
+type environment struct {
+	workDir      string
+	out          *progress
+	plane        *env.ControlPlane
+	server       *env.S3Server
+	installation *env.Installation
+	node         *env.Node
+	running      sync.WaitGroup // ends with the context of start
+}
+
+// start starts everything, and returns when the samples are Ready.
+func (e *environment) start(ctx context.Context) (err error) {
+	e.out.printf("control plane", "starting etcd, kube-apiserver and kube-controller-manager")
+	options := env.Options{WorkDir: e.workDir, Controllers: env.WorkloadControllers}
+	if e.plane, err = leasehold.StartControlPlane(ctx, config, options); err != nil {
+		return err
+	}
+	e.out.printf("control plane", "answers; data, logs and audit log in %s",
+		filepath.Join(e.workDir, filepath.Base(e.plane.Dir())))
+	if e.server, err = env.StartS3(ctx, env.S3Options{WorkDir: e.workDir}); err != nil {
+		return err
+	}
+	// The sample that observes a bucket needs it.
+	if err = e.server.Client().MakeBucket(ctx, "sample-data", minio.MakeBucketOptions{}); err != nil {
+		return fmt.Errorf("making the bucket of a sample: %w", err)
+	}
+	e.out.printf("storage", "an S3 server outside the cluster answers at %s as process %d", e.server.Endpoint(), e.server.Pid())
+	e.running.Go(func() {
+		again := func() error { return e.server.Restart(ctx) }
+		// Long enough for its buckets to become unreachable.
+		e.out.keep(ctx, "storage", "the S3 server", e.server, time.Minute, time.Minute, again)
+	})
+	// The S3 server runs on this machine, which the operator denies by default.
+	subject := leasehold.Subject(config, filepath.Join("bin", "manager"), "--endpoint-allow-cidr=127.0.0.1/32",
+		"--default-viewer-image="+viewerImage)
+	if e.installation, err = e.plane.Install(ctx, subject); err != nil {
+		return err
+	}
+	e.out.printf("install", "%d objects of %s: definitions, rights, webhooks", e.installation.Objects(), subject.Manifests)
+	for _, step := range []func(context.Context) error{
+		e.follow,        // before the first change
+		e.startNode,     // before there are viewers
+		e.startReplicas, // webhooks answer from here on
+		e.applySamples,
+	} {
+		if err := step(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// startNode runs the viewers as processes in place of containers.
+func (e *environment) startNode(ctx context.Context) (err error) {
+	e.node, err = e.plane.StartNode(ctx, env.NodeOptions{
+		Images: map[string]env.Program{viewerImage: {
+			Binary: filepath.Join("bin", "viewer"),
+			Args: func(port int, volumes map[string]string) []string {
+				return []string{fmt.Sprintf("--bind-address=127.0.0.1:%d", port), "--dir=" + volumes["/book/src"]}
+			},
+		}},
+		Serving: func(pod types.NamespacedName, url string) { e.out.printf("page", "%s is served at %s", pod.Name, url) },
+		Failed:  func(pod types.NamespacedName, err error) { e.out.printf("failed", "%s: %v", pod.Name, err) },
+	})
+	return err
+}
+
+// startReplicas starts as many replicas as the Deployment has. One that ends before it is ready is an
+// error; one that ends later is started again.
+func (e *environment) startReplicas(ctx context.Context) error {
+	for range ptr.Deref(e.installation.Shipped().Spec.Replicas, 1) {
+		r, err := e.installation.Start(ctx)
+		if err != nil {
+			return err
+		}
+		e.out.printf("operator", "%s runs as process %d, log %s", r.Name(), r.Pid(), filepath.Base(r.LogPath()))
+	}
+	for _, r := range e.installation.Replicas() {
+		err := retry.OnError(polling, func(error) bool { return r.Running() && ctx.Err() == nil },
+			func() error { return r.Ready(ctx) })
+		if err != nil {
+			return fmt.Errorf("waiting for %s: %w; the end of its log:\n%s", r.Name(), err, r.LogTail(8))
+		}
+		e.out.printf("operator", "%s is ready", r.Name())
+		e.running.Go(func() { e.out.keep(ctx, "operator", r.Name(), r, 0, 5*time.Minute, r.Restart) })
+	}
+	return nil
+}
+
+// applySamples applies config/samples, with their buckets on the S3 server, and waits until they are Ready.
+// It retries until the webhooks respond: the forwarder detects later than this process that a replica is
+// ready, and the API server gets the CA from a watch.
+func (e *environment) applySamples(ctx context.Context) error {
+	folder, account := filepath.Join(config, "samples"), e.server.Account()
+	samples, err := e.plane.Render(ctx, folder)
+	for _, sample := range samples {
+		if sample.GetKind() == "StorageBucket" {
+			err = errors.Join(err, unstructured.SetNestedField(sample.Object, e.server.Endpoint(), "spec", "endpoint"))
+		}
+	}
 	if err != nil {
 		return err
 	}
-	kubectl := fmt.Sprintf("%s --kubeconfig %s", path, e.plane.Kubeconfig())
-	var text strings.Builder
-	fmt.Fprintf(&text, "  kubeconfig  %s\n", e.plane.Kubeconfig())
-	fmt.Fprintf(&text, "\n  Things to try in another terminal:\n")
-	for _, try := range [][2]string{
-		{"list everything", "get tenants,storagebuckets,markdownviews,namespaces,deployments -o wide"},
-		{"check that an admin of the sample may work in its namespaces",
-			"auth can-i create deployments.apps -n sample-dev --as jane@example.com"},
-		{"change a page: its viewers roll, and the address above changes",
-			`patch markdownview handbook --type=merge -p '{"spec":{"markdowns":{"on-call.md":"# On call\n\nNobody."}}}'`},
-		{"delete a managed bucket and a Tenant, and watch this output", "delete storagebucket/sample-managed tenant/sample"},
-	} {
-		fmt.Fprintf(&text, "\n  # %s\n  %s %s\n", try[0], kubectl, try[1])
+	samples = slices.Insert(samples, 0, &unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": "v1", "kind": "Secret", "metadata": map[string]any{"namespace": "default", "name": "sample-s3"},
+		"stringData": map[string]any{
+			v1beta1.SecretKeyAccessKeyID: account.AccessKey, v1beta1.SecretKeySecretAccessKey: account.SecretKey,
+		},
+	}})
+	// The API server reports a webhook that it cannot call as an internal error.
+	err = retry.OnError(polling, apierrors.IsInternalError, func() error { return e.plane.Apply(ctx, samples...) })
+	if err != nil {
+		return fmt.Errorf("applying %s: %w", folder, err)
 	}
-	fmt.Fprintf(&text, "\n  Kill the S3 server (kill -9 %d): its buckets become unreachable with the third failure, and\n"+
-		"  Ready again after it has restarted, %v later.\n", e.server.Pid(), serverPause)
-	fmt.Fprintf(&text, "  Kill a replica (kill -9 <process>): the other one takes over, and it starts again as in a Pod.\n")
-	fmt.Fprintf(&text, "  Ctrl-C stops everything and leaves nothing behind.")
-	e.out.block(text.String())
-	return nil
+	_, err = e.plane.Kubectl(ctx, "wait", "tenants,storagebuckets,markdownviews", "--all", "--all-namespaces",
+		"--for=condition=Ready", "--timeout=2m")
+	if err == nil {
+		e.out.printf("samples", "all of them are Ready")
+	}
+	return err
+}
+
+// stop stops everything that was started, in the opposite order. The context of start has ended.
+func (e *environment) stop(ctx context.Context) error {
+	e.running.Wait()
+	if e.plane == nil {
+		return nil
+	}
+	var errs []error
+	if e.node != nil {
+		e.node.Stop()
+	}
+	if e.installation != nil {
+		errs = append(errs, e.installation.Stop(ctx))
+		e.out.printf("stopping", "the replicas have ended")
+	}
+	if e.server != nil {
+		running := e.server.Running() // it is no failure if a user has killed it
+		if err := e.server.Stop(); running {
+			errs = append(errs, err)
+		}
+	}
+	errs = append(errs, e.plane.Stop())
+	e.out.printf("stopping", "the control plane has ended, its folder is gone")
+	return errors.Join(errs...)
 }

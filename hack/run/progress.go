@@ -4,53 +4,59 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"os"
-	"path/filepath"
 	"strings"
 	"sync"
+	"text/template"
 	"time"
-)
 
-// Pauses before a program is started again. That of the S3 server is long enough for its buckets to
-// become unreachable. Those of a replica are a kubelet's: none the first time, then firstBackOff and
-// twice as long each time up to maxBackOff. A process that ran for twice maxBackOff starts over.
-const (
-	serverPause  = time.Minute
-	firstBackOff = 10 * time.Second
-	maxBackOff   = 5 * time.Minute
-)
+	coordinationv1 "k8s.io/api/coordination/v1"
+	eventsv1 "k8s.io/api/events/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	toolscache "k8s.io/client-go/tools/cache"
+	"k8s.io/client-go/util/flowcontrol"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
-func kubeletPause(crashes int) time.Duration {
-	if crashes == 0 {
-		return 0
-	}
-	return min(firstBackOff<<min(crashes-1, 5), maxBackOff)
-}
+	"leasehold.dev/api/v1beta1"
+	"leasehold.dev/test/leasehold"
+)
 
 // progress prints one line for each thing that happens, with the seconds since the start.
 // It is safe for concurrent use.
 type progress struct {
 	began time.Time
 
-	mu  sync.Mutex
-	out io.Writer
+	mu      sync.Mutex
+	out     io.Writer
+	printed map[string]string // the last text about each subject
 }
 
-func newProgress(out io.Writer) *progress { return &progress{began: time.Now(), out: out} }
+func newProgress(out io.Writer) *progress {
+	return &progress{began: time.Now(), out: out, printed: map[string]string{}}
+}
 
-// printf prints a line about topic. It indents further lines of the text below the first.
-func (p *progress) printf(topic, format string, args ...any) {
+// printf prints a line about topic.
+func (p *progress) printf(topic, format string, args ...any) { p.once("", topic, format, args...) }
+
+// once is printf, unless that was the last text about subject. It indents the lines of text below the first.
+func (p *progress) once(subject, topic, format string, args ...any) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	text := strings.ReplaceAll(fmt.Sprintf(format, args...), "\n", "\n"+strings.Repeat(" ", 25))
+	text := fmt.Sprintf(format, args...)
+	if subject != "" && p.printed[subject] == text {
+		return
+	}
+	p.printed[subject] = text
+	text = strings.ReplaceAll(text, "\n", "\n"+strings.Repeat(" ", 25))
 	fmt.Fprintf(p.out, "%6.1f s  %-14s  %s\n", time.Since(p.began).Seconds(), topic, text)
 }
 
-// block prints text as it is between empty lines.
-func (p *progress) block(text string) {
+// template prints a template of text with values.
+func (p *progress) template(text string, values any) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	fmt.Fprintf(p.out, "\n%s\n\n", text)
+	return template.Must(template.New("").Parse(text)).Execute(p.out, values)
 }
 
 // process is one that is started again: another Done follows a restart.
@@ -59,28 +65,29 @@ type process interface {
 	Done() <-chan struct{}
 }
 
-// keep restarts a process each time that it has ended, until ctx is done. pause depends on how often
-// it has crashed before.
-func (p *progress) keep(ctx context.Context, topic, name string, process process,
-	pause func(crashes int) time.Duration, restart func() error) {
-	for crashes := 0; ; crashes++ {
-		began := time.Now()
+// keep restarts a process each time that it has ended, until ctx is done. It pauses like a kubelet: not at
+// all the first time, then for 10 s and twice as long each time, between the bounds. A process that ran for
+// twice the longest pause starts over.
+func (p *progress) keep(ctx context.Context, topic, name string, process process, shortest, longest time.Duration,
+	restart func() error) {
+	backOff := flowcontrol.NewBackOff(10*time.Second, longest)
+	for {
 		select {
 		case <-ctx.Done():
 			return
 		case <-process.Done():
 		}
-		if time.Since(began) > 2*maxBackOff {
-			crashes = 0
-		}
+		backOff.GC()
+		pause := max(backOff.Get(name), shortest)
 		if ctx.Err() == nil {
-			p.printf(topic, "%s has ended; it restarts in %v", name, pause(crashes))
+			p.printf(topic, "%s has ended; it restarts in %v", name, pause)
 		}
 		select {
 		case <-ctx.Done():
 			return
-		case <-time.After(pause(crashes)):
+		case <-time.After(pause):
 		}
+		backOff.Next(name, time.Now())
 		if err := restart(); err != nil {
 			p.printf("failed", "%v", err)
 			return
@@ -89,14 +96,73 @@ func (p *progress) keep(ctx context.Context, topic, name string, process process
 	}
 }
 
-// short returns path as seen from the working directory, when it is below that.
-func short(path string) string {
-	here, err := os.Getwd()
+// follow watches the Lease, the objects of the operator's kinds and their events until ctx is done, and
+// prints changes.
+func (e *environment) follow(ctx context.Context) error {
+	watched, err := cache.New(e.plane.Config(), cache.Options{Scheme: leasehold.Scheme()})
 	if err != nil {
-		return path
+		return fmt.Errorf("creating the cache: %w", err)
 	}
-	if below, err := filepath.Rel(here, path); err == nil && filepath.IsLocal(below) {
-		return below
+	e.running.Go(func() { _ = watched.Start(ctx) }) // it fails only where GetInformer does
+	for _, kind := range []client.Object{&coordinationv1.Lease{}, &v1beta1.Tenant{}, &v1beta1.StorageBucket{},
+		&v1beta1.MarkdownView{}, &eventsv1.Event{}} {
+		informer, err := watched.GetInformer(ctx, kind)
+		if err == nil {
+			_, err = informer.AddEventHandler(toolscache.ResourceEventHandlerFuncs{
+				AddFunc:    func(obj any) { e.out.change(obj, false) },
+				UpdateFunc: func(_, obj any) { e.out.change(obj, false) },
+				DeleteFunc: func(obj any) { e.out.change(obj, true) },
+			})
+		}
+		if err != nil {
+			return fmt.Errorf("watching %T: %w", kind, err)
+		}
 	}
-	return path
+	return nil
+}
+
+// change prints what is new of an object. gone is that it has been deleted.
+func (p *progress) change(obj any, gone bool) {
+	switch o := obj.(type) {
+	case toolscache.DeletedFinalStateUnknown: // the informer missed the deletion itself while its watch was broken
+		p.change(o.Obj, true)
+	case *coordinationv1.Lease:
+		// The identity is the Pod's name, an underscore and a random ID of the process.
+		leader, _, _ := strings.Cut(ptr.Deref(o.Spec.HolderIdentity, ""), "_")
+		text := leader + " leads"
+		if gone || leader == "" {
+			text = "none: the Lease is released"
+		}
+		if o.Namespace == leasehold.Namespace && o.Name == leasehold.Lease {
+			p.once("lease", "leader", "%s", text)
+		}
+	case *v1beta1.Tenant:
+		p.object("tenant", o, o.Status.Conditions, gone)
+	case *v1beta1.StorageBucket:
+		p.object("bucket", o, o.Status.Conditions, gone)
+	case *v1beta1.MarkdownView:
+		p.object("view", o, o.Status.Conditions, gone)
+	case *eventsv1.Event:
+		times := ""
+		if o.Series != nil {
+			times = fmt.Sprintf(" (%d times)", o.Series.Count)
+		}
+		if group, _, _ := strings.Cut(o.Regarding.APIVersion, "/"); group == v1beta1.GroupVersion.Group && !gone {
+			p.once("event/"+string(o.UID), "event", "%s: %s %s: %s%s", o.Regarding.Name, o.Type, o.Reason, o.Note, times)
+		}
+	}
+}
+
+func (p *progress) object(topic string, o client.Object, conditions []metav1.Condition, gone bool) {
+	subject := topic + "/" + o.GetName()
+	if gone {
+		p.once(subject, topic, "%s is gone", o.GetName())
+		return
+	}
+	if o.GetDeletionTimestamp() != nil {
+		p.once(subject, topic, "%s is being deleted", o.GetName())
+	}
+	for _, c := range conditions {
+		p.once(subject+"/"+c.Type, topic, "%s: %s=%s (%s) %s", o.GetName(), c.Type, c.Status, c.Reason, c.Message)
+	}
 }

@@ -2,9 +2,8 @@ package main
 
 import (
 	"bytes"
-	"context"
+	"errors"
 	"regexp"
-	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -19,39 +18,34 @@ import (
 	"leasehold.dev/test/leasehold"
 )
 
-// TestChanges_AreReportedOnce shows what is printed for a history of objects. TestTour shows the rest of the
-// program.
-func TestChanges_AreReportedOnce(t *testing.T) {
+// TestChange_PrintsEachChangeOnce shows what is printed for a history of objects. TestTour shows the rest of
+// the program.
+func TestChange_PrintsEachChangeOnce(t *testing.T) {
 	var out bytes.Buffer
-	c := &changes{out: newProgress(&out), printed: map[string]string{}}
-	lease := func(ns, holder string) *coordinationv1.Lease {
-		return &coordinationv1.Lease{
-			ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: leasehold.Lease},
-			Spec:       coordinationv1.LeaseSpec{HolderIdentity: new(holder)},
-		}
+	p := newProgress(&out)
+	for _, holder := range []string{"a_1", "a_1", "", "b_2"} { // it is renewed at first
+		lease := &coordinationv1.Lease{Spec: coordinationv1.LeaseSpec{HolderIdentity: &holder}}
+		lease.Namespace, lease.Name = leasehold.Namespace, leasehold.Lease
+		p.change(lease, false)
+		lease.Namespace, lease.Spec.HolderIdentity = "elsewhere", new("x_1")
+		p.change(lease, false)
 	}
-	c.seen(lease("elsewhere", "x_1"), false)
-	c.seen(lease(leasehold.Namespace, "a_1"), false)
-	c.seen(lease(leasehold.Namespace, "a_1"), false) // renewed
-	c.seen(lease(leasehold.Namespace, ""), false)
-	c.seen(lease(leasehold.Namespace, "b_2"), false)
-
 	tenant := &v1beta1.Tenant{ObjectMeta: metav1.ObjectMeta{Name: "t"}}
 	tenant.Status.Conditions = []metav1.Condition{{Type: "Ready", Status: "True", Reason: "Reconciled", Message: "fine"}}
-	c.seen(tenant, false)
-	c.seen(tenant, false)
+	p.change(tenant, false)
+	p.change(tenant, false)
 	tenant.DeletionTimestamp = new(metav1.Now())
-	c.seen(tenant, false)
-	c.seen(toolscache.DeletedFinalStateUnknown{Obj: tenant}, true)
+	p.change(tenant, false)
+	p.change(toolscache.DeletedFinalStateUnknown{Obj: tenant}, true)
 
 	event := &eventsv1.Event{Type: "Normal", Reason: "Updated", Note: "the tenant was updated"}
 	event.Regarding.Name = "t"
-	c.seen(event, false) // about something else
-	event.Regarding.APIVersion, event.Regarding.Kind = v1beta1.GroupVersion.String(), "Tenant"
-	c.seen(event, false)
+	p.change(event, false) // about something else
+	event.Regarding.APIVersion = v1beta1.GroupVersion.String()
+	p.change(event, false)
 	event.Series = &eventsv1.EventSeries{Count: 2}
-	c.seen(event, false)
-	c.seen(event, true)
+	p.change(event, false)
+	p.change(event, true)
 
 	got := regexp.MustCompile(`(?m)^ *[0-9.]+ s  (\S+) +`).ReplaceAllString(out.String(), "$1: ")
 	want := `leader: a leads
@@ -68,50 +62,36 @@ event: t: Normal Updated: the tenant was updated (2 times)
 	}
 }
 
-// crashing is a process that ends after it has run for the durations given, one for each start.
+// crashing ends after the time of its latest start, or at once if there is none.
 type crashing struct {
-	runs   []time.Duration
-	done   chan struct{}
-	starts []time.Duration // since began
-	began  time.Time
+	starts int
+	runs   map[int]time.Duration
 }
 
-func (c *crashing) Pid() int              { return len(c.starts) }
-func (c *crashing) Done() <-chan struct{} { return c.done }
+func (c *crashing) Pid() int { return c.starts }
 
-func (c *crashing) restart() error {
-	c.starts = append(c.starts, time.Since(c.began))
+func (c *crashing) Done() <-chan struct{} {
 	done := make(chan struct{})
-	if len(c.runs) > 0 {
-		time.AfterFunc(c.runs[0], func() { close(done) })
-		c.runs = c.runs[1:]
-	}
-	c.done = done
-	return nil
+	time.AfterFunc(c.runs[c.starts], func() { close(done) })
+	return done
 }
 
 // The pauses grow up to the longest, and begin anew after a process that ran for long.
 func TestKeep_RestartsWithBackOff(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		ctx, cancel := context.WithCancel(t.Context())
-		c := &crashing{done: make(chan struct{}), began: time.Now(),
-			runs: []time.Duration{0, time.Second, 0, 11 * time.Minute, 0, 0, 0, 0, 0, 0}}
-		close(c.done)
 		var out bytes.Buffer
-		ended := make(chan struct{})
-		go func() { newProgress(&out).keep(ctx, "operator", "a", c, kubeletPause, c.restart); close(ended) }()
-		<-time.After(2 * time.Hour)
-		cancel()
-		<-ended
-		again := 11*time.Minute + 71*time.Second
-		want := []time.Duration{0, 10 * time.Second, 31 * time.Second, 71 * time.Second, again, again + 10*time.Second,
-			again + 30*time.Second, again + 70*time.Second, again + 150*time.Second, again + 310*time.Second,
-			again + 610*time.Second}
-		if diff := cmp.Diff(want, c.starts); diff != "" {
-			t.Errorf("starts (-want +got):\n%s\n%s", diff, &out)
-		}
-		if want := "a runs again as process 11"; !strings.Contains(out.String(), want) {
-			t.Errorf("it does not print %q:\n%s", want, &out)
+		c := &crashing{runs: map[int]time.Duration{2: time.Second, 4: 11 * time.Minute}}
+		newProgress(&out).keep(t.Context(), "operator", "a", c, 0, 5*time.Minute, func() error {
+			if c.starts++; c.starts == 12 {
+				return errors.New("no program")
+			}
+			return nil
+		})
+		ends := regexp.MustCompile(` *(\S+) s .* in (\S+)\n.*\n`).ReplaceAllString(out.String(), "$1+$2 ")
+		want := "0.0+0s 0.0+10s 11.0+20s 31.0+40s 731.0+0s 731.0+10s 741.0+20s 761.0+40s 801.0+1m20s 881.0+2m40s " +
+			"1041.0+5m0s 1341.0+5m0s "
+		if diff := cmp.Diff(want, ends); diff != "" {
+			t.Errorf("times of ends, and pauses after them (-want +got):\n%s\n%s", diff, &out)
 		}
 	})
 }

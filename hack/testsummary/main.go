@@ -15,6 +15,7 @@ import (
 	"os"
 	"strings"
 
+	"github.com/onsi/ginkgo/v2/reporters"
 	"sigs.k8s.io/yaml"
 )
 
@@ -27,21 +28,8 @@ func main() {
 	}
 }
 
-type suite struct {
-	Name    string  `xml:"name,attr"`
-	Seconds float64 `xml:"time,attr"`
-	Cases   []struct {
-		Name    string    `xml:"name,attr"`
-		Class   string    `xml:"classname,attr"`
-		Failure *struct{} `xml:"failure"`
-		Error   *struct{} `xml:"error"`
-		Skipped *struct {
-			Message string `xml:"message,attr"`
-		} `xml:"skipped"`
-	} `xml:"testcase"`
-}
-
-// summarize writes the summary of runs and reports whether all of them passed.
+// summarize writes the summary of runs and reports whether all of them passed. Ginkgo's nodes around the
+// specs, such as [BeforeSuite], count only if they fail.
 func summarize(w io.Writer, runs []string) bool {
 	budgets := map[string]float64{}
 	if err := yaml.UnmarshalStrict(budgetsFile, &budgets); err != nil {
@@ -54,24 +42,20 @@ func summarize(w io.Writer, runs []string) bool {
 		fail := func(format string, args ...any) {
 			failures = append(failures, fmt.Sprintf("FAILED   "+name+": "+format+"\n", args...))
 		}
-		for _, path := range parts[2:] {
-			var report struct {
-				XMLName xml.Name `xml:"testsuites"`
-				Suites  []suite  `xml:"testsuite"`
+		for _, suite := range suites(parts[2:], fail) {
+			if budget := cmp.Or(budgets[suite.Name], budgets["default"]); suite.Time > budget {
+				fail("suite %s took %.0f s of %.0f", suite.Name, suite.Time, budget)
 			}
-			data, err := os.ReadFile(path)
-			if err == nil {
-				err = xml.Unmarshal(data, &report)
-			}
-			if err != nil {
-				fail("reading report %s: %v", path, err)
-			}
-			for _, suite := range report.Suites {
-				if budget := cmp.Or(budgets[suite.Name], budgets["default"]); suite.Seconds > budget {
-					fail("suite %s took %.0f s of %.0f", suite.Name, suite.Seconds, budget)
+			for _, c := range suite.TestCases {
+				isSpec := !strings.HasPrefix(c.Name, "[") || strings.HasPrefix(c.Name, "[It]")
+				switch {
+				case c.Failure != nil || c.Error != nil:
+					fail("%s %s", c.Classname, c.Name)
+				case isSpec && c.Skipped != nil:
+					skips = append(skips, fmt.Sprintf("skipped  %s: %s %s (%s)\n", name, c.Classname, c.Name, c.Skipped.Message))
+				case isSpec:
+					passed++
 				}
-				n, failed, skipped := suite.count(name)
-				passed, failures, skips = passed+n, append(failures, failed...), append(skips, skipped...)
 			}
 		}
 		if len(failures) == f && (parts[1] != "0" || passed == p) {
@@ -84,19 +68,15 @@ func summarize(w io.Writer, runs []string) bool {
 	return len(failures) == 0 && passed > 0
 }
 
-// count returns what a suite of a run adds. Ginkgo's nodes around the specs, such as [BeforeSuite],
-// count only if they fail.
-func (s suite) count(run string) (passed int, failures, skips []string) {
-	for _, c := range s.Cases {
-		spec := !strings.HasPrefix(c.Name, "[") || strings.HasPrefix(c.Name, "[It]")
-		switch {
-		case c.Failure != nil || c.Error != nil:
-			failures = append(failures, fmt.Sprintf("FAILED   %s: %s %s\n", run, c.Class, c.Name))
-		case spec && c.Skipped != nil:
-			skips = append(skips, fmt.Sprintf("skipped  %s: %s %s (%s)\n", run, c.Class, c.Name, c.Skipped.Message))
-		case spec:
-			passed++
+// suites returns the suites of reports. fail is called for each report that cannot be read.
+func suites(reports []string, fail func(string, ...any)) (all []reporters.JUnitTestSuite) {
+	for _, path := range reports {
+		var report reporters.JUnitTestSuites
+		data, err := os.ReadFile(path)
+		if err = cmp.Or(err, xml.Unmarshal(data, &report)); err != nil {
+			fail("reading report %s: %v", path, err)
 		}
+		all = append(all, report.TestSuites...)
 	}
-	return passed, failures, skips
+	return all
 }
