@@ -178,10 +178,10 @@ func TestStopIsDelayed(t *testing.T) {
 			t.Fatal(err)
 		}
 		synctest.Test(t, func(t *testing.T) {
-			asked, ask := context.WithCancel(t.Context())
-			stopped := o.leaving().Context(asked)
+			parent, stop := context.WithCancel(t.Context())
+			stopped := o.leaving().Context(parent)
 			began := time.Now()
-			ask()
+			stop()
 			<-stopped.Done()
 			if got := time.Since(began); got != want {
 				t.Errorf("%s: it stops after %s", flag, got)

@@ -130,9 +130,9 @@ func TestLockAsItShips(t *testing.T) {
 // During the drain each answer of a webhook closes its connection.
 func TestWebhooksAsTheyShip(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		asked, ask := context.WithCancel(t.Context())
+		parent, stop := context.WithCancel(t.Context())
 		leaving := drain.New(time.Second, clock.RealClock{})
-		stopped := leaving.Context(asked)
+		stopped := leaving.Context(parent)
 		server := managerOptions(shippedRunnables(t), namedLock{}, nil, leaving).WebhookServer
 		server.Register("/hook", http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
 		connection := func() string {
@@ -143,7 +143,7 @@ func TestWebhooksAsTheyShip(t *testing.T) {
 		if got := connection(); got != "" {
 			t.Errorf("Connection %q before the stop, want none", got)
 		}
-		ask()
+		stop()
 		synctest.Wait()
 		if got := connection(); got != "close" {
 			t.Errorf("Connection %q after the stop, want close", got)

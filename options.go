@@ -29,7 +29,7 @@ import (
 	"leasehold.dev/runners/servingcert"
 )
 
-// options is what the flags and the environment say.
+// options has the values of the flags and the environment.
 type options struct {
 	showVersion bool
 
@@ -63,7 +63,7 @@ type options struct {
 	apiQPS   float64
 	apiBurst int
 
-	podName, podContainer string    // who we are, from POD_NAME and POD_CONTAINER
+	podName, podContainer string    // of this replica, from POD_NAME and POD_CONTAINER
 	podUID                types.UID // from POD_UID
 	zap                   zap.Options
 
@@ -108,7 +108,7 @@ func (o *options) bindServing(f *flag.FlagSet) {
 	f.StringVar(&o.probeAddress, "health-probe-bind-address", ":8081",
 		"Address of /healthz and /readyz; \"0\" turns them off.")
 	f.DurationVar(&o.shutdownDelay, "shutdown-delay-duration", 2*time.Second,
-		"How long, after being asked to stop, all goes on while the webhooks ask their clients to use other connections.")
+		"How long, after SIGTERM, all goes on while the webhooks make their clients use other connections.")
 	f.DurationVar(&o.shutdownTimeout, "graceful-shutdown-timeout", 30*time.Second,
 		"How long running work may take to finish at shutdown.")
 	f.DurationVar(&o.stuckAfter, "stuck-after", 5*time.Minute,
@@ -152,11 +152,11 @@ func (o *options) bindWork(f *flag.FlagSet) {
 	f.StringVar(&o.podSecurityLevel, "tenant-pod-security-level", "baseline",
 		"Pod security level of a Tenant's namespaces: privileged, baseline, restricted, or empty for none.")
 	f.DurationVar(&o.syncPeriod, "tenant-sync-period", 10*time.Minute,
-		"How often a Ready Tenant is looked at though nothing changed.")
+		"How often a Ready Tenant is reconciled though nothing changed.")
 	f.StringVar(&o.defaultViewerImage, "default-viewer-image", "leasehold-viewer:dev",
 		"Image of the viewer of MarkdownViews that name none; give it a tag or a digest.")
 	f.DurationVar(&o.viewSyncPeriod, "markdownview-sync-period", 10*time.Minute,
-		"How often a MarkdownView is looked at though nothing changed.")
+		"How often a MarkdownView is reconciled though nothing changed.")
 	f.IntVar(&o.workers, "max-concurrent-reconciles", 4, "How many objects of a kind are worked on at once.")
 	f.DurationVar(&o.probeTick, "probe-tick-interval", time.Second,
 		"How often is looked which StorageBuckets are due for a probe.")
@@ -166,7 +166,7 @@ func (o *options) bindWork(f *flag.FlagSet) {
 	f.Var(&o.denyCIDRs, "endpoint-deny-cidr",
 		"Range of addresses that endpoints of StorageBuckets may not have, whatever is allowed; may be repeated.")
 	f.Var(&o.serviceCIDRs, "service-cidr",
-		"Service range of the cluster, into which no endpoint may lead; may be repeated, and replaces what the API server lists. Where neither says, all private addresses are refused.")
+		"Service range of the cluster, into which no endpoint may lead; may be repeated, and replaces what the API server lists. Without either, all private addresses are refused.")
 	f.DurationVar(&o.removalGrace, "bucket-removal-grace-period", 10*time.Minute,
 		"How long managed buckets that cannot be removed keep their namespace from being deleted; then they are kept.")
 	f.Float64Var(&o.apiQPS, "kube-api-qps", 50, "Requests a second to the API server for each kind of object, on average.")

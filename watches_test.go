@@ -279,7 +279,7 @@ func startWatches(t *testing.T, setup func(context.Context, ctrl.Manager, newQue
 	w.start(t, mgr, reader)
 	for i := range workers { // they start when all handlers have been added
 		select {
-		case <-w.queue.asked:
+		case <-w.queue.waiting:
 		case <-time.After(30 * time.Second):
 			t.Fatalf("%d workers, want %d", i, workers)
 		}
@@ -291,9 +291,9 @@ func startWatches(t *testing.T, setup func(context.Context, ctrl.Manager, newQue
 type recordingQueue struct {
 	workqueue.TypedRateLimitingInterface[reconcile.Request]
 
-	asked chan struct{} // has one for each worker that asks for work
-	down  chan struct{} // closed at the end
-	ended sync.Once
+	waiting chan struct{} // has one for each worker that waits for work
+	down    chan struct{} // closed at the end
+	ended   sync.Once
 
 	mu    sync.Mutex
 	names []string
@@ -303,7 +303,7 @@ func newRecordingQueue() *recordingQueue {
 	return &recordingQueue{
 		TypedRateLimitingInterface: workqueue.NewTypedRateLimitingQueue(
 			workqueue.DefaultTypedControllerRateLimiter[reconcile.Request]()),
-		asked: make(chan struct{}, 2*workers), down: make(chan struct{}),
+		waiting: make(chan struct{}, 2*workers), down: make(chan struct{}),
 	}
 }
 
@@ -314,7 +314,7 @@ func (q *recordingQueue) Add(request reconcile.Request) {
 }
 
 func (q *recordingQueue) Get() (reconcile.Request, bool) {
-	q.asked <- struct{}{}
+	q.waiting <- struct{}{}
 	<-q.down
 	return reconcile.Request{}, true
 }
@@ -334,7 +334,7 @@ func (q *recordingQueue) taken() string {
 	return fmt.Sprint(slices.Compact(names))
 }
 
-// TestTenantWebhooksAnswer tests that both webhooks of Tenants are served, and that they know
+// TestTenantWebhooksAnswer tests that both webhooks of Tenants are served, and that they have
 // the operator's namespace and read from the cache.
 func TestTenantWebhooksAnswer(t *testing.T) {
 	_, mgr, _ := newWatches(t)

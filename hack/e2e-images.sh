@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Builds the operator, the page server and an S3 server as static programs for
 # the machine that Docker runs on, and an image of each around nothing but that.
-# No registry is asked for anything, and what has not changed keeps its image.
+# Nothing is pulled from a registry, and what has not changed keeps its image.
 #
 #   GO=go IMG=.. VIEWER_IMG=.. S3_IMG=.. PROVER_IMG=.. PREVIOUS_IMG=.. PREVIOUS_VIEWER_IMG=.. \
 #     E2E_NODE_IMAGE=.. hack/e2e-images.sh <folder for the programs>
@@ -41,7 +41,7 @@ image() {
     return
   fi
   echo "e2e-images: $2 is built, $(($(docker image inspect --format '{{.Size}}' "$2") / 1000000)) MB" >&2
-  # What it replaces would pile up, unless somebody gave it another name.
+  # What it replaces would pile up, unless it has another name, too.
   if [[ $(docker image inspect --format '{{len .RepoTags}}' "$old" 2>/dev/null) == 0 ]]; then
     docker image rm "$old" >/dev/null 2>&1 || echo "e2e-images: the former $2 is in use and stays as $old" >&2
   fi

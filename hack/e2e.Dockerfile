@@ -18,7 +18,7 @@ USER 65532:65532
 ENTRYPOINT ["/manager"]
 
 # The release before. Its folders may be missing, and some builders look at all targets above
-# the one that is asked for, so these two are the last.
+# the one that is requested, so these two are the last.
 FROM scratch AS previous
 COPY previous/manager/ /
 USER 65532:65532

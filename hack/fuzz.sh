@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Runs each fuzz target of the operator for as long as the argument says, one after the other. go test
+# Runs each fuzz target of the operator for as long as the argument is, one after the other. go test
 # fuzzes one target at a time. An input that fails is left in testdata/fuzz of its package.
 #
 #   hack/fuzz.sh 1m

@@ -11,10 +11,10 @@ root=$PWD base=$1 out=$(realpath -m "$2") repeats=20 rounds=6
 checks=" ${*:3} "
 [[ $# -gt 2 ]] || checks=' benchmarks flakes '
 work=$(mktemp -d)
-say() { echo "gate: $*" >&2; }
+report() { echo "gate: $*" >&2; }
 # What the base has got since is not the change's doing.
 commit=$(git merge-base --end-of-options "$base" HEAD) ||
-  { say "BASE=$base and HEAD have no commit in common here; git fetch --unshallow completes a shallow clone"; exit 2; }
+  { report "BASE=$base and HEAD have no commit in common here; git fetch --unshallow completes a shallow clone"; exit 2; }
 trap '[[ ! -d $work/base ]] || git worktree remove --force "$work/base"; rm -rf "$work"' EXIT
 mkdir -p "$out"
 rm -f "$out"/*.txt "$out/report.md"
@@ -40,7 +40,7 @@ flakes() {
       command=("$GO" -C "$module" test "-count=$repeats" -failfast -run "$(tests "${files[@]}")"
         "./$(realpath --relative-to="$module" "$pkg")") ;;
     esac
-    say "flakes: $repeats runs of the changed tests of $pkg, within $limit"
+    report "flakes: $repeats runs of the changed tests of $pkg, within $limit"
     status=0
     timeout --signal=INT --kill-after=1m "$limit" "${command[@]}" >"$work/output" 2>&1 || status=$?
     case $status in
@@ -72,15 +72,15 @@ benchmarks() {
   ln -s "$root" "$work/head"
   for file in $(cd "$root" && ls controllers/*/bench_test.go); do
     pkg=${file%/*}
-    say "compiling the benchmarks of $pkg"
+    report "compiling the benchmarks of $pkg"
     compile head "$pkg"
     [[ -d $work/base/$pkg ]] || continue
     printf '{"Replace":{"%s":"%s"}}' "$work/base/$file" "$root/$file" >"$work/overlay.json"
-    compile base "$pkg" -overlay "$work/overlay.json" || { say "the base of $pkg runs its own"; compile base "$pkg"; }
+    compile base "$pkg" -overlay "$work/overlay.json" || { report "the base of $pkg runs its own"; compile base "$pkg"; }
   done
   for _ in 1 2; do
     for ((round = 1; round <= rounds; round++)); do
-      say "benchmarks: round $round of $rounds"
+      report "benchmarks: round $round of $rounds"
       sides=(base head)
       ((round % 2)) || sides=(head base)
       for side in "${sides[@]}"; do
@@ -112,7 +112,7 @@ judge() {
 for check in $checks; do
   case $check in
   benchmarks | flakes) ;;
-  *) say "no check is called $check: there are benchmarks and flakes"; exit 2 ;;
+  *) report "no check is called $check: there are benchmarks and flakes"; exit 2 ;;
   esac
   "$check"
 done

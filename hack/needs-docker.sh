@@ -15,10 +15,10 @@ if ! os=$(docker version --format '{{.Server.Os}}' 2>/dev/null); then
   why=$(docker version 2>&1 >/dev/null || true)
   case $why in
   *"permission denied"*)
-    fail "Docker runs and $(id -un) may not use it: usermod -aG docker $(id -un), and log in again; or run this as root" "docker says: $why"
+    fail "Docker runs and $(id -un) may not use it: usermod -aG docker $(id -un), and log in again; or run this as root" "docker reports: $why"
     ;;
   *)
-    fail "Docker is installed and its daemon does not answer${DOCKER_HOST:+ at $DOCKER_HOST}: systemctl start docker, or dockerd by hand where no init does it (.ci/docker does)" "docker says: $why"
+    fail "Docker is installed and its daemon does not answer${DOCKER_HOST:+ at $DOCKER_HOST}: systemctl start docker, or dockerd by hand where no init does it (.ci/docker does)" "docker reports: $why"
     ;;
   esac
 fi

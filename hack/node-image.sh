@@ -14,12 +14,11 @@ cd "$(dirname "$0")/.."
 kind=v0.33.0
 published=kindest/node:v1.36.4@sha256:099e049362a1526b2db71494e1947aae99bd16290d7c895f2b7ea312e3cbfaed
 
-# Seconds until the registry must have said a first word, and until all must be
-# here: a place without network is told from a slow one.
+# Seconds until the registry must have answered, and until all must be here: no network is not a slow one.
 answer_within=30
 pull_within=900
 
-say() { printf 'node-image: %s\n' "$*" >&2; }
+report() { printf 'node-image: %s\n' "$*" >&2; }
 
 # pinned <go.mod> <module>
 pinned() { awk -v module="$2" '$1 == module && $2 ~ /^v/ {print $2; exit}' "$1"; }
@@ -33,8 +32,8 @@ trap '[[ -z $pull ]] || kill "$pull" 2>/dev/null || true; rm -f "$log"' EXIT
 
 # pulled <image>
 pulled() {
-  local second=0 limit=$answer_within said
-  say "pulling $1"
+  local second=0 limit=$answer_within last
+  report "pulling $1"
   docker pull "$1" >"$log" 2>&1 &
   pull=$!
   while kill -0 "$pull" 2>/dev/null; do
@@ -43,52 +42,52 @@ pulled() {
     fi
     if ((second >= limit)); then
       kill "$pull" 2>/dev/null || true
-      said=$(tail -n 1 "$log")
-      say "gave up after $second s, in which docker pull said ${said:-nothing}"
+      last=$(tail -n 1 "$log")
+      report "gave up after $second s, in which docker pull printed ${last:-nothing}"
       return 1
     fi
     if ((second % 15 == 14)); then
-      say "still pulling, $(grep -c 'Pull complete' "$log" || true) layers done"
+      report "still pulling, $(grep -c 'Pull complete' "$log" || true) layers done"
     fi
     sleep 1
     second=$((second + 1))
   done
   if wait "$pull"; then
-    say "$1 is here after $second s"
+    report "$1 is here after $second s"
     return 0
   fi
-  say "pulling has failed: $(tail -n 1 "$log")"
+  report "pulling has failed: $(tail -n 1 "$log")"
   return 1
 }
 
 if [[ -n ${E2E_NODE_IMAGE:-} ]]; then
   if ! here "$E2E_NODE_IMAGE" && ! pulled "$E2E_NODE_IMAGE"; then
-    say "E2E_NODE_IMAGE is $E2E_NODE_IMAGE, which is not here and cannot be pulled: mend the name, or leave it empty to have an image chosen"
+    report "E2E_NODE_IMAGE is $E2E_NODE_IMAGE, which is not here and cannot be pulled: mend the name, or leave it empty to have an image chosen"
     exit 1
   fi
-  say "$E2E_NODE_IMAGE, by E2E_NODE_IMAGE"
+  report "$E2E_NODE_IMAGE, by E2E_NODE_IMAGE"
   echo "$E2E_NODE_IMAGE"
   exit
 fi
 
 version=$(pinned hack/nodeimage/kubernetes/go.mod k8s.io/kubernetes)
 if [[ $(pinned hack/tools/go.mod sigs.k8s.io/kind) != "$kind" || $published != "kindest/node:${version%.*}."* ]]; then
-  say "$published is of kind $kind, and pinned are kind $(pinned hack/tools/go.mod sigs.k8s.io/kind) and Kubernetes $version: put the image from kind's release notes into hack/node-image.sh"
+  report "$published is of kind $kind, and pinned are kind $(pinned hack/tools/go.mod sigs.k8s.io/kind) and Kubernetes $version: put the image from kind's release notes into hack/node-image.sh"
   exit 1
 fi
 
-# kind tests its images on cgroup v2 only since 1.35. Ours has a systemd that knows both.
+# kind tests its images on cgroup v2 only since 1.35. The systemd of ours works with both.
 if [[ $(docker info --format '{{.CgroupVersion}}') == 1 ]]; then
-  say "this host has cgroup v1, which $published does not support"
+  report "this host has cgroup v1, which $published does not support"
 elif here "$published" || pulled "$published"; then
-  say "$published"
+  report "$published"
   echo "$published"
   exit
 fi
 
-say "taking the one of hack/nodeimage, which is built from source (10 minutes, once)"
+report "taking the one of hack/nodeimage, which is built from source (10 minutes, once)"
 if ! built=$(GO=${GO:-go} "${NODE_IMAGE_BUILDER:-hack/nodeimage/build.sh}" "$PWD/bin/nodeimage" "${NODE_IMG:-}"); then
-  say "there is neither an image that can be pulled nor one that can be built, see above; E2E_NODE_IMAGE names one of your own"
+  report "there is neither an image that can be pulled nor one that can be built, see above; E2E_NODE_IMAGE names one of your own"
   exit 1
 fi
 echo "$built"

@@ -9,7 +9,7 @@ set -euo pipefail
 kubectl=$1
 held=0
 
-# defined <resource>: tells "not there" from "cannot ask".
+# defined <resource>: distinguishes "not there" from "no answer".
 defined() {
   "$kubectl" get customresourcedefinition "$1.leasehold.dev" >/dev/null 2>&1 && return
   "$kubectl" version >/dev/null || exit 1

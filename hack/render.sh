@@ -11,7 +11,7 @@ copy=$(mktemp -d)
 trap 'rm -rf "$copy"' EXIT
 cp -R config "$copy/"
 
-# The viewer's image is the value of a flag, which kustomize does not know for an
+# The viewer's image is the value of a flag, which kustomize does not take for an
 # image. The name of one has no character that means anything to sed.
 if [[ ! $viewer =~ ^[A-Za-z0-9._:/@-]+$ ]]; then
   echo "not the name of an image: $viewer" >&2

@@ -48,19 +48,19 @@ func TestNodeImage(t *testing.T) {
 	published := run(t, "sed -n 's/^published=//p' node-image.sh", nil).stdout
 	for _, c := range []struct {
 		name, cgroup, here, pull, env, make string
-		want, says                          string
+		want, prints                        string
 		fails                               bool
 	}{
 		{name: "what is here is taken", here: published, pull: refuses, want: published},
-		{name: "what is not here is pulled", pull: pulls, want: published, says: "pulling " + published},
-		{name: "what cannot be pulled is built", pull: refuses, want: built, says: "no such host"},
+		{name: "what is not here is pulled", pull: pulls, want: published, prints: "pulling " + published},
+		{name: "what cannot be pulled is built", pull: refuses, want: built, prints: "no such host"},
 		{name: "cgroup v1 needs one that is built", cgroup: "1", here: published, pull: pulls, want: built,
-			says: "cgroup v1"},
-		{name: "neither", pull: refuses, make: "exit 2", says: "E2E_NODE_IMAGE names one of your own", fails: true},
+			prints: "cgroup v1"},
+		{name: "neither", pull: refuses, make: "exit 2", prints: "E2E_NODE_IMAGE names one of your own", fails: true},
 		{name: "the user's own is here", env: "mine:1", here: "mine:1", pull: refuses, want: "mine:1"},
 		{name: "the user's own is pulled", env: "mine:1", here: published, pull: pulls, want: "mine:1",
-			says: "pulling mine:1"},
-		{name: "nothing in place of the user's own", env: "mine:1", here: published, pull: refuses, says: "mend the name",
+			prints: "pulling mine:1"},
+		{name: "nothing in place of the user's own", env: "mine:1", here: published, pull: refuses, prints: "mend the name",
 			fails: true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -73,8 +73,8 @@ image) [[ $3 == "$HERE" ]] ;;
 esac`,
 				"builder": c.make + "\necho " + built,
 			}, "NODE_IMAGE_BUILDER=builder", "CGROUP="+c.cgroup, "HERE="+c.here, "E2E_NODE_IMAGE="+c.env)
-			if got.ok == c.fails || got.stdout != c.want || !strings.Contains(got.stderr, c.says) {
-				t.Errorf("got %+v, want %q and %q", got, c.want, c.says)
+			if got.ok == c.fails || got.stdout != c.want || !strings.Contains(got.stderr, c.prints) {
+				t.Errorf("got %+v, want %q and %q", got, c.want, c.prints)
 			}
 		})
 	}
@@ -82,21 +82,21 @@ esac`,
 
 func TestNeedsDocker(t *testing.T) {
 	for _, c := range []struct {
-		name, docker, says string
-		fails              bool
+		name, docker, prints string
+		fails                bool
 	}{
 		{name: "it answers", docker: "echo linux"},
 		{name: "it answers and warns", docker: "echo 'no configuration' >&2; echo linux"},
 		{name: "it does not answer", docker: "echo 'Is the docker daemon running?' >&2; exit 1",
-			says: "its daemon does not answer", fails: true},
-		{name: "it may not be used", docker: "echo 'permission denied' >&2; exit 1", says: "may not use it", fails: true},
-		{name: "another system", docker: "echo windows", says: "Linux is needed", fails: true},
+			prints: "its daemon does not answer", fails: true},
+		{name: "it may not be used", docker: "echo 'permission denied' >&2; exit 1", prints: "may not use it", fails: true},
+		{name: "another system", docker: "echo windows", prints: "Linux is needed", fails: true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			got := run(t, "./needs-docker.sh", map[string]string{"docker": c.docker})
-			if got.ok == c.fails || !strings.Contains(got.stderr, c.says) {
-				t.Errorf("got %+v, want %q", got, c.says)
+			if got.ok == c.fails || !strings.Contains(got.stderr, c.prints) {
+				t.Errorf("got %+v, want %q", got, c.prints)
 			}
 		})
 	}
@@ -162,7 +162,7 @@ func TestDockerConfiguration(t *testing.T) {
 			before: `{"log-driver":"local","runtimes":{"crun":{"path":"/crun"}}}`,
 			after:  `{` + ours + `,"log-driver":"local","runtimes":{"crun":{"path":"/crun"},"leasehold-host-caps":{"path":"WRAPPER"}}}`,
 		},
-		{name: "somebody's default stays", bounding: "000001fffeffffff", before: `{"default-runtime":"crun"}`,
+		{name: "the user's default stays", bounding: "000001fffeffffff", before: `{"default-runtime":"crun"}`,
 			after: `{"default-runtime":"crun"}`},
 		{name: "what cannot be read stays", bounding: "000001fffeffffff", before: `{"runtimes`, after: `{"runtimes`,
 			fails: true},
@@ -234,8 +234,8 @@ func write(t *testing.T, path, text string) {
 // The database of vulnerabilities is on another host than all other dependencies.
 func TestVulncheck(t *testing.T) {
 	for name, c := range map[string]struct {
-		exit, says string
-		ok         bool
+		exit, prints string
+		ok           bool
 	}{
 		"nothing is found":         {"0", "", true},
 		"a vulnerability is found": {"3", "calls known vulnerabilities", false},
@@ -245,8 +245,8 @@ func TestVulncheck(t *testing.T) {
 	} {
 		got := run(t, `./vulncheck.sh govulncheck`, map[string]string{"govulncheck": `echo "$*"; exit ` + c.exit},
 			"GOVULNDB=https://db.example.com")
-		if got.ok != c.ok || !strings.Contains(got.stderr, c.says) || (c.says == "") != (got.stderr == "") {
-			t.Errorf("%s: success %t, says %q; want %t and %q", name, got.ok, got.stderr, c.ok, c.says)
+		if got.ok != c.ok || !strings.Contains(got.stderr, c.prints) || (c.prints == "") != (got.stderr == "") {
+			t.Errorf("%s: success %t, prints %q; want %t and %q", name, got.ok, got.stderr, c.ok, c.prints)
 		}
 		if want := "-db https://db.example.com ./..."; got.stdout != want {
 			t.Errorf("%s: called with %q, want %q", name, got.stdout, want)

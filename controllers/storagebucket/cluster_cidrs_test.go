@@ -159,28 +159,29 @@ func TestServiceRangesAreLogged(t *testing.T) {
 			return nil
 		},
 	}).Build()
-	for flag, looks := range map[string][]struct {
+	for flag, calls := range map[string][]struct {
 		listed bool
 		want   string // "" for no line
 	}{
 		"":             {{false, unknown}, {false, ""}, {true, known}, {true, ""}, {false, unknown}},
 		"10.96.0.0/12": {{false, known}, {true, ""}, {false, ""}},
 	} {
-		var said []string
-		ctx := log.IntoContext(t.Context(), funcr.New(func(_, line string) { said = append(said, line) }, funcr.Options{}))
+		var logged []string
+		logger := funcr.New(func(_, line string) { logged = append(logged, line) }, funcr.Options{})
+		ctx := log.IntoContext(t.Context(), logger)
 		now := testingclock.NewFakePassiveClock(epoch)
 		c := &clusterCIDRs{live: live, host: "203.0.113.1", clock: now}
 		if flag != "" {
 			c.services = []netip.Prefix{netip.MustParsePrefix(flag)}
 		}
-		for i, look := range looks {
-			listed, said = look.listed, nil
+		for i, call := range calls {
+			listed, logged = call.listed, nil
 			if _, err := c.current(ctx); err != nil {
 				t.Fatal(err)
 			}
-			line := strings.Join(said, "\n")
-			if (line == "") != (look.want == "") || !strings.Contains(line, look.want) || len(said) > 1 {
-				t.Errorf("flag %q, call %d: logged %q, want a line with %q", flag, i, line, look.want)
+			line := strings.Join(logged, "\n")
+			if (line == "") != (call.want == "") || !strings.Contains(line, call.want) || len(logged) > 1 {
+				t.Errorf("flag %q, call %d: logged %q, want a line with %q", flag, i, line, call.want)
 			}
 			if byFlag := strings.Contains(line, `"byFlag"=true`); byFlag != (flag != "" && line != "") {
 				t.Errorf("flag %q, call %d: %q", flag, i, line)

@@ -287,7 +287,7 @@ func alternating(n int) func(string) time.Duration {
 	return func(string) time.Duration {
 		mu.Lock()
 		defer mu.Unlock()
-		if count++; count/2%n == 0 { // asked twice for each request
+		if count++; count/2%n == 0 { // called twice for each request
 			return black
 		}
 		return 20 * time.Millisecond

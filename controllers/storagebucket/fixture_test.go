@@ -332,7 +332,7 @@ func (w *fixture) occupy() {
 	}
 }
 
-// changeLeader drops what the process knows of the bucket.
+// changeLeader drops what is in memory of the bucket.
 func (w *fixture) changeLeader() {
 	w.states = probeStates{}
 	w.states.of(w.read(), w.clock.Now())

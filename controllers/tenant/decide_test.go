@@ -21,7 +21,7 @@ func observed(t *v1beta1.Tenant, namespaces ...*corev1.Namespace) *observation {
 	return o
 }
 
-// dropping returns an observation of a Tenant that owns a-dev and a-old, and asks for a-dev alone.
+// dropping returns an observation of a Tenant that owns a-dev and a-old, and lists a-dev alone.
 func dropping(old func(*corev1.Namespace), with ...func(*v1beta1.Tenant)) *observation {
 	t := tenant("a", append(with, owning("a-dev", "a-old"))...)
 	return observed(t, namespace("a-dev", ownedBy(t)), namespace("a-old", ownedBy(t), old))
@@ -54,7 +54,7 @@ func TestDecide(t *testing.T) {
 		"a dropped one is removed": {dropping(as), "a-dev:keep a-old:remove"},
 		"a dropped one is removed if there is no policy": {
 			dropping(as, func(t *v1beta1.Tenant) { t.Spec.NamespaceDeletionPolicy = "" }), "a-dev:keep a-old:remove"},
-		"a dropped one is removed though a finalizer asks for orphans": {
+		"a dropped one is removed though a finalizer requests orphans": {
 			dropping(as, orphaning), "a-dev:keep a-old:remove"},
 		"a dropped one is removed though it has no owner": {dropping(unowned), "a-dev:keep a-old:remove"},
 		"a dropped one is waited for while it terminates": {dropping(terminating), "a-dev:keep a-old:wait"},
@@ -160,9 +160,9 @@ func TestDecideDisownsForgedOwnerReferences(t *testing.T) {
 	// A namespace under a listed name is foreign too, and is disowned.
 	planted := namespace("a-prod", plant)
 	for state, with := range map[string]func(*v1beta1.Tenant){
-		"asked for":       naming("prod"),
-		"no longer asked": listing("a-prod", v1beta1.ReasonNamespaceConflict),
-		"being deleted":   func(x *v1beta1.Tenant) { naming("prod")(x); deleted(x) },
+		"listed":           naming("prod"),
+		"no longer listed": listing("a-prod", v1beta1.ReasonNamespaceConflict),
+		"being deleted":    func(x *v1beta1.Tenant) { naming("prod")(x); deleted(x) },
 	} {
 		if got := decide(observed(tenant("a", with), planted), "").disown; len(got) != 1 || got[0] != planted {
 			t.Errorf("%s: disown = %v, want the listed namespace in conflict", state, namesOf(got))

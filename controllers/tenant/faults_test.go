@@ -163,7 +163,7 @@ func TestRefusedWritesAreNoFailures(t *testing.T) {
 // only if the Tenant requires it.
 func TestObjectsDeletedDuringReconcile(t *testing.T) {
 	needed := []string{
-		"Retain is asked for: patch as leasehold Namespace a-dev",
+		"Retain is set: patch as leasehold Namespace a-dev",
 		"a predecessor's reference is left: patch as leasehold Namespace a-dev",
 		"another role, not held: patch as leasehold RoleBinding a-dev/leasehold:tenant-admin",
 		"handed over: patch as leasehold Namespace a-dev",

@@ -141,8 +141,8 @@ func TestRemoveOwnershipMeta(t *testing.T) {
 		"others' only":          {of(nil, nil, another, others), of(nil, nil, another, others)},
 		"the label":             {of(label("a"), nil), of(rest, nil)},
 		"another's label":       {of(label("b"), nil), of(label("b"), nil)},
-		"who manages it":        {of(manager(v1beta1.ManagedByValue), nil), of(rest, nil)},
-		"who else manages it":   {of(manager("helm"), nil), of(manager("helm"), nil)},
+		"the manager":           {of(manager(v1beta1.ManagedByValue), nil), of(rest, nil)},
+		"another manager":       {of(manager("helm"), nil), of(manager("helm"), nil)},
 		"the mark":              {of(nil, mark("uid-a")), of(nil, rest)},
 		"another's mark":        {of(nil, mark("uid-b")), of(nil, mark("uid-b"))},
 	} {

@@ -173,18 +173,18 @@ func TestOwnsBinding(t *testing.T) {
 		claim        func(*rbacv1.RoleBinding) // changes one of the Tenant b
 		theirs       bool
 	}{
-		"a Tenant that asks for the namespace":    {sharing, sharing, as, true},
-		"its mark alone":                          {sharing, sharing, uncontrolled, true},
-		"its reference alone":                     {sharing, sharing, unmarked, true},
-		"one that has it and asks for it no more": {still, still, as, true},
-		"a Tenant without a part in it":           {without, without, as, false},
-		"one that has dropped the name since":     {sharing, without, as, false},
-		"one that is gone":                        {sharing, nil, as, false},
-		"one that was made anew":                  {sharing, anew, as, false},
-		"one that never was":                      {nil, nil, as, false},
-		"one that the cache does not show yet":    {nil, sharing, as, false},
-		"nobody":                                  {sharing, sharing, unclaimed, false},
-		"the Tenant itself":                       {sharing, sharing, ours, false},
+		"a Tenant that lists the namespace":      {sharing, sharing, as, true},
+		"its mark alone":                         {sharing, sharing, uncontrolled, true},
+		"its reference alone":                    {sharing, sharing, unmarked, true},
+		"one that has it and no longer lists it": {still, still, as, true},
+		"a Tenant without a part in it":          {without, without, as, false},
+		"one that has dropped the name since":    {sharing, without, as, false},
+		"one that is gone":                       {sharing, nil, as, false},
+		"one that was made anew":                 {sharing, anew, as, false},
+		"one that never was":                     {nil, nil, as, false},
+		"one that the cache does not show yet":   {nil, sharing, as, false},
+		"no Tenant":                              {sharing, sharing, unclaimed, false},
+		"the Tenant itself":                      {sharing, sharing, ours, false},
 	} {
 		claimed := binding("a-dev", sharing)
 		tc.claim(claimed)

@@ -123,9 +123,9 @@ func changesOfSpecs() map[string]scenario {
 		"a name is dropped without marks, Retain": {objects: provision(func(p *provisioned) {
 			bare(p.namespaces[0])
 		}, owning("a-old"), retaining, next)},
-		"Retain is asked for": {objects: provision(
+		"Retain is set": {objects: provision(
 			func(p *provisioned) { retaining(p.tenant); p.tenant.Generation = 2 })},
-		"Delete is asked for": {objects: provision(
+		"Delete is set": {objects: provision(
 			func(p *provisioned) { p.tenant.Spec.NamespaceDeletionPolicy = "Delete"; p.tenant.Generation = 2 }, retaining)},
 		"admins change": {objects: provision(
 			func(p *provisioned) { everyKindOfAdmin(p.tenant); p.tenant.Generation = 2 })},

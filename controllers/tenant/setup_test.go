@@ -73,8 +73,8 @@ func TestMapFuncs(t *testing.T) {
 		got  []reconcile.Request
 		want string
 	}{
-		"a namespace that is asked for": {r.tenantsOfNamespace(t.Context(), namespace("a-dev")), "[a]"},
-		"one that is still held":        {r.tenantsOfNamespace(t.Context(), namespace("a-old")), "[a]"},
+		"a namespace that is listed": {r.tenantsOfNamespace(t.Context(), namespace("a-dev")), "[a]"},
+		"one that is still held":     {r.tenantsOfNamespace(t.Context(), namespace("a-old")), "[a]"},
 		"one that claims to be a Tenant's": {r.tenantsOfNamespace(t.Context(),
 			&corev1.Namespace{ObjectMeta: meta("", "x", owned...)}), "[a]"},
 		"one that has the label of a Tenant": {r.tenantsOfNamespace(t.Context(),

@@ -215,7 +215,7 @@ func TestNamespacesText(t *testing.T) {
 	}
 }
 
-// The message of the first deletion condition that is True says what a namespace waits for.
+// The message of the first deletion condition that is True states what a namespace waits for.
 func TestRemaining(t *testing.T) {
 	for kind, waits := range map[corev1.NamespaceConditionType]bool{
 		corev1.NamespaceFinalizersRemaining: true, corev1.NamespaceDeletionContentFailure: true,

@@ -36,7 +36,7 @@ func TestAdmissionGolden(t *testing.T) {
 		fails       string // the read that does
 	}{
 		{name: "create: free names", tenant: tenant("c", naming("dev", "prod"))},
-		{name: "create: a name that two ask for", tenant: tenant("a", names, naming("a-x"))},
+		{name: "create: a name that two list", tenant: tenant("a", names, naming("a-x"))},
 		{name: "create: a name that one holds still", tenant: tenant("c", naming("old"), prefix("b-"))},
 		{name: "create: a name of one being deleted", tenant: tenant("c", prefix("ending-"))},
 		{name: "create: its own name", tenant: tenant("b")},

@@ -156,7 +156,7 @@ func TestEachAlertHasACaseInWhichItFiresAndOneInWhichItIsSilent(t *testing.T) {
 			case s.has(t, alerts[at].Expr):
 				silent[tested.Name] = true
 			default:
-				t.Errorf("in %q %s has nothing to look at: it cannot but be silent", s.Name, tested.Name)
+				t.Errorf("in %q %s has no series to judge, so it can never fire", s.Name, tested.Name)
 			}
 		}
 	}
@@ -182,8 +182,8 @@ func (s scenario) has(t *testing.T, expression string) bool {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, asked := range selectors(parsed) {
-			if given.Get(model.MetricNameLabel) == asked.Name {
+		for _, wanted := range selectors(parsed) {
+			if given.Get(model.MetricNameLabel) == wanted.Name {
 				return true
 			}
 		}
@@ -204,7 +204,7 @@ func TestAlertsAskForWhatIsExposed(t *testing.T) {
 		for _, s := range selectors(parsed) {
 			job := func(m *labels.Matcher) bool { return m.Name == "job" && m.Type == labels.MatchEqual }
 			if !slices.ContainsFunc(s.LabelMatchers, job) {
-				t.Errorf("%s asks for the %s of whoever has one: name the job", alert.Alert, s.Name)
+				t.Errorf("%s selects %s of every job that has it: name the job", alert.Alert, s.Name)
 			}
 		}
 	}

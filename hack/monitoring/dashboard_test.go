@@ -42,10 +42,10 @@ var filled = strings.NewReplacer("$__rate_interval", "5m", "$namespace", "leaseh
 
 func TestDashboardAsksForWhatIsExposed(t *testing.T) {
 	metrics := readExposed(t)
-	asked := 0
+	queries := 0
 	for _, panel := range readDashboard(t).Panels {
 		for _, target := range panel.Targets {
-			asked++
+			queries++
 			expression := filled.Replace(target.Expr)
 			if strings.Contains(expression, "$") {
 				t.Errorf("%s: there is no such variable: %s", panel.Title, target.Expr)
@@ -61,8 +61,8 @@ func TestDashboardAsksForWhatIsExposed(t *testing.T) {
 			}
 		}
 	}
-	if asked == 0 {
-		t.Error("the dashboard asks for nothing")
+	if queries == 0 {
+		t.Error("the dashboard has no query")
 	}
 }
 

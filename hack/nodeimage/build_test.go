@@ -52,23 +52,23 @@ func build(t *testing.T, folder string, variables ...string) (stdout, stderr, di
 	cmd.Env = append(os.Environ(), "PATH="+dir+":"+os.Getenv("PATH"), "GO=go", "REAL="+goCommand, "DIR="+dir, "DOCKER_HOST=",
 		"SERVER="+runtime.GOARCH, "WANTED="+wanted, "BROKEN=nothing", "INPUTS=")
 	cmd.Env = append(cmd.Env, variables...)
-	var out, says strings.Builder
-	cmd.Stdout, cmd.Stderr = &out, &says
+	var out, log strings.Builder
+	cmd.Stdout, cmd.Stderr = &out, &log
 	if err := cmd.Run(); (err == nil) != (out.String() != "") {
-		t.Errorf("it ends with %v and prints %q:\n%s", err, &out, &says)
+		t.Errorf("it ends with %v and prints %q:\n%s", err, &out, &log)
 	}
 	left, err := filepath.Glob(filepath.Join(dir, "out", "*-??????"))
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Expect(left).To(BeEmpty(), "it leaves folders behind")
-	return out.String(), says.String(), dir
+	return out.String(), log.String(), dir
 }
 
 func TestBuild(t *testing.T) {
 	g := NewWithT(t)
-	image, says, dir := build(t, ".")
-	g.Expect(image).To(MatchRegexp(`^leasehold-node:v1\.\d+\.\d+\n$`), says)
-	inputs := built.FindStringSubmatch(says)
-	g.Expect(inputs).NotTo(BeNil(), says)
+	image, log, dir := build(t, ".")
+	g.Expect(image).To(MatchRegexp(`^leasehold-node:v1\.\d+\.\d+\n$`), log)
+	inputs := built.FindStringSubmatch(log)
+	g.Expect(inputs).NotTo(BeNil(), log)
 	parts, err := os.ReadFile(filepath.Join(dir, "parts"))
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Expect(strings.Count(string(parts), "\n")).To(Equal(6), "all but kube-proxy are single programs")
@@ -121,11 +121,11 @@ func TestBuild(t *testing.T) {
 	}
 
 	// What is there is not built again, unless it was built from something else.
-	again, says, _ := build(t, ".", "INPUTS="+inputs[1], "BROKEN=pause")
-	g.Expect(again).To(Equal(image), says)
-	g.Expect(says).To(ContainSubstring("up to date"))
-	_, says, _ = build(t, ".", "INPUTS=others", "BROKEN=pause")
-	g.Expect(says).To(ContainSubstring("compiling pause\nbroken on purpose"))
+	again, log, _ := build(t, ".", "INPUTS="+inputs[1], "BROKEN=pause")
+	g.Expect(again).To(Equal(image), log)
+	g.Expect(log).To(ContainSubstring("up to date"))
+	_, log, _ = build(t, ".", "INPUTS=others", "BROKEN=pause")
+	g.Expect(log).To(ContainSubstring("compiling pause\nbroken on purpose"))
 }
 
 var built = regexp.MustCompile(`building \S+ of ([0-9a-f]{64}) `)
@@ -144,9 +144,9 @@ func TestInputs(t *testing.T) {
 		command := exec.CommandContext(t.Context(), "bash", "-c", change)
 		command.Dir = filepath.Join(copied, "nodeimage")
 		g.Expect(command.Run()).To(Succeed())
-		_, says, _ := build(t, command.Dir, "BROKEN=pause")
-		inputs := built.FindStringSubmatch(says)
-		g.Expect(inputs).NotTo(BeNil(), says)
+		_, log, _ := build(t, command.Dir, "BROKEN=pause")
+		inputs := built.FindStringSubmatch(log)
+		g.Expect(inputs).NotTo(BeNil(), log)
 		seen[inputs[1]] = true
 		g.Expect(seen).To(HaveLen(min(n+1, 5)), "after %s; a test changes nothing", change)
 	}
@@ -159,9 +159,9 @@ func TestBuildRefuses(t *testing.T) {
 		"an image that is not wanted": {"WANTED=" + strings.Replace(wanted, "registry.test/etcd:3.6.8-0", "", 1), "kubeadm does not want all images"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			out, says, _ := build(t, ".", tc.variable)
-			if out != "" || !strings.Contains(says, tc.want) {
-				t.Errorf("it prints %q and lacks %q:\n%s", out, tc.want, says)
+			out, log, _ := build(t, ".", tc.variable)
+			if out != "" || !strings.Contains(log, tc.want) {
+				t.Errorf("it prints %q and lacks %q:\n%s", out, tc.want, log)
 			}
 		})
 	}

@@ -25,19 +25,19 @@ func New(delay time.Duration, c clock.Clock) *Drain {
 	return &Drain{delay: delay, clock: c}
 }
 
-// Context returns a context that is done this long after `asked`. It has the values of `asked`.
-func (d *Drain) Context(asked context.Context) context.Context {
-	ctx, stop := context.WithCancel(context.WithoutCancel(asked))
+// Context returns a context that is done this long after parent. It has the values of parent.
+func (d *Drain) Context(parent context.Context) context.Context {
+	ctx, stop := context.WithCancel(context.WithoutCancel(parent))
 	go func() {
 		defer stop()
-		<-asked.Done()
+		<-parent.Done()
 		d.draining.Store(true)
 		<-d.clock.After(d.delay)
 	}()
 	return ctx
 }
 
-// Webhooks returns server with responses that, while it drains, ask the client to close the
+// Webhooks returns server with responses that, while it drains, make the client close the
 // connection.
 func (d *Drain) Webhooks(server webhook.Server) webhook.Server {
 	return &webhooks{Server: server, drain: d}

@@ -25,17 +25,17 @@ func TestContext(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				type key struct{}
-				asked, ask := context.WithCancel(context.WithValue(t.Context(), key{}, "kept"))
-				ctx := drain.New(delay, clock.RealClock{}).Context(asked)
+				parent, stop := context.WithCancel(context.WithValue(t.Context(), key{}, "kept"))
+				ctx := drain.New(delay, clock.RealClock{}).Context(parent)
 				synctest.Wait()
 				if ctx.Err() != nil {
-					t.Fatal("it is done before anybody has asked")
+					t.Fatal("it is done before the parent is")
 				}
 				if ctx.Value(key{}) != "kept" {
 					t.Error("the context has lost the values of its parent")
 				}
 				began := clock.RealClock{}.Now()
-				ask()
+				stop()
 				<-ctx.Done()
 				if took := (clock.RealClock{}).Since(began); took != delay {
 					t.Errorf("it was done after %s, want %s", took, delay)
@@ -49,7 +49,7 @@ func TestContext(t *testing.T) {
 // manager stops.
 func TestWebhooksCloseConnectionsWhileDraining(t *testing.T) {
 	g := NewWithT(t)
-	asked, ask := context.WithCancel(t.Context())
+	parent, stop := context.WithCancel(t.Context())
 	clock := clocktesting.NewFakeClock(time.Time{})
 	d := drain.New(time.Second, clock)
 	mux := http.NewServeMux()
@@ -67,9 +67,9 @@ func TestWebhooksCloseConnectionsWhileDraining(t *testing.T) {
 		g.Expect(response).To(HaveHTTPBody("allowed"))
 		return response.Close
 	}
-	ctx := d.Context(asked)
+	ctx := d.Context(parent)
 	g.Expect(closes(g)).To(BeFalse(), "no stop was requested")
-	ask()
+	stop()
 	g.Eventually(closes).Should(BeTrue(), "it drains")
 	g.Expect(closes(g)).To(BeTrue())
 	g.Expect(ctx.Err()).NotTo(HaveOccurred(), "it has not stopped")

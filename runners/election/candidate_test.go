@@ -55,7 +55,7 @@ type candidate struct {
 	lost    chan string
 	done    chan struct{}
 	release context.CancelFunc // stops it gracefully
-	said    []string           // by events
+	events  []string
 
 	mu     sync.Mutex
 	logged []string // messages
@@ -118,7 +118,7 @@ func joinWith(t *testing.T, a *api, name string, as func(*Lock) resourcelock.Int
 		elector.Run(ctx)
 		close(recorder.Events)
 		for e := range recorder.Events {
-			c.said = append(c.said, e)
+			c.events = append(c.events, e)
 		}
 	}()
 	return c

@@ -81,7 +81,7 @@ func endOf(pod *corev1.Pod, h holder, container string) string {
 	}
 	running := status != nil && status.State.Running != nil
 	terminal := pod.Status.Phase == corev1.PodFailed || pod.Status.Phase == corev1.PodSucceeded
-	// A phase is final, whenever the Lease was acquired. Only the kubelet knows what runs: one
+	// A phase is final, whenever the Lease was acquired. Only the kubelet reports what runs: one
 	// that cannot be reached did not end anything, although the control plane failed its Pod.
 	if terminal && !running && !isFailedByPodGC(pod) {
 		return fmt.Sprintf("Pod %s has phase %s", pod.Name, pod.Status.Phase)

@@ -225,7 +225,7 @@ func TestTakeover_without_response(t *testing.T) {
 		select {
 		case <-d.standby.led:
 		default:
-			t.Error("it holds the Lease and does not know")
+			t.Error("it holds the Lease and does not report it")
 		}
 		d.end()
 	})

@@ -242,7 +242,7 @@ func TestEventsAreAboutTheLease(t *testing.T) {
 	}
 }
 
-// A replica that leads watches nothing: it knows the Lease, and no Pod matters to it.
+// A replica that leads watches nothing: it holds the Lease, and no Pod matters to it.
 func TestLeaderWatchesNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := newDuel(t)

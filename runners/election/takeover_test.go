@@ -101,8 +101,8 @@ func (d *duel) expect(t *testing.T, took, least, most time.Duration, reason stri
 	}
 	d.end()
 	want := "Normal LeaderElection " + d.standby.lock.Identity() + " became leader: " + reason
-	if !slices.ContainsFunc(d.standby.said, func(s string) bool { return strings.HasPrefix(s, want) }) {
-		t.Errorf("events %q, want one that begins with %q", d.standby.said, want)
+	if !slices.ContainsFunc(d.standby.events, func(s string) bool { return strings.HasPrefix(s, want) }) {
+		t.Errorf("events %q, want one that begins with %q", d.standby.events, want)
 	}
 }
 

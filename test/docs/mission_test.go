@@ -19,9 +19,9 @@ const root = "../.."
 
 // part is one row of docs/mission.md.
 type part struct {
-	name, asks string
-	code       []string
-	specs      []spec
+	name, requires string
+	code           []string
+	specs          []spec
 }
 
 // spec is a test function, or a spec of Ginkgo by its text.
@@ -35,7 +35,7 @@ func parts(document string) []part {
 		if len(cells) != 4 || !regexp.MustCompile(`^ [TSVM]\d+ $`).MatchString(cells[0]) {
 			continue
 		}
-		p := part{name: strings.TrimSpace(cells[0]), asks: strings.TrimSpace(cells[1])}
+		p := part{name: strings.TrimSpace(cells[0]), requires: strings.TrimSpace(cells[1])}
 		for code := range strings.SplitSeq(cells[2], "<br>") {
 			p.code = append(p.code, strings.Trim(code, " `"))
 		}
@@ -134,8 +134,8 @@ func TestMissionIsComplete(t *testing.T) {
 	}
 	for _, p := range parts(string(document)) {
 		got = append(got, p.name)
-		if p.asks == "" || len(p.code) == 0 || p.code[0] == "" || len(p.specs) == 0 || p.specs[0].text == "" {
-			t.Errorf("%s lacks what it asks for, its code or its spec: %+v", p.name, p)
+		if p.requires == "" || len(p.code) == 0 || p.code[0] == "" || len(p.specs) == 0 || p.specs[0].text == "" {
+			t.Errorf("%s lacks what it requires, its code or its spec: %+v", p.name, p)
 		}
 	}
 	if !slices.Equal(got, want) {
@@ -261,7 +261,7 @@ func TestSpecsAreFound(t *testing.T) {
 	if got, want := specsOf(t, file), []string{"TestA", "does this", "all of", "raw"}; !slices.Equal(got, want) {
 		t.Errorf("specsOf() = %q, want %q", got, want)
 	}
-	row := parts("| T1 | asks | `a.go`<br>`b` | `c_test.go`: does: this<br>`d_test.go`: TestD |\n| no | row |\n")
+	row := parts("| T1 | requires | `a.go`<br>`b` | `c_test.go`: does: this<br>`d_test.go`: TestD |\n| no | row |\n")
 	if len(row) != 1 || !slices.Equal(row[0].code, []string{"a.go", "b"}) ||
 		!slices.Equal(row[0].specs, []spec{{"c_test.go", "does: this"}, {"d_test.go", "TestD"}}) {
 		t.Errorf("parts() = %+v", row)

@@ -32,7 +32,7 @@ var elsewhere = map[string]struct{ test, mention, reason string }{
 	"kubectl apply -k config/prometheus": {reason: "needs the Prometheus operator's kinds; the second line is in the tour"},
 }
 
-// Each command of docs/operations.md runs in a test, or a reason says why not.
+// Each command of docs/operations.md runs in a test, or has a reason why not.
 func TestOperationsRun(t *testing.T) {
 	used := map[string]bool{}
 	text := strings.Join(blocks(t, "docs/operations.md"), "\n")

@@ -50,7 +50,7 @@ func foldersWith(t *testing.T, name string) []string {
 	return folders
 }
 
-// Dependabot does not look for modules, and reports nothing of those that it does not know.
+// Dependabot does not look for modules, and reports nothing of those that it has no entry for.
 func TestDependencyUpdates(t *testing.T) {
 	config := read[struct {
 		Updates []struct {
@@ -82,7 +82,7 @@ type step struct {
 // pinned is an action at a commit, with its version for people.
 var pinned = regexp.MustCompile(`(?m)^ *-? *uses: (\./\S+|\S+@[0-9a-f]{40} # v\S+)$`)
 
-// actionlint knows nothing of these rules.
+// actionlint does not check these rules.
 func TestWorkflows(t *testing.T) {
 	workflows, err := filepath.Glob(filepath.Join(root, ".github", "workflows", "*.yml"))
 	actions, actionsErr := filepath.Glob(filepath.Join(root, ".github", "actions", "*", "action.yml"))

@@ -19,18 +19,18 @@ const (
 )
 
 // admission calls the webhooks repeatedly, by creations with dry run.
-// Each question is on time, however long the one before it takes.
+// Each request is on time, however long the one before it takes.
 type admission struct {
-	client client.Client
-	end    context.CancelFunc
-	asking sync.WaitGroup
+	client  client.Client
+	end     context.CancelFunc
+	running sync.WaitGroup
 
 	mu       sync.Mutex
-	asked    int
+	sent     int
 	failures []refusal
 }
 
-// refusal is a question that was not answered.
+// refusal is a request that was not answered.
 type refusal struct {
 	At   time.Time
 	Took time.Duration
@@ -42,27 +42,27 @@ func (r refusal) String() string {
 	return fmt.Sprintf("%s after %s: %v", r.At.UTC().Format("15:04:05.000"), r.Took.Round(time.Millisecond), r.Err)
 }
 
-// expectAnswered allows for no question that was not answered since then.
+// expectAnswered fails for a request that was not answered since then.
 func expectAnswered(g *WithT, failures []refusal, since time.Time) {
 	for _, r := range failures {
 		g.Expect(r.At).To(BeTemporally("<=", since), "%s late: %s", r.At.Sub(since), r)
 	}
 }
 
-// askAdmission starts the calls. It returns after the first answer.
-func askAdmission(ctx context.Context) (*admission, error) {
+// startAdmission starts the calls. It returns after the first answer.
+func startAdmission(ctx context.Context) (*admission, error) {
 	config := shared.cluster.Config()
 	config.Timeout = admissionTimeout
 	c, err := client.New(config, client.Options{Scheme: newScheme()})
 	if err != nil {
-		return nil, fmt.Errorf("building the client that asks the webhooks: %w", err)
+		return nil, fmt.Errorf("building the client of the webhooks: %w", err)
 	}
 	a := &admission{client: c}
-	if err := a.ask(ctx); err != nil {
-		return nil, fmt.Errorf("asking the webhooks for the first time: %w", err)
+	if err := a.request(ctx); err != nil {
+		return nil, fmt.Errorf("calling the webhooks for the first time: %w", err)
 	}
 	ctx, a.end = context.WithCancel(ctx)
-	a.asking.Go(func() {
+	a.running.Go(func() {
 		ticks := time.NewTicker(admissionEvery)
 		defer ticks.Stop()
 		for {
@@ -71,16 +71,16 @@ func askAdmission(ctx context.Context) (*admission, error) {
 				return
 			case <-ticks.C:
 				// A request that was sent is waited for, also at the end.
-				a.asking.Go(func() { a.note(time.Now(), a.ask(context.WithoutCancel(ctx))) })
+				a.running.Go(func() { a.note(time.Now(), a.request(context.WithoutCancel(ctx))) })
 			}
 		}
 	})
 	return a, nil
 }
 
-// ask is answered when both webhooks were: the defaulting one sets a prefix, and
+// request succeeds when both webhooks answered: the defaulting one sets a prefix, and
 // the API server takes nothing that the validating one has not seen.
-func (a *admission) ask(ctx context.Context) error {
+func (a *admission) request(ctx context.Context) error {
 	t := newTenant("e2e-admission", "a")
 	if err := a.client.Create(ctx, t, client.DryRunAll); err != nil {
 		return err
@@ -94,15 +94,15 @@ func (a *admission) ask(ctx context.Context) error {
 func (a *admission) note(began time.Time, err error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.asked++
+	a.sent++
 	if err != nil {
 		a.failures = append(a.failures, refusal{At: began, Took: time.Since(began), Err: err})
 	}
 }
 
-// stop ends it, once all questions have been answered or given up.
-func (a *admission) stop() (asked int, failures []refusal) {
+// stop ends it, once all requests have been answered or given up.
+func (a *admission) stop() (sent int, failures []refusal) {
 	a.end()
-	a.asking.Wait()
-	return a.asked, a.failures
+	a.running.Wait()
+	return a.sent, a.failures
 }

@@ -20,7 +20,7 @@ const (
 	// The third crash is the second one of the same container: from then on the kubelet holds
 	// its restarts back, for 10 s at first.
 	crashLoops = 5
-	// The kubelet looks at its containers once a second.
+	// The kubelet checks its containers once a second.
 	crashTakeover = 3 * time.Second
 	// crashBackOff is the kubelet's reason for a restart that it holds back.
 	crashBackOff = "CrashLoopBackOff"
@@ -64,7 +64,7 @@ func crashLoop() features.Feature {
 			for range crashLoops {
 				crashes = append(crashes, crashLeader(ctx, g))
 				last := &crashes[len(crashes)-1]
-				shared.say("  crash %d: Pod %s; %s led after %s", len(crashes), last.pod, last.successor, last.gap())
+				shared.logf("  crash %d: Pod %s; %s led after %s", len(crashes), last.pod, last.successor, last.gap())
 				f.holder = last.successor
 				last.heldBack = last.awaitRestart(ctx, g)
 			}

@@ -124,13 +124,13 @@ func TestFailoverLeaseDeleted(t *testing.T) {
 			Feature(),
 		takeover{
 			mode: "Lease deleted, the leader asleep", settings: shortSettings,
-			fresh: true, // the new Lease knows nothing of the old one
+			fresh: true, // the new Lease has nothing of the old one
 			lose: func(ctx context.Context, g *WithT, f *failing) {
 				// The one candidate is the standby: the leader sleeps, for less than the
 				// kubelet allows, and wakes to find another one leading.
 				f.undoing("waking the leader", func(ctx context.Context) error {
 					if err := shared.cluster.Signal(ctx, f.leader, operatorContainer, syscall.SIGCONT); err != nil {
-						shared.say("  the kubelet was faster: %v", err)
+						shared.logf("  the kubelet was faster: %v", err)
 					}
 					f.woken = time.Now()
 					return nil
@@ -165,7 +165,7 @@ type failing struct {
 	lost            time.Time
 	woken           time.Time // when the lost one was let go on, to find that it is lost
 	began           time.Time
-	holder          string // who leads now
+	holder          string // the leader now
 	tenant          *v1beta1.Tenant
 	firstReady      time.Time
 	admission       *admission

@@ -181,7 +181,7 @@ func (s *suite) helm(ctx context.Context, argv ...string) (string, error) {
 	cmd := exec.CommandContext(ctx, s.settings.Helm, argv...)
 	cmd.Env = append(os.Environ(), "KUBECONFIG="+s.cluster.Kubeconfig())
 	out, err := cmd.CombinedOutput()
-	s.say("helm %s: %.1f s", argv[0], time.Since(began).Seconds())
+	s.logf("helm %s: %.1f s", argv[0], time.Since(began).Seconds())
 	if err != nil {
 		return "", fmt.Errorf("running helm %s: %w: %s", strings.Join(argv, " "), err, out)
 	}

@@ -81,7 +81,7 @@ func (l *load) live(ctx context.Context) error {
 	return until(ctx, "the end of Tenant "+t.Name, gone(t.DeepCopy()))
 }
 
-// count looks at how many replicas are Ready.
+// count counts the replicas that are Ready.
 func (l *load) count(ctx context.Context) (stop bool, err error) {
 	pods, err := shared.pods(ctx)
 	if err != nil {

@@ -103,7 +103,7 @@ func TestMain(m *testing.M) {
 	code := testenv.Run(m)
 	stop()
 	if shared.failed != nil {
-		shared.say("%v", shared.failed)
+		shared.logf("%v", shared.failed)
 		code = max(code, 1)
 	}
 	os.Exit(code)
@@ -117,7 +117,7 @@ func (s *suite) setup(ctx context.Context, cfg *envconf.Config) (context.Context
 	if err := os.MkdirAll(s.settings.Artifacts, 0o755); err != nil {
 		return ctx, fmt.Errorf("making the folder of artefacts: %w", err)
 	}
-	s.say("artefacts: %s", s.settings.Artifacts)
+	s.logf("artefacts: %s", s.settings.Artifacts)
 	done := s.phase("cluster and images")
 	err := s.startCluster(ctx)
 	done()
@@ -207,9 +207,9 @@ func (s *suite) keepTraces(ctx context.Context, t *testing.T) {
 // keep writes down what is there to be seen of a failure.
 func (s *suite) keep(ctx context.Context, of string) {
 	dir := filepath.Join(s.settings.Artifacts, "failures", of)
-	s.say("%s failed; objects, events, logs of the nodes: %s", of, dir)
+	s.logf("%s failed; objects, events, logs of the nodes: %s", of, dir)
 	if err := s.cluster.Dump(context.WithoutCancel(ctx), dir); err != nil {
-		s.say("%v", err)
+		s.logf("%v", err)
 	}
 }
 
@@ -234,12 +234,12 @@ func step(f func(ctx context.Context, g *WithT)) features.Func {
 
 // phase prints that a phase begins; the result prints how long it took.
 func (s *suite) phase(name string) (done func()) {
-	s.say("%s ...", name)
+	s.logf("%s ...", name)
 	began := time.Now()
 	return func() { s.report.phase(name, began, false) }
 }
 
-func (s *suite) say(format string, args ...any) {
+func (s *suite) logf(format string, args ...any) {
 	fmt.Fprintf(progress{s}, format+"\n", args...)
 }
 

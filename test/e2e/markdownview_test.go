@@ -77,9 +77,9 @@ func rollsOut(ctx context.Context, g *WithT, v *v1beta1.MarkdownView, service *c
 	change(ctx, g, v, func(v *v1beta1.MarkdownView) { v.Spec.Replicas = 1 })
 	await(ctx, g, viewReady(v), Succeed())
 	await(ctx, g, func() []corev1.Pod { return viewers(ctx, g, v) }, HaveLen(1))
-	var clients []*asking
+	var clients []*pageClient
 	for _, node := range shared.workers(ctx, g) {
-		clients = append(clients, startAsking(ctx, node, "http://"+service.Spec.ClusterIP, "Edition one", "Edition two"))
+		clients = append(clients, startPageClient(ctx, node, "http://"+service.Spec.ClusterIP, "Edition one", "Edition two"))
 	}
 	change(ctx, g, v, func(v *v1beta1.MarkdownView) {
 		v.Spec.Markdowns["welcome.md"] = "# Edition two\n\nPears are picked in **October**.\n"
@@ -87,16 +87,16 @@ func rollsOut(ctx context.Context, g *WithT, v *v1beta1.MarkdownView, service *c
 	await(ctx, g, viewReady(v), Succeed())
 	// The old viewers end after that, and it is their end that must not be noticed.
 	await(ctx, g, func() []corev1.Pod { return viewers(ctx, g, v) }, HaveLen(1))
-	asked := 0
+	sent := 0
 	for _, c := range clients {
 		got := c.stop(ctx)
 		g.Expect(got.err).NotTo(HaveOccurred())
 		g.Expect(got.counts).To(And(HaveLen(2), HaveKey("Edition one"), HaveKey("Edition two")),
 			"nothing else, so no failure")
 		g.Expect(got.last).To(Equal("Edition two"))
-		asked += got.counts["Edition one"] + got.counts["Edition two"]
+		sent += got.counts["Edition one"] + got.counts["Edition two"]
 	}
-	shared.say("%d requests while the content changed, none of which failed", asked)
+	shared.logf("%d requests while the content changed, none of which failed", sent)
 }
 
 // newView is a MarkdownView of two replicas and one page, in a namespace of the

@@ -68,7 +68,7 @@ func strictNamespace(ctx context.Context, g *WithT, name string) {
 }
 
 // discard deletes objects, which may take its time: their names are of no use to
-// anybody else.
+// another client.
 func discard(ctx context.Context, g *WithT, objects ...client.Object) {
 	for _, o := range objects {
 		g.Expect(client.IgnoreNotFound(shared.client.Delete(ctx, o))).To(Succeed())

@@ -41,8 +41,8 @@ func (a answers) but(status int, paths ...string) answers {
 	return a
 }
 
-// asked probes a Pod and returns its answers.
-func asked(ctx context.Context, pod *corev1.Pod) (answers, error) {
+// probe probes a Pod and returns its answers.
+func probe(ctx context.Context, pod *corev1.Pod) (answers, error) {
 	statuses, err := shared.cluster.Statuses(ctx, pod, probePort, endpoints()...)
 	return answers(statuses), err
 }
@@ -58,7 +58,7 @@ type finding struct {
 // assess waits for the answers, and for all others to agree with /readyz.
 func (f finding) assess(ctx context.Context, g *WithT, pod *corev1.Pod) {
 	g.Eventually(func(g Gomega) {
-		g.Expect(asked(ctx, pod)).To(Equal(f.want), f.state+", "+f.replica)
+		g.Expect(probe(ctx, pod)).To(Equal(f.want), f.state+", "+f.replica)
 		g.Expect(shared.client.Get(ctx, client.ObjectKeyFromObject(pod), pod)).To(Succeed())
 		ready := f.want["/readyz"] == http.StatusOK
 		g.Expect(podReady(pod)).To(Equal(ready), "the condition Ready, "+f.state+", "+f.replica)
@@ -183,7 +183,7 @@ func leaseLost(f *features.FeatureBuilder, by func(name string) *clone) *feature
 			finding{"lease lost", "leader", allAnswer(0), false}.assess(ctx, g, c.pod)
 			g.Expect(c.pod.Status.ContainerStatuses[0].State.Terminated).To(HaveField("ExitCode", BeEquivalentTo(1)))
 		})).
-		Assess("a standby goes on whoever holds the Lease", step(func(ctx context.Context, g *WithT) {
+		Assess("a standby goes on while another client holds the Lease", step(func(ctx context.Context, g *WithT) {
 			c := by("lost-standby")
 			giveAway(ctx, g, c)
 			finding{"lease lost", "standby", allAnswer(http.StatusOK), false}.assess(ctx, g, c.pod)

@@ -97,7 +97,7 @@ func (u upgrade) feature() features.Feature {
 		})).
 		Assess("without a gap that is longer than a lease", step(func(_ context.Context, g *WithT) {
 			slowest, took := tenants.slowest()
-			shared.say("  %s: %d Tenants, the slowest took %s", u.settings, len(tenants.tenants), took)
+			shared.logf("  %s: %d Tenants, the slowest took %s", u.settings, len(tenants.tenants), took)
 			g.Expect(took).To(BeNumerically("<", u.lease), slowest)
 		})).
 		Assess("with at least one replica Ready, and both on nodes of their own in the end",
@@ -179,8 +179,8 @@ func TestEvictions(t *testing.T) {
 		})).
 		Assess("each write came from the Pod that held the Lease, and admission was answered throughout",
 			step(func(ctx context.Context, g *WithT) {
-				asked, failures := f.admission.stop()
-				g.Expect(asked).To(BeNumerically(">", 10))
+				sent, failures := f.admission.stop()
+				g.Expect(sent).To(BeNumerically(">", 10))
 				expectAnswered(g, failures, f.began)
 				_, leadership := f.leadership(ctx, g)
 				g.Expect(texts(leadership.Strays)).To(BeEmpty())

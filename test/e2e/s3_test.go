@@ -55,7 +55,7 @@ func newS3() *s3 {
 }
 
 // podSpec has folders for the data and for what is known of them, so that no file
-// system has to know extended attributes.
+// system has to support extended attributes.
 func (s *s3) podSpec() corev1.PodSpec {
 	container := corev1.Container{
 		Name: "versitygw", Image: shared.settings.S3Image, ImagePullPolicy: corev1.PullIfNotPresent,
@@ -133,9 +133,9 @@ func (s *s3) pod(ctx context.Context) (*corev1.Pod, error) {
 	return &running[0], nil
 }
 
-// ask lets a client of the account that may do everything ask the server that
-// runs now, past the Service and the operator.
-func (s *s3) ask(ctx context.Context, question func(*minio.Client) error) error {
+// do calls the server that runs now, past the Service and the operator, with a client of the account that may do
+// everything.
+func (s *s3) do(ctx context.Context, request func(*minio.Client) error) error {
 	pod, err := s.pod(ctx)
 	if err != nil {
 		return err
@@ -154,19 +154,19 @@ func (s *s3) ask(ctx context.Context, question func(*minio.Client) error) error 
 	if err != nil {
 		return fmt.Errorf("building an S3 client: %w", err)
 	}
-	return question(c)
+	return request(c)
 }
 
 // make makes a bucket, as its owner would.
 func (s *s3) make(ctx context.Context, bucket string) error {
-	return s.ask(ctx, func(c *minio.Client) error { return c.MakeBucket(ctx, bucket, minio.MakeBucketOptions{}) })
+	return s.do(ctx, func(c *minio.Client) error { return c.MakeBucket(ctx, bucket, minio.MakeBucketOptions{}) })
 }
 
 // owners are all the buckets that there are, with the mark that each bears: the
 // UID of its StorageBucket, or "".
 func (s *s3) owners(ctx context.Context) (map[string]string, error) {
 	owners := map[string]string{}
-	err := s.ask(ctx, func(c *minio.Client) error {
+	err := s.do(ctx, func(c *minio.Client) error {
 		buckets, err := c.ListBuckets(ctx)
 		if err != nil {
 			return fmt.Errorf("listing buckets: %w", err)

@@ -54,7 +54,7 @@ func singleReplica() features.Feature {
 				g.Expect(c.successor).To(HavePrefix(c.pod + "_"))
 				c.awaitRestart(ctx, g)
 				took, reason := c.resumed(ctx, g)
-				shared.say("  the only replica led %s after the crash, %s after its caches were filled", c.gap(), took)
+				shared.logf("  the only replica led %s after the crash, %s after its caches were filled", c.gap(), took)
 				shared.report.add(crashTimes, "single replica | %s | %.2f | %.3f", defaultSettings, c.gap().Seconds(),
 					took.Seconds())
 				g.Expect(reason).To(ContainSubstring("an earlier process in this Pod"))

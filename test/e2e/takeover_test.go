@@ -62,7 +62,7 @@ func (to takeover) feature() features.Feature {
 			g.Eventually(tenantReady(f.tenant)).WithContext(ctx).WithTimeout(readyTimeout).WithPolling(poll).Should(Succeed())
 			f.firstReady = time.Now()
 		})).
-		Assess("the Lease says how often it changed hands", step(func(ctx context.Context, g *WithT) {
+		Assess("the Lease counts its holders", step(func(ctx context.Context, g *WithT) {
 			lease, err := shared.lease(ctx)
 			g.Expect(err).NotTo(HaveOccurred())
 			if to.fresh {
@@ -103,7 +103,7 @@ func (f *failing) prepare(ctx context.Context, g *WithT) {
 	lease, err := shared.lease(ctx)
 	g.Expect(err).NotTo(HaveOccurred())
 	f.transitions, f.lease = *lease.Spec.LeaseTransitions, string(lease.UID)
-	f.admission, err = askAdmission(ctx)
+	f.admission, err = startAdmission(ctx)
 	g.Expect(err).NotTo(HaveOccurred())
 }
 
@@ -168,7 +168,7 @@ func eventsAbout(ctx context.Context, o client.Object) (map[string]int, error) {
 // judge reads the audit log, for the report and for the author of each write.
 func (to takeover) judge(ctx context.Context, g *WithT, f *failing) {
 	ticks := int(time.Since(f.began) / admissionEvery)
-	asked, failures := f.admission.stop()
+	sent, failures := f.admission.stop()
 	f.admission = nil
 	events, leadership := f.leadership(ctx, g)
 	lost := f.lost
@@ -189,9 +189,9 @@ func (to takeover) judge(ctx context.Context, g *WithT, f *failing) {
 		}
 	}
 	shared.report.add(failovers, "%s | %s | %.1f | %.1f | %.1f | %d | %d of %d", to.mode, to.settings, newHolder,
-		firstWrite, f.firstReady.Sub(lost).Seconds(), to.transitions, len(failures), asked)
+		firstWrite, f.firstReady.Sub(lost).Seconds(), to.transitions, len(failures), sent)
 	for _, refused := range failures {
-		shared.say("  %s: not answered: %s", to.mode, refused)
+		shared.logf("  %s: not answered: %s", to.mode, refused)
 	}
 
 	g.Expect(texts(leadership.Strays)).To(BeEmpty())
@@ -203,7 +203,7 @@ func (to takeover) judge(ctx context.Context, g *WithT, f *failing) {
 		g.Expect(lapse(events, f.leader.Name, f.holder, f.lost)).To(BeNumerically(">=", to.expires), "the Lease had expired")
 	}
 	// A busy machine drops ticks.
-	g.Expect(asked).To(BeNumerically(">", ticks/2), "it sent requests all the time")
+	g.Expect(sent).To(BeNumerically(">", ticks/2), "it sent requests all the time")
 	until := f.lost.Add(to.refusedFor)
 	if ends := f.woken.Add(crashNoticed); ends.After(until) {
 		until = ends

@@ -136,10 +136,10 @@ func sameImage(ctx context.Context, names ...string) (bool, error) {
 func (r release) apply(ctx context.Context) error {
 	render := exec.CommandContext(ctx, filepath.Join(r.dir, "hack", "render.sh"), shared.settings.Kustomize, "config/e2e",
 		r.image, r.viewerImage)
-	var manifests, said bytes.Buffer
-	render.Stdout, render.Stderr = &manifests, &said
+	var manifests, stderr bytes.Buffer
+	render.Stdout, render.Stderr = &manifests, &stderr
 	if err := render.Run(); err != nil {
-		return fmt.Errorf("rendering the %s release: %w: %s", r.name, err, said.String())
+		return fmt.Errorf("rendering the %s release: %w: %s", r.name, err, stderr.String())
 	}
 	apply := exec.CommandContext(ctx, shared.settings.Kubectl, "apply", "--server-side", "--force-conflicts", "-f", "-")
 	apply.Stdin, apply.Env = &manifests, append(os.Environ(), "KUBECONFIG="+shared.cluster.Kubeconfig())
@@ -156,7 +156,7 @@ func (u *releaseChange) installPrevious(ctx context.Context, g *WithT) {
 	began := time.Now()
 	g.Expect(u.previous.apply(ctx)).To(Succeed())
 	g.Expect(shared.awaitOperator(ctx)).To(Succeed())
-	shared.say("  install of the previous release: %s", time.Since(began).Round(time.Second/10))
+	shared.logf("  install of the previous release: %s", time.Since(began).Round(time.Second/10))
 }
 
 // populate creates objects of all kinds, waits until each is Ready, and begins the load.
@@ -184,7 +184,7 @@ func (u *releaseChange) populate(ctx context.Context, g *WithT) {
 	g.Expect(err).NotTo(HaveOccurred())
 	u.before = u.snapshot(ctx, g)
 	u.began = time.Now()
-	u.admission, err = askAdmission(ctx)
+	u.admission, err = startAdmission(ctx)
 	g.Expect(err).NotTo(HaveOccurred())
 	u.churn = startLoad(ctx, 2*time.Second, true)
 }
@@ -217,7 +217,7 @@ func (u *releaseChange) to(ctx context.Context, g *WithT, r release) {
 	after, err := takeSnapshot(ctx, u.tenants, u.server.namespace, u.view.Namespace)
 	g.Expect(err).NotTo(HaveOccurred())
 	changes, writes := u.before.changes(after, u), u.writes(ctx, g, position)
-	shared.say("  to the %s release: %s; %d objects compared, %d changed; %d writes to them", r.name,
+	shared.logf("  to the %s release: %s; %d objects compared, %d changed; %d writes to them", r.name,
 		took.Round(time.Second/10),
 		len(after.objects), len(changes), len(writes))
 	g.Expect(changes).To(BeEmpty())
@@ -268,12 +268,12 @@ func (u *releaseChange) writes(ctx context.Context, g *WithT, since record.Bookm
 
 func (u *releaseChange) judgeLoad(ctx context.Context, g *WithT) {
 	u.churn.stop()
-	asked, failures := u.admission.stop()
+	sent, failures := u.admission.stop()
 	_, slowest := u.churn.slowest()
-	shared.say("  %d webhook calls in %s, %d refused; %d Tenants created, changed and deleted, the slowest Ready after %s",
-		asked, time.Since(u.began).Round(time.Second), len(failures), len(u.churn.tenants), slowest.Round(time.Second/10))
+	shared.logf("  %d webhook calls in %s, %d refused; %d Tenants created, changed and deleted, the slowest Ready after %s",
+		sent, time.Since(u.began).Round(time.Second), len(failures), len(u.churn.tenants), slowest.Round(time.Second/10))
 	g.Expect(failures).To(BeEmpty())
-	g.Expect(asked).To(BeNumerically(">", 100))
+	g.Expect(sent).To(BeNumerically(">", 100))
 	g.Expect(u.churn.errs).To(BeEmpty())
 	g.Expect(len(u.churn.tenants)).To(BeNumerically(">", 10))
 	g.Expect(shared.fetchByName(ctx, shared.workers(ctx, g)[0], u.view.Status.URL)).To(ContainSubstring("Edition one"))

@@ -33,7 +33,7 @@ func TestCertManagerOverlay(t *testing.T) {
 			t.Errorf("volume %s at %s is not the Secret %s that the Certificate fills", v.Name, path, secret)
 		}
 	}
-	// Its type and who writes it differ, so a change of the issuer would fail or leave two writers.
+	// Its type and its writer differ, so a change of the issuer would fail or leave two writers.
 	for _, own := range all[*corev1.Secret](render(t, "default")) {
 		if own.Name == secret {
 			t.Errorf("cert-manager and the manager write the same Secret %s", secret)

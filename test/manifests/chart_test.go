@@ -122,7 +122,7 @@ func valueFiles(t *testing.T, c *chart.Chart) []string {
 	return files
 }
 
-// A value that the chart does not know, or of a wrong type, stops Helm with a message that
+// A value that the chart does not have, or of a wrong type, stops Helm with a message that
 // names the value and what is allowed.
 func TestChartRefusesBadValues(t *testing.T) {
 	c := openChart(t)

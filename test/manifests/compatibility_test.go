@@ -232,7 +232,7 @@ func storedObjectsSurvive(t *testing.T, definitions, current, objects []*unstruc
 		}
 	}
 
-	// A field that only the marked definitions know shows which of them the API server serves.
+	// A field that only the marked definitions have shows which of them the API server serves.
 	const marker = "markerOfTheCurrentDefinition"
 	for _, d := range current {
 		versions, _, err := unstructured.NestedSlice(d.Object, "spec", "versions")

@@ -38,12 +38,12 @@ func TestCredentialsPolicyStopsNothingElse(t *testing.T) {
 			// A namespace or a name here would be that of other tenants.
 			ref := b.Spec.ParamRef
 			if ref.Name != "" || ref.Namespace != "" || !isEverything(ref.Selector) {
-				t.Errorf("the policy looks at %+v, want all StorageBuckets of the request's namespace", ref)
+				t.Errorf("the policy reads %+v, want all StorageBuckets of the request's namespace", ref)
 			}
 			for _, rule := range p.Spec.MatchConstraints.ResourceRules {
 				if !slices.Equal(rule.Operations, []admissionregistrationv1.OperationType{admissionregistrationv1.Delete}) ||
 					!slices.Equal(rule.Resources, []string{"secrets", "configmaps"}) || !slices.Equal(rule.APIGroups, []string{""}) {
-					t.Errorf("the policy is asked about %+v, want deletions of Secrets and ConfigMaps", rule)
+					t.Errorf("the policy judges %+v, want deletions of Secrets and ConfigMaps", rule)
 				}
 			}
 		})
@@ -54,7 +54,7 @@ func isEverything(s *metav1.LabelSelector) bool {
 	return s != nil && len(s.MatchLabels)+len(s.MatchExpressions) == 0
 }
 
-// The policy knows the finalizer by its name, which Go code cannot give it.
+// The policy names the finalizer, which Go code cannot give it.
 func TestCredentialsPolicyKnowsTheFinalizer(t *testing.T) {
 	p := one[*fencePolicy](t, render(t, "default"), credentialsName)
 	if !slices.ContainsFunc(p.Spec.Variables, func(v admissionregistrationv1.Variable) bool {

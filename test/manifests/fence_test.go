@@ -26,7 +26,7 @@ var unfenced = map[string]string{
 	"authentication.k8s.io/tokenreviews":                           "the standby serves metrics too; nothing is stored",
 	"authorization.k8s.io/subjectaccessreviews":                    "likewise",
 	"authorization.k8s.io/selfsubjectaccessreviews":                "the standby reviews its own rights; nothing is stored",
-	"admissionregistration.k8s.io/mutatingwebhookconfigurations":   "no admission policy is ever asked about these",
+	"admissionregistration.k8s.io/mutatingwebhookconfigurations":   "no admission policy ever judges these",
 	"admissionregistration.k8s.io/validatingwebhookconfigurations": "likewise",
 }
 
@@ -63,14 +63,14 @@ func written(rules ...rbacv1.PolicyRule) map[string][]admissionregistrationv1.Op
 	return found
 }
 
-// fenced are the resources that the policy looks at, in all their versions.
+// fenced are the resources that the policy matches, in all their versions.
 func fenced(t *testing.T, p *fencePolicy) map[string][]admissionregistrationv1.OperationType {
 	t.Helper()
 	found := map[string][]admissionregistrationv1.OperationType{}
 	for _, rule := range p.Spec.MatchConstraints.ResourceRules {
 		if !slices.Equal(rule.APIVersions, []string{"*"}) || len(rule.ResourceNames) > 0 ||
 			(rule.Scope != nil && *rule.Scope != "*") {
-			t.Errorf("%v looks at some versions, names or scopes only", rule.Resources)
+			t.Errorf("%v matches some versions, names or scopes only", rule.Resources)
 		}
 		each(rule.APIGroups, rule.Resources,
 			func(resource string) { found[resource] = append(found[resource], rule.Operations...) })
@@ -146,8 +146,8 @@ func TestGapsAreSeen(t *testing.T) {
 	}
 }
 
-// The fence has to name the one ServiceAccount and the one Lease; kustomize knows
-// neither the expression nor that the Lease is ours.
+// The fence has to name the one ServiceAccount and the one Lease; kustomize changes
+// neither the expression nor the Lease.
 func TestFenceNamesTheManager(t *testing.T) {
 	for _, dir := range []string{"default", "certmanager"} {
 		t.Run(dir, func(t *testing.T) {
@@ -160,13 +160,13 @@ func TestFenceNamesTheManager(t *testing.T) {
 			names := lease.Rules[slices.IndexFunc(lease.Rules,
 				func(r rbacv1.PolicyRule) bool { return len(r.ResourceNames) > 0 })].ResourceNames
 			if ref := b.Spec.ParamRef; ref.Namespace != lease.Namespace || !slices.Equal(names, []string{ref.Name}) {
-				t.Errorf("the fence looks at Lease %s/%s, and the manager renews %s/%v", ref.Namespace, ref.Name,
+				t.Errorf("the fence reads Lease %s/%s, and the manager renews %s/%v", ref.Namespace, ref.Name,
 					lease.Namespace, names)
 			}
 			// The API server reads the Lease for the requests of all users: see policy.yaml.
 			if *p.Spec.FailurePolicy != admissionregistrationv1.Ignore ||
 				*b.Spec.ParamRef.ParameterNotFoundAction != admissionregistrationv1.AllowAction {
-				t.Error("without a Lease everybody would be refused")
+				t.Error("without a Lease every client would be refused")
 			}
 			want := "'" + strings.Join([]string{"system:serviceaccount:", operatorNamespace, ":", serviceAccount}, "' + '") + "'"
 			if got := p.Spec.MatchConditions[0].Expression; got != "request.userInfo.username == "+want {

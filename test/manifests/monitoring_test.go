@@ -56,7 +56,7 @@ func TestMonitoringMeetsTheService(t *testing.T) {
 	for _, a := range alerts(t) {
 		for _, job := range jobs.FindAllStringSubmatch(a.Expr, -1) {
 			if job[1] != service.Name {
-				t.Errorf("%s looks at the job %q; Prometheus' operator names it after the Service, %q", a.Alert, job[1],
+				t.Errorf("%s selects the job %q; Prometheus' operator names it after the Service, %q", a.Alert, job[1],
 					service.Name)
 			}
 		}

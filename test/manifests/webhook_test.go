@@ -39,7 +39,7 @@ func webhookConfigurations(objects []object) []object {
 	return configurations
 }
 
-// A dead operator must stop our kinds from being written unchecked, and must not stop anybody from
+// A dead operator must stop our kinds from being written unchecked, and must not stop users from
 // removing one. So none is sent a request about what is being deleted. A webhook that a marker adds
 // has to be added to config/webhook/deletion_patch.yaml.
 func TestWebhookEntries(t *testing.T) {

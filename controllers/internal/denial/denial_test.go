@@ -109,7 +109,7 @@ func TestOf(t *testing.T) {
 // Only the fence, under any prefix, denies what another leader may do.
 func TestByFence(t *testing.T) {
 	const fence = "leasehold-fence.leasehold.dev"
-	said := errors.New("ValidatingAdmissionPolicy '" + fence + "' denied request")
+	denied := errors.New("ValidatingAdmissionPolicy '" + fence + "' denied request")
 	for name, tc := range map[string]struct {
 		err  error
 		want bool
@@ -118,11 +118,11 @@ func TestByFence(t *testing.T) {
 		"a misconfigured fence": {byPolicy(http.StatusUnprocessableEntity, fence, "failed to configure binding"), true},
 		"another prefix, wrapped": {
 			fmt.Errorf("writing: %w", byPolicy(http.StatusForbidden, "team-fence.leasehold.dev", "no")), true},
-		"another policy":     {byPolicy(http.StatusForbidden, "limits.example.com", said.Error()), false},
-		"RBAC, in its words": {forbidden(said.Error()), false},
+		"another policy":          {byPolicy(http.StatusForbidden, "limits.example.com", denied.Error()), false},
+		"RBAC, by the same words": {forbidden(denied.Error()), false},
 		"a response without details": {&apierrors.StatusError{ErrStatus: metav1.Status{Code: http.StatusForbidden,
-			Message: said.Error()}}, false},
-		"no response": {said, false},
+			Message: denied.Error()}}, false},
+		"no response": {denied, false},
 		"nothing":     {nil, false},
 	} {
 		if got := ByFence(tc.err); got != tc.want {

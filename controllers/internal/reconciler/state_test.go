@@ -16,8 +16,8 @@ import (
 
 // A denial is logged only if it repeats. Each object has its own count up to maxQuietDenials.
 func TestRepeatedDenialsAreLogged(t *testing.T) {
-	var said []string
-	ctx := log.IntoContext(t.Context(), funcr.New(func(_, line string) { said = append(said, line) }, funcr.Options{}))
+	var logged []string
+	ctx := log.IntoContext(t.Context(), funcr.New(func(_, line string) { logged = append(logged, line) }, funcr.Options{}))
 	other := config("5")
 	other.Name = "b"
 	reader := fake.NewClientBuilder().WithObjects(config("5"), other).Build()
@@ -42,8 +42,8 @@ func TestRepeatedDenialsAreLogged(t *testing.T) {
 		if took != 5*time.Second {
 			t.Fatalf("%d denials took %v, want 5s", times, took)
 		}
-		if len(said) > 0 {
-			t.Fatalf("said %q of denials that may end soon", said)
+		if len(logged) > 0 {
+			t.Fatalf("logged %q of denials that may end soon", logged)
 		}
 	}
 	quiet("a", maxQuietDenials)
@@ -52,13 +52,13 @@ func TestRepeatedDenialsAreLogged(t *testing.T) {
 	quiet("b", maxQuietDenials) // a successful reconcile resets the count
 
 	if result := run("a", fenceDenial()); result.RequeueAfter != 10*time.Second {
-		t.Errorf("looked at again after %v, want 10s", result.RequeueAfter)
+		t.Errorf("requeued after %v, want 10s", result.RequeueAfter)
 	}
-	if len(said) != 1 || !strings.Contains(said[0], "--leader-election-id") ||
-		!strings.Contains(said[0], `"error"="configmaps`) || !strings.Contains(said[0], "does not hold the Lease") {
-		t.Errorf("said %q, want once what to look at", said)
+	if len(logged) != 1 || !strings.Contains(logged[0], "--leader-election-id") ||
+		!strings.Contains(logged[0], `"error"="configmaps`) || !strings.Contains(logged[0], "does not hold the Lease") {
+		t.Errorf("logged %q, want once what to check", logged)
 	}
 	state.Forget(types.NamespacedName{Namespace: "n", Name: "a"})
-	said = nil
+	logged = nil
 	quiet("a", maxQuietDenials) // another object with that name
 }

@@ -104,11 +104,11 @@ func TestOwnersAreBounded(t *testing.T) {
 	}
 	no, yes := new(false), new(true)
 	for name, tc := range map[string]struct{ refs, want []metav1.OwnerReference }{
-		"none":                              {nil, nil},
-		"others' only":                      {many(most+1, func(i int) metav1.OwnerReference { return others(i, nil) }), nil},
-		"others' that say they control not": {many(most+1, func(i int) metav1.OwnerReference { return others(i, no) }), nil},
-		"as many of ours as are kept":       {many(most, ours), many(most, ours)},
-		"one more":                          {many(most+1, ours), many(most, ours)},
+		"none":                           {nil, nil},
+		"others' only":                   {many(most+1, func(i int) metav1.OwnerReference { return others(i, nil) }), nil},
+		"others' with controller: false": {many(most+1, func(i int) metav1.OwnerReference { return others(i, no) }), nil},
+		"as many of ours as are kept":    {many(most, ours), many(most, ours)},
+		"one more":                       {many(most+1, ours), many(most, ours)},
 		"ours after others": {append(many(most, func(i int) metav1.OwnerReference { return others(i, nil) }),
 			ours(1)), many(2, ours)[1:]},
 		"a controller with long texts": {
@@ -116,7 +116,7 @@ func TestOwnersAreBounded(t *testing.T) {
 			[]metav1.OwnerReference{{APIVersion: short, Kind: short, Name: short, UID: types.UID(short), Controller: yes}}},
 		"another's controller among ours": {append(many(most+1, ours), others(1, yes)),
 			append(many(most, ours), others(1, yes))},
-		"one of ours that says it controls not": {append(many(most, ours),
+		"one of ours with controller: false": {append(many(most, ours),
 			func() metav1.OwnerReference { r := ours(99); r.Controller = no; return r }()),
 			many(most, ours)},
 	} {

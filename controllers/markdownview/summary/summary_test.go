@@ -56,7 +56,7 @@ func TestParse(t *testing.T) {
 		"the title is optional": {"- [A](a.md)", chapters(a)},
 		"a heading after a link is a part, not the title": {"[A](a.md)\n# Part\n",
 			chapters(a, Entry{Kind: Part, Title: "Part"})},
-		"mdBook knows only the first level": {"# T\n## no\n", Summary{Title: "T"}},
+		"mdBook reads only the first level": {"# T\n## no\n", Summary{Title: "T"}},
 		"line ends of another system": {"# T\r\n\r\n- [A](a.md)\r\n",
 			Summary{Title: "T", Entries: []Entry{a}}},
 		"some editors write a byte order mark": {"\uFEFF# T\n\n- [A](a.md)\n",

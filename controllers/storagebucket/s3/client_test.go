@@ -59,7 +59,7 @@ func TestProbe_requests_code_after_ambiguous_HEAD(t *testing.T) {
 	for name, tc := range map[string]struct {
 		head, get int
 		code      string // of the GET; of one that is not sent, the region
-		asks      int
+		sends     int
 		want      string
 	}{
 		"200":            {200, 0, "", 1, v1beta1.ReasonProbeSucceeded},
@@ -80,7 +80,7 @@ func TestProbe_requests_code_after_ambiguous_HEAD(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			c, requests := serve(t, allowLoopback, func(w http.ResponseWriter, r *http.Request) {
 				w.Header().Set("Location", "http://127.0.0.1:1/elsewhere")
-				if tc.asks == 1 {
+				if tc.sends == 1 {
 					w.Header().Set("X-Amz-Bucket-Region", tc.code)
 				}
 				switch {
@@ -99,8 +99,8 @@ func TestProbe_requests_code_after_ambiguous_HEAD(t *testing.T) {
 				t.Errorf("got %+v, want %s", got, tc.want)
 			}
 			sent := requests()
-			if len(sent) != tc.asks || sent[0] != head || (tc.asks == 2 && !strings.HasPrefix(sent[1], list)) {
-				t.Errorf("requests %q, want %d", sent, tc.asks)
+			if len(sent) != tc.sends || sent[0] != head || (tc.sends == 2 && !strings.HasPrefix(sent[1], list)) {
+				t.Errorf("requests %q, want %d", sent, tc.sends)
 			}
 		})
 	}

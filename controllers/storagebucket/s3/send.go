@@ -3,7 +3,7 @@ package s3
 import (
 	"bytes"
 	"context"
-	"crypto/md5" //nolint:gosec // S3 asks for it with tags; nothing is kept safe by it
+	"crypto/md5" //nolint:gosec // S3 requires it with tags; nothing is kept safe by it
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/hex"

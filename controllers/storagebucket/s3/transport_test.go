@@ -159,7 +159,7 @@ func TestResponsesAreNotDecompressed(t *testing.T) {
 	}
 	c, requests := serve(t, allowLoopback, func(w http.ResponseWriter, r *http.Request) {
 		if got := r.Header.Get("Accept-Encoding"); got != "" {
-			t.Errorf("%s %s asks for %s", r.Method, r.URL, got)
+			t.Errorf("%s %s accepts encodings %q", r.Method, r.URL, got)
 		}
 		w.Header().Set("Content-Encoding", "gzip")
 		w.WriteHeader(http.StatusNotFound)

@@ -71,7 +71,7 @@ func TestVerdictOn_servicesUnknown(t *testing.T) {
 			t.Errorf("unknown %t: %+v, want EndpointForbidden with %s in the message", unknown, got, flag)
 		}
 		if !unknown && strings.Contains(got.Message, "--service-cidr") {
-			t.Errorf("the Service ranges are known, and the message asks for them: %s", got.Message)
+			t.Errorf("the Service ranges are known, and the message lists how to set them: %s", got.Message)
 		}
 	}
 }
@@ -97,8 +97,8 @@ func TestVerdictsGolden(t *testing.T) {
 	for reason, message := range messages {
 		seen[reason+": "+message] = true
 	}
-	for _, said := range slices.Sorted(maps.Keys(seen)) {
-		got.WriteString(said + "\n")
+	for _, message := range slices.Sorted(maps.Keys(seen)) {
+		got.WriteString(message + "\n")
 	}
 	golden.Assert(t, got.String(), "verdicts.txt")
 }

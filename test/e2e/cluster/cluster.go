@@ -106,10 +106,10 @@ func (c *Cluster) start(ctx context.Context) error {
 // write to the user's own kubeconfig, hence the flag.
 func (c *Cluster) create(ctx context.Context, there bool) error {
 	if there {
-		c.say("using cluster %s as it is", c.options.Name)
-		said, err := run(ctx, c.options.Kind, "export", "kubeconfig", "--name", c.options.Name, "--kubeconfig", c.kubeconfig)
+		c.logf("using cluster %s as it is", c.options.Name)
+		output, err := run(ctx, c.options.Kind, "export", "kubeconfig", "--name", c.options.Name, "--kubeconfig", c.kubeconfig)
 		if err != nil {
-			return fmt.Errorf("asking for its kubeconfig: %w: %s", err, said)
+			return fmt.Errorf("reading its kubeconfig: %w: %s", err, output)
 		}
 		return nil
 	}
@@ -118,7 +118,7 @@ func (c *Cluster) create(ctx context.Context, there bool) error {
 		return err
 	}
 	c.made = true
-	c.say("creating cluster %s: 1 control plane, %d workers, node image %s", c.options.Name, c.options.Workers,
+	c.logf("creating cluster %s: 1 control plane, %d workers, node image %s", c.options.Name, c.options.Workers,
 		c.options.NodeImage)
 	exported, err := c.provider.Create(ctx, "--config", config, "--kubeconfig", c.kubeconfig, "--wait", "2m")
 	if err != nil {
@@ -157,18 +157,18 @@ func (c *Cluster) Kubeconfig() string { return c.kubeconfig }
 // Stop deletes the cluster, unless it existed before or the options keep it.
 func (c *Cluster) Stop(ctx context.Context) error {
 	if c.options.Reuse || c.options.Keep {
-		c.say("leaving cluster %s: KUBECONFIG=%s; `kind delete cluster --name %s` removes it", c.options.Name, c.kubeconfig,
+		c.logf("leaving cluster %s: KUBECONFIG=%s; `kind delete cluster --name %s` removes it", c.options.Name, c.kubeconfig,
 			c.options.Name)
 		return nil
 	}
-	c.say("deleting cluster %s", c.options.Name)
-	said, err := run(ctx, c.options.Kind, "delete", "cluster", "--name", c.options.Name, "--kubeconfig", c.kubeconfig)
+	c.logf("deleting cluster %s", c.options.Name)
+	output, err := run(ctx, c.options.Kind, "delete", "cluster", "--name", c.options.Name, "--kubeconfig", c.kubeconfig)
 	if err != nil {
-		return fmt.Errorf("deleting cluster %s: %w: %s", c.options.Name, err, said)
+		return fmt.Errorf("deleting cluster %s: %w: %s", c.options.Name, err, output)
 	}
 	return nil
 }
 
-func (c *Cluster) say(format string, args ...any) {
+func (c *Cluster) logf(format string, args ...any) {
 	fmt.Fprintf(c.options.Progress, format+"\n", args...)
 }

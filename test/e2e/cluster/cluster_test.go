@@ -28,11 +28,11 @@ esac
 		t.Fatal(err)
 	}
 	return command, func() string {
-		said, err := os.ReadFile(log)
+		text, err := os.ReadFile(log)
 		if err != nil {
 			t.Fatal(err)
 		}
-		return string(said)
+		return string(text)
 	}
 }
 
@@ -42,21 +42,21 @@ func TestStartDeletesWhatItCannotFinishAndNothingElse(t *testing.T) {
 		reason      string
 		there       string
 		reuse, keep bool
-		says        string
+		message     string
 		deletes     bool
 	}{
 		"Another's": {reason: "of that name there is one already, and it is not ours", there: "taken",
-			says: "choose another"},
-		"Reused": {reason: "it was there before and stays", there: "taken", reuse: true, says: "asking for its kubeconfig"},
-		"Broken": {reason: "half a cluster is of no use", there: "other", says: "not today", deletes: true},
-		"Kept":   {reason: "its maker wants to see what is wrong", there: "other", keep: true, says: "not today"},
+			message: "choose another"},
+		"Reused": {reason: "it was there before and stays", there: "taken", reuse: true, message: "reading its kubeconfig"},
+		"Broken": {reason: "half a cluster is of no use", there: "other", message: "not today", deletes: true},
+		"Kept":   {reason: "its maker wants to see what is wrong", there: "other", keep: true, message: "not today"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			kind, calls := fakeKind(t, tc.there)
 			_, err := cluster.Start(t.Context(),
 				cluster.Options{Name: "taken", Reuse: tc.reuse, Keep: tc.keep, Kind: kind, Dir: t.TempDir()})
-			if err == nil || !strings.Contains(err.Error(), tc.says) {
-				t.Errorf("Start() = %v, want an error with %q", err, tc.says)
+			if err == nil || !strings.Contains(err.Error(), tc.message) {
+				t.Errorf("Start() = %v, want an error with %q", err, tc.message)
 			}
 			if got := strings.Contains(calls(), "delete cluster"); got != tc.deletes {
 				t.Errorf("%s: deleted: %t, want %t; kind was called by\n%s", tc.reason, got, tc.deletes, calls())

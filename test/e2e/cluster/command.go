@@ -9,14 +9,14 @@ import (
 	"strings"
 )
 
-// run runs a command and returns its standard output; what it said elsewhere is
+// run runs a command and returns its standard output; its standard error is
 // in the error.
 func run(ctx context.Context, argv ...string) (string, error) {
 	cmd := exec.CommandContext(ctx, argv[0], argv[1:]...)
-	var out, said bytes.Buffer
-	cmd.Stdout, cmd.Stderr = &out, &said
+	var out, stderr bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &stderr
 	if err := cmd.Run(); err != nil {
-		return out.String(), fmt.Errorf("running %s: %w: %s", strings.Join(argv, " "), err, bytes.TrimSpace(said.Bytes()))
+		return out.String(), fmt.Errorf("running %s: %w: %s", strings.Join(argv, " "), err, bytes.TrimSpace(stderr.Bytes()))
 	}
 	return out.String(), nil
 }
@@ -35,7 +35,7 @@ func (c *Cluster) load(ctx context.Context) error {
 	if len(c.options.Images) == 0 {
 		return nil
 	}
-	c.say("loading images %s", strings.Join(c.options.Images, ", "))
+	c.logf("loading images %s", strings.Join(c.options.Images, ", "))
 	argv := []string{c.options.Kind, "load", "docker-image", "--name", c.options.Name}
 	if _, err := run(ctx, append(argv, c.options.Images...)...); err != nil {
 		return fmt.Errorf("loading images: %w", err)

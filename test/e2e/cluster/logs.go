@@ -63,7 +63,7 @@ func (s *logStreams) follow(ctx context.Context, pod *corev1.Pod) {
 			status.RestartCount))
 		s.running.Go(func() {
 			if err := s.copy(ctx, pod, status.Name, file); err != nil && ctx.Err() == nil {
-				s.cluster.say("following the log of Pod %s: %v", pod.Name, err)
+				s.cluster.logf("following the log of Pod %s: %v", pod.Name, err)
 			}
 		})
 	}

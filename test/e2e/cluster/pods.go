@@ -106,7 +106,7 @@ func (c *Cluster) drop(ctx context.Context, node string,
 // API server. It returns the status code for each path; no answer is 0.
 func (c *Cluster) Statuses(ctx context.Context, pod *corev1.Pod, port int, paths ...string) (map[string]int, error) {
 	if pod.Status.PodIP == "" {
-		return nil, fmt.Errorf("asking Pod %s: it has no address", pod.Name)
+		return nil, fmt.Errorf("requesting from Pod %s: it has no address", pod.Name)
 	}
 	// curl's exit code is that of the last one alone, and no answer is a result.
 	argv := []string{"sh", "-c", `curl --silent --max-time 2 --write-out '%{http_code}\n' "$@" || true`, "sh"}
@@ -115,11 +115,11 @@ func (c *Cluster) Statuses(ctx context.Context, pod *corev1.Pod, port int, paths
 	}
 	out, err := c.Exec(ctx, pod.Spec.NodeName, argv...)
 	if err != nil {
-		return nil, fmt.Errorf("asking Pod %s: %w", pod.Name, err)
+		return nil, fmt.Errorf("requesting from Pod %s: %w", pod.Name, err)
 	}
 	codes := strings.Fields(out)
 	if len(codes) != len(paths) {
-		return nil, fmt.Errorf("asking Pod %s: %d answers to %d questions: %s", pod.Name, len(codes), len(paths), out)
+		return nil, fmt.Errorf("requesting from Pod %s: %d responses to %d requests: %s", pod.Name, len(codes), len(paths), out)
 	}
 	statuses := map[string]int{}
 	for i, path := range paths {

@@ -50,12 +50,12 @@ kill $sender $receiver 2>/dev/null`
 		fmt.Sprint(port))
 	in, err := cmd.StdinPipe()
 	if err != nil {
-		c.say("tunnel to %s: %v", host, err)
+		c.logf("tunnel to %s: %v", host, err)
 		return
 	}
 	cmd.Stdout = conn
 	if err := cmd.Start(); err != nil {
-		c.say("tunnel to %s: %v", host, err)
+		c.logf("tunnel to %s: %v", host, err)
 		return
 	}
 	var sending sync.WaitGroup

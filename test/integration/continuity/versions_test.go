@@ -44,7 +44,7 @@ func samples() []sample {
 }
 
 var _ = Describe("A next version of the API", func() {
-	It("reads, writes and migrates what was stored before, while the operator knows only v1beta1", func(ctx SpecContext) {
+	It("reads, writes and migrates what was stored before, while the operator has only v1beta1", func(ctx SpecContext) {
 		suite, _ := start(ctx)
 		all := samples()
 		for _, s := range all {
@@ -135,7 +135,7 @@ func spec(field string) func(*unstructured.Unstructured) string {
 }
 
 // roundTrips: both versions show one object. What the operator writes through v1beta1 keeps the
-// field that both versions have, and drops the one that v1beta1 does not know.
+// field that both versions have, and drops the one that v1beta1 does not have.
 func (s sample) roundTrips(ctx context.Context, c client.Client) {
 	GinkgoHelper()
 	before, err := s.read(c, "v1beta1")(ctx)
@@ -158,7 +158,7 @@ func (s sample) roundTrips(ctx context.Context, c client.Client) {
 	Expect(spec(note)(written)).To(Equal("hello"))
 	Eventually(ctx, s.read(c, "v1beta1")).WithTimeout(expect.Medium).Should(And(
 		haveReported(), WithTransform(spec(shared), Equal("hello"))))
-	// The report alone, a status in v1beta1, has dropped what v1beta1 does not know.
+	// The report alone, a status in v1beta1, has dropped what v1beta1 does not have.
 	Expect(s.read(c, nextVersion)(ctx)).
 		To(And(WithTransform(spec(shared), Equal("hello")), WithTransform(spec(note), BeEmpty())))
 
@@ -175,7 +175,7 @@ func reconcilesMeanwhile(ctx context.Context, c client.Client) {
 	GinkgoHelper()
 	tenant := sample{kind: "Tenant", object: newTenant("meanwhile")}.in(nextVersion)
 	Expect(unstructured.SetNestedStringSlice(tenant.Object, []string{"dev"}, "spec", "namespaces")).To(Succeed())
-	Expect(unstructured.SetNestedSlice(tenant.Object, []any{map[string]any{"kind": "User", "name": "somebody"}}, "spec",
+	Expect(unstructured.SetNestedSlice(tenant.Object, []any{map[string]any{"kind": "User", "name": "jane"}}, "spec",
 		"admins")).To(Succeed())
 	Expect(c.Create(ctx, tenant)).To(Succeed())
 	Expect(spec("namespacePrefix")(tenant)).To(Equal("meanwhile-"), "the defaulting webhook was called")

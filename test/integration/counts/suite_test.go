@@ -54,7 +54,7 @@ var _ = Describe("The operator", Serial, func() {
 	BeforeEach(suite.NeedsProcesses)
 	BeforeEach(suite.NeedsControllers)
 
-	It("asks the API server for what counts.golden.yaml says", func(ctx SpecContext) {
+	It("sends the API server the requests that counts.golden.yaml lists", func(ctx SpecContext) {
 		c := &counter{clock: clock.RealClock{}}
 		c.rest(ctx)
 		c.countTenants(ctx)

@@ -130,7 +130,7 @@ var _ = Describe("The operator as it ships", Serial, Ordered, func() {
 		}).WithContext(ctx).Should(Succeed())
 	}, SpecTimeout(expect.Long))
 
-	It("keeps a replica that may not bind the admins' role from being ready, says why, and recovers without a restart",
+	It("keeps a replica that may not bind the admins' role from being ready, reports why, and recovers without a restart",
 		func(ctx SpecContext) {
 			wrong, err := installation.Start(ctx, func(o *env.ReplicaOptions) {
 				shipped := o.Args
@@ -177,7 +177,7 @@ var _ = Describe("The operator as it ships", Serial, Ordered, func() {
 		Expect(writers(record.Writes(events, user))).To(ConsistOf(leader.Name()))
 	})
 
-	It("releases the Lease and exits with 0 when asked to stop, so that the standby leads at once", func(ctx SpecContext) {
+	It("releases the Lease and exits with 0 after SIGTERM, so that the standby leads at once", func(ctx SpecContext) {
 		code, err := leader.Stop(ctx)
 		Expect(err).NotTo(HaveOccurred())
 		Expect(code).To(BeZero())

@@ -61,7 +61,7 @@ var _ = Describe("The Helm chart", operator.OldestKubernetes, func() {
 		}
 		Expect(warned.All()).To(BeEmpty())
 
-		By("refusing what only the API server knows to be wrong")
+		By("refusing what only the API server can find wrong")
 		rendered, err := c.Template(ctx, namespace.Name, "--set", "resources.requests.memory=much", "--show-only",
 			"templates/deployment.yaml")
 		Expect(err).NotTo(HaveOccurred())

@@ -89,7 +89,7 @@ var _ = Describe("The fence", Ordered, func() {
 			return c.Update(ctx, f.lease(ctx), client.DryRunAll)
 		}).WithContext(ctx).Should(Succeed())
 		event := &eventsv1.Event{
-			ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "said-by-the-standby"}, Type: corev1.EventTypeNormal,
+			ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "of-the-standby"}, Type: corev1.EventTypeNormal,
 			EventTime: metav1.NowMicro(), Reason: "Test", Action: "Test", ReportingController: "test", ReportingInstance: "test",
 		}
 		Expect(c.Create(ctx, event, client.DryRunAll)).To(Succeed())
@@ -138,7 +138,7 @@ var _ = Describe("The fence", Ordered, func() {
 		Expect(f.client.Get(ctx, client.ObjectKeyFromObject(late.namespace), late.namespace)).To(Succeed())
 		Expect(late.namespace.DeletionTimestamp).To(BeNil())
 		Expect(f.client.Get(ctx, client.ObjectKeyFromObject(late.tenant), late.tenant)).To(Succeed())
-		Expect(late.tenant).To(HaveField("ResourceVersion", before.ResourceVersion), "nothing is said in the status")
+		Expect(late.tenant).To(HaveField("ResourceVersion", before.ResourceVersion), "nothing is written to the status")
 		Expect(f.eventsOf(late.leader, late.began)).To(BeEmpty(), "nor by an event")
 		// Three parts of the process race to notice: the timer of the term, a read of the Lease,
 		// and the elector with its renew deadline.
@@ -172,10 +172,10 @@ func (f *fenced) pausedLeader(ctx context.Context, name string) *paused {
 	injection := f.proxy.Inject(fault.Rule{
 		Match: fault.Match{Methods: []string{http.MethodDelete}, Path: "/api/v1/namespaces/" + ns.Name, To: 1}, Fault: gate})
 	DeferCleanup(injection.Heal)
-	f.ask(ctx, t, "keep")
+	f.setNamespaces(ctx, t, "keep")
 	held, err := gate.Wait(ctx)
 	Expect(err).NotTo(HaveOccurred())
-	f.ask(ctx, t, "keep", "drop")
+	f.setNamespaces(ctx, t, "keep", "drop")
 
 	Expect(leader.Pause(ctx)).To(Succeed())
 	DeferCleanup(func(ctx SpecContext) {
@@ -184,7 +184,7 @@ func (f *fenced) pausedLeader(ctx context.Context, name string) *paused {
 		Eventually(leader.Ready).WithContext(ctx).WithTimeout(expect.Medium).Should(Succeed())
 	})
 	Eventually(f.holder).WithContext(ctx).WithTimeout(expect.Medium).Should(
-		HavePrefix(standby.Name()+"_"), func() string { return "the standby said:\n" + standby.LogTail(10) })
+		HavePrefix(standby.Name()+"_"), func() string { return "the log of the standby:\n" + standby.LogTail(10) })
 	f.ready(ctx, t)
 	return &paused{fenced: f, leader: leader, standby: standby, tenant: t, namespace: ns, held: held, began: f.position()}
 }

@@ -205,12 +205,12 @@ func (f *fenced) roles(ctx context.Context) (leader, standby *env.Replica) {
 		if standby == leader {
 			standby = replicas[1]
 		}
-		g.Expect(f.tries(leader)(ctx)).To(Succeed(), "the fence has heard of it")
+		g.Expect(f.tries(leader)(ctx)).To(Succeed(), "the fence reads the same Lease")
 	}).WithContext(ctx).WithTimeout(expect.Medium).Should(Succeed())
 	return leader, standby
 }
 
-// aim lets the fence look at another Lease.
+// aim points the fence to another Lease.
 func (f *fenced) aim(ctx context.Context, lease string) {
 	GinkgoHelper()
 	b := &admissionregistrationv1.ValidatingAdmissionPolicyBinding{}
@@ -231,8 +231,8 @@ func (f *fenced) tenant(ctx context.Context, name string, suffixes ...v1beta1.Na
 	return t
 }
 
-// ask changes the namespaces in the spec of a Tenant.
-func (f *fenced) ask(ctx context.Context, t *v1beta1.Tenant, suffixes ...v1beta1.NamespaceSuffix) {
+// setNamespaces changes the namespaces in the spec of a Tenant.
+func (f *fenced) setNamespaces(ctx context.Context, t *v1beta1.Tenant, suffixes ...v1beta1.NamespaceSuffix) {
 	GinkgoHelper()
 	operator.Change(ctx, f.client, t, func(t *v1beta1.Tenant) { t.Spec.Namespaces = suffixes })
 }
@@ -280,9 +280,9 @@ func (f *fenced) allWritesOf(r *env.Replica, since record.Bookmark, matches ...r
 
 func logOf(r *env.Replica) string {
 	GinkgoHelper()
-	said, err := os.ReadFile(r.LogPath())
+	text, err := os.ReadFile(r.LogPath())
 	Expect(err).NotTo(HaveOccurred())
-	return string(said)
+	return string(text)
 }
 
 // expectReason waits until the replica leads, and expects its last takeover in the log and in an

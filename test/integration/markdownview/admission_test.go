@@ -35,7 +35,7 @@ func beside(name string, content any) spec {
 
 // The golden files of config/ hold the limits of the schema, and those of the webhook what it answers.
 var _ = Describe("Admission of a MarkdownView", func() {
-	DescribeTable("refuses what is wrong and says what to change",
+	DescribeTable("refuses what is wrong with a message that names the change",
 		func(ctx SpecContext, name string, s spec, want string) {
 			err := k8s.Create(ctx, typed(name, s))
 			Expect(apierrors.IsInvalid(err)).To(BeTrue(), "a mistake of the user's: %v", err)

@@ -53,7 +53,7 @@ func serviceSpec(f func(*corev1.ServiceSpec)) func(client.Object) {
 	return func(o client.Object) { f(&o.(*corev1.Service).Spec) }
 }
 
-// The golden reconciles hold what is decided. Only an API server shows who owns a field after a
+// The golden reconciles hold what is decided. Only an API server shows the owner of a field after a
 // change, in maps, lists and scalars.
 var _ = Describe("Drift", func() {
 	type childOf = func(*v1beta1.MarkdownView) client.Object

@@ -112,7 +112,7 @@ func deploymentSays(ctx context.Context, v *v1beta1.MarkdownView, f func(*appsv1
 
 func progressing(d *appsv1.Deployment, status corev1.ConditionStatus, reason string) {
 	d.Status.Conditions = []appsv1.DeploymentCondition{{
-		Type: appsv1.DeploymentProgressing, Status: status, Reason: reason, Message: "said by the spec"}}
+		Type: appsv1.DeploymentProgressing, Status: status, Reason: reason, Message: "written by the spec"}}
 }
 
 func configMapOf(v *v1beta1.MarkdownView) *corev1.ConfigMap {

@@ -19,13 +19,13 @@ import (
 )
 
 var _ = Describe("A MarkdownView", func() {
-	It("gets its ConfigMap, Deployment and Service, and says where the page is", func(ctx SpecContext) {
+	It("gets its ConfigMap, Deployment and Service, and reports the address of the page", func(ctx SpecContext) {
 		v := given(ctx, build(unique("life"), replicas(2)))
 		Expect(operator.Kstatus(v)).To(Equal(status.InProgressStatus), "before the operator has seen it")
 		eventuallyObserved(ctx, v)
 		Expect(operator.Kstatus(v)).To(Equal(status.InProgressStatus))
 
-		By("saying that it is under way")
+		By("reporting progress")
 		Expect(v).To(And(
 			expect.HaveCondition(v1beta1.ConditionAvailable, metav1.ConditionFalse, v1beta1.ReasonProgressing),
 			expect.HaveCondition(v1beta1.ConditionDegraded, metav1.ConditionFalse, v1beta1.ReasonAsExpected),
@@ -154,7 +154,7 @@ var _ = Describe("A MarkdownView", func() {
 			To(Equal("app.kubernetes.io/instance=" + v.Name + ",app.kubernetes.io/name=markdownview-viewer"))
 	})
 
-	It("says when its viewers do not come up, and when they have gone", func(ctx SpecContext) {
+	It("reports when its viewers do not come up, and when they have gone", func(ctx SpecContext) {
 		v := givenReady(ctx, build(unique("stuck")))
 		By("losing all viewers after they were there")
 		deploymentSays(ctx, v, func(d *appsv1.Deployment) { d.Status.AvailableReplicas, d.Status.ReadyReplicas = 0, 0 })

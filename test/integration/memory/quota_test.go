@@ -34,7 +34,7 @@ var _ = Describe("The quota of config/samples", func() {
 		DeferCleanup(func(ctx SpecContext) { Expect(k8s.Delete(ctx, namespace)).To(Succeed()) })
 		quota.Namespace = namespace.Name
 		Expect(k8s.Create(ctx, &quota)).To(Succeed())
-		By("waiting for the quota controller to know the kinds")
+		By("waiting for the quota controller to count the kinds")
 		Eventually(ctx, operator.Fetched(k8s, &quota)).WithTimeout(expect.Long).Should(
 			HaveField("Status.Used", And(
 				HaveKey(corev1.ResourceName("count/markdownviews.leasehold.dev")),

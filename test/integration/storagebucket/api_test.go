@@ -29,7 +29,7 @@ var _ = Describe("The API of StorageBucket", operator.OldestKubernetes, func() {
 	const noURL, badHost, more = "must be a URL that starts with http:// or https://", "must name a host of letters, digits",
 		"must have no user, path, query or fragment"
 	// The golden file of config/ holds the limits of the schema.
-	DescribeTable("refuses what cannot work, and says what to change", func(ctx SpecContext, f change, want string) {
+	DescribeTable("refuses what cannot work with a message that names the change", func(ctx SpecContext, f change, want string) {
 		b := build("default", "https://s3.example.com", "team-data", func(b *v1beta1.StorageBucket) { f(&b.Spec) })
 		err := k8s.Create(ctx, b, client.DryRunAll)
 		Expect(apierrors.IsInvalid(err)).To(BeTrue(), "%v", err)
@@ -106,7 +106,7 @@ var _ = Describe("The API of StorageBucket", operator.OldestKubernetes, func() {
 		operator.Change(ctx, k8s, ours, func(b *v1beta1.StorageBucket) { b.Spec.DeletionPolicy = v1beta1.BucketDelete })
 	}, SpecTimeout(time.Minute))
 
-	It("shows the bucket, how it stands and when it was looked at, and can be waited for from the creation",
+	It("shows the bucket, its state and the last probe, and can be waited for from the creation",
 		func(ctx SpecContext) {
 			name := bucketOnServer(ctx)
 			b := given(ctx, build(place(ctx), storage.Endpoint(), name))

@@ -37,7 +37,7 @@ var _ = Describe("The cadence of probes", func() {
 			Expect(gap).To(And(BeNumerically(">=", 10*time.Second), BeNumerically("<=", 20*time.Second)), "two periods")
 		}
 		Expect(probes(proxy, seldom)).To(HaveLen(1))
-		By("changing the spec, which is a reason to look at once")
+		By("changing the spec, which is a reason to probe at once")
 		operator.Change(ctx, k8s, rare, func(b *v1beta1.StorageBucket) { b.Spec.Probe.PeriodSeconds = 7200 })
 		Eventually(func() int { return len(probes(proxy, seldom)) }).Should(Equal(2))
 	}, SpecTimeout(2*time.Minute))

@@ -71,7 +71,7 @@ var _ = Describe("A managed bucket", func() {
 			Expect(proxy.Journal().Mutating()).To(HaveLen(1))
 		}, SpecTimeout(time.Minute))
 
-	It("is not taken over where one exists, also of another account, and survives who wanted it", func(ctx SpecContext) {
+	It("is not taken over where one exists, also of another account, and survives the StorageBucket", func(ctx SpecContext) {
 		namespace := place(ctx)
 		stranger, err := storage.AddAccount(ctx, env.S3RoleUserPlus)
 		Expect(err).NotTo(HaveOccurred())
@@ -103,7 +103,7 @@ var _ = Describe("A managed bucket", func() {
 	}, SpecTimeout(time.Minute))
 
 	// The leader dies at each point at which something outside has happened that
-	// the API server does not know of, or the other way round.
+	// the API server has no object for, or the other way round.
 	DescribeTable("is exactly one whatever the leader dies at", func(ctx SpecContext, at fault.Point, late bool) {
 		suite.NeedsProcesses()
 		DeferCleanup(func(ctx context.Context) { suite.StartReplicas(ctx) })
@@ -142,7 +142,7 @@ var _ = Describe("A managed bucket", func() {
 			fault.AfterAnswer, false),
 	)
 
-	It("is never emptied: its end waits visibly until another client does, or Retain is asked for", func(ctx SpecContext) {
+	It("is never emptied: its end waits visibly until another client does, or Retain is set", func(ctx SpecContext) {
 		proxy, namespace := through(fault.Options{}), place(ctx)
 		var all []*v1beta1.StorageBucket
 		for range 2 {

@@ -43,7 +43,7 @@ var _ = Describe("The operator", func() {
 		Expect(k8s.Create(ctx, view)).To(Succeed())
 		tenant := &v1beta1.Tenant{ObjectMeta: named("", operator.Unique("metrics")), Spec: v1beta1.TenantSpec{
 			Namespaces: []v1beta1.NamespaceSuffix{"dev"},
-			Admins:     []v1beta1.Subject{{Kind: v1beta1.SubjectUser, Name: "somebody"}},
+			Admins:     []v1beta1.Subject{{Kind: v1beta1.SubjectUser, Name: "jane"}},
 		}}
 		Expect(k8s.Create(ctx, tenant)).To(Succeed())
 		DeferCleanup(func(ctx context.Context) { Expect(client.IgnoreNotFound(k8s.Delete(ctx, tenant))).To(Succeed()) })

@@ -139,7 +139,7 @@ var _ = Describe("The credentials of a managed bucket", operator.OldestKubernete
 		b := given(ctx, build(namespace, storage.Endpoint(), operator.Unique("managed"), managed(v1beta1.BucketDelete)))
 		given(ctx, build(namespace, "https://s3.example.com", operator.Unique("managed"), managed(v1beta1.BucketDelete),
 			func(b *v1beta1.StorageBucket) {
-				b.Spec.CABundleRef, b.Spec.CredentialsSecretRef.Name = &v1beta1.ConfigMapKeyReference{Name: ca.Name}, "of-nobody"
+				b.Spec.CABundleRef, b.Spec.CredentialsSecretRef.Name = &v1beta1.ConfigMapKeyReference{Name: ca.Name}, "missing"
 			}))
 		eventuallyReady(ctx, b)
 		eventuallyProtected(ctx, secretOf(namespace))

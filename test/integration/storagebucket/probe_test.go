@@ -18,7 +18,7 @@ import (
 // The golden files of the package s3 hold the verdict on each answer, and the golden reconciles what
 // becomes of it.
 var _ = Describe("Probing a bucket", func() {
-	It("finds it well, says so once and leaves no trace on it", func(ctx SpecContext) {
+	It("finds it healthy, reports that once and leaves no trace on it", func(ctx SpecContext) {
 		proxy, name := through(fault.Options{}), bucketOnServer(ctx)
 		b := given(ctx, build(place(ctx), proxy.URL(), name))
 		eventuallyReady(ctx, b)

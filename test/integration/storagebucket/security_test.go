@@ -88,7 +88,7 @@ var _ = Describe("References of a bucket", func() {
 		Expect(k8s.Get(ctx, client.ObjectKey{Namespace: elsewhere, Name: credentials}, &corev1.Secret{})).To(Succeed())
 		Expect(proxy.Journal().Connections).To(BeEmpty())
 
-		By("looking at every request of the operator for a Secret or a ConfigMap")
+		By("reading every request of the operator for a Secret or a ConfigMap")
 		Eventually(func(g Gomega) {
 			reads := suite.Reads(position, record.Resource("", "secrets"))
 			g.Expect(reads).To(ContainElement("get secrets " + here.Name + "/" + credentials))
@@ -113,7 +113,7 @@ var _ = Describe("The guard of addresses", operator.OldestKubernetes, func() {
 		Eventually(ctx, reasonsOf(b)).Should(Equal([]string{"Warning EndpointForbidden"}))
 	}, SpecTimeout(time.Minute))
 
-	It("knows the API server and the Services by themselves, and refuses no other address where it does",
+	It("finds the addresses of the API server and the Services by itself, and refuses no other address where it does",
 		func(ctx SpecContext) {
 			service, namespace := &corev1.Service{}, place(ctx)
 			Expect(k8s.Get(ctx, client.ObjectKey{Namespace: "default", Name: "kubernetes"}, service)).To(Succeed())

@@ -19,7 +19,7 @@ import (
 // What lies around in the operator's environment and must never be used.
 const (
 	ambientKey    = "AMBIENTKEYID0000"
-	ambientSecret = "ambient-secret-that-nobody-gave"
+	ambientSecret = "ambient-secret-outside-any-secret-object"
 )
 
 var (
@@ -38,7 +38,7 @@ var (
 		Answers: func() client.Object {
 			return &v1beta1.Tenant{ObjectMeta: named("", "answers"), Spec: v1beta1.TenantSpec{
 				Namespaces: []v1beta1.NamespaceSuffix{"dev"},
-				Admins:     []v1beta1.Subject{{Kind: v1beta1.SubjectUser, Name: "somebody"}},
+				Admins:     []v1beta1.Subject{{Kind: v1beta1.SubjectUser, Name: "jane"}},
 			}}
 		},
 	})

@@ -36,7 +36,7 @@ var _ = Describe("Admission of a Tenant", func() {
 	}
 
 	// The golden file of config/ holds the limits of the schema, and that of the webhook what it answers.
-	DescribeTable("refuses what is wrong and says what to change",
+	DescribeTable("refuses what is wrong with a message that names the change",
 		func(ctx SpecContext, s spec, want string) {
 			o := typed(unique("bad"), s)
 			err := k8s.Create(ctx, o)
@@ -116,7 +116,7 @@ var _ = Describe("Admission of a Tenant", func() {
 
 			name := unique("there")
 			stranger(ctx, name+"-dev")
-			Eventually(func(g Gomega) { // the webhook looks into a cache, which may be a moment late
+			Eventually(func(g Gomega) { // the webhook reads a cache, which may be a moment late
 				g.Expect(c.Create(ctx, build(name), client.DryRunAll)).To(Succeed())
 				g.Expect(warnings.All()).To(ContainElement(ContainSubstring("namespace " + name + "-dev exists")))
 			}).WithContext(ctx).Should(Succeed())

@@ -100,7 +100,7 @@ var _ = Describe("An admin who is removed", func() {
 		change(ctx, t, suffixes("dev"))
 		Eventually(ctx, eventsAbout(t)).WithTimeout(expect.Medium).Should(
 			expect.ContainEvent(expect.Event{Type: corev1.EventTypeNormal, Reason: v1beta1.EventNamespaceRetained, Note: prod}))
-		Expect(reading(bindingIn(prod))(ctx)).To(expect.BeGone(), "the event says that the namespace was released")
+		Expect(reading(bindingIn(prod))(ctx)).To(expect.BeGone(), "the event reports that the namespace was released")
 		Eventually(ctx, userCan(mallory, "create", "deployments", prod, "")).Should(BeFalse())
 
 		By("losing them in the other namespace with the Tenant")

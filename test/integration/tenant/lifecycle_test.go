@@ -18,7 +18,7 @@ import (
 )
 
 var _ = Describe("A Tenant", func() {
-	It("gets its namespaces, its admins their rights, and says so", func(ctx SpecContext) {
+	It("gets its namespaces, its admins their rights, and reports both", func(ctx SpecContext) {
 		suite.NeedsControllers()
 		name := unique("life")
 		t := given(ctx, build(name))
@@ -76,7 +76,7 @@ var _ = Describe("A Tenant", func() {
 		Expect(eventsAbout(t)(ctx)).To(HaveLen(3))
 	})
 
-	It("shows what matters in columns, and says where it stands from the start", func(ctx SpecContext) {
+	It("shows what matters in columns, and its state from the start", func(ctx SpecContext) {
 		t := givenReady(ctx, build(unique("show"), suffixes("dev")))
 		columns, cells := suite.Table(ctx, "tenants", "", t.Name)
 		Expect(columns).To(HaveExactElements("Name/0", "Prefix/0", "Namespaces/0", "Admin/0", "Ready/0", "Reason/1", "Age/0"))

@@ -135,7 +135,7 @@ var _ = Describe("The rights of admins", func() {
 		Eventually(ctx, userCan("second", "create", "deployments", ns, "")).Should(BeTrue())
 		Eventually(ctx, userCan(first, "create", "deployments", ns, "")).Should(BeFalse())
 		Eventually(ctx, userCan(first, "get", "tenants", "", t.Name)).Should(BeFalse())
-		By("not calling a change that was asked for a repair")
+		By("not calling a change of the spec a repair")
 		Expect(eventsAbout(t)(ctx)).NotTo(expect.ContainEvent(
 			expect.Event{Type: corev1.EventTypeWarning, Reason: v1beta1.EventAdminBindingRepaired}))
 	})

@@ -67,8 +67,8 @@ var _ = Describe("The viewer in a browser", Ordered, func() {
 			{`a.book`, "Welcome", "/"},
 		} {
 			t.do(click(step.selector))
-			Eventually(ctx, func() (string, error) { return ask[string](t, `location.href`) }).Should(Equal(base + step.address))
-			Eventually(ctx, func() (string, error) { return ask[string](t, heading) }).Should(Equal(step.page))
+			Eventually(ctx, func() (string, error) { return evaluate[string](t, `location.href`) }).Should(Equal(base + step.address))
+			Eventually(ctx, func() (string, error) { return evaluate[string](t, heading) }).Should(Equal(step.page))
 			Expect(value[string](t, current)).To(Equal(step.page))
 		}
 	})
@@ -84,7 +84,7 @@ var _ = Describe("The viewer in a browser", Ordered, func() {
 		t.do(chromedp.Reload())
 		Expect(value[string](t, heading)).To(Equal("Changed"))
 		t.do(click(`nav.side a[href="fresh.html"]`))
-		Eventually(ctx, func() (string, error) { return ask[string](t, heading) }).Should(Equal("A fresh page"))
+		Eventually(ctx, func() (string, error) { return evaluate[string](t, heading) }).Should(Equal("A fresh page"))
 	})
 
 	It("runs nothing that is in the Markdown", func(ctx SpecContext) {
@@ -117,11 +117,11 @@ var _ = Describe("The viewer in a browser", Ordered, func() {
 		Expect(value[bool](t, menu)).To(BeTrue())
 		t.screenshot("viewer-phone-menu.png")
 		t.do(tap(`.menu a[href="oncall.html"]`))
-		Eventually(ctx, func() (string, error) { return ask[string](t, heading) }).Should(Equal("On call"))
+		Eventually(ctx, func() (string, error) { return evaluate[string](t, heading) }).Should(Equal("On call"))
 		Expect(value[bool](t, menu)).To(BeFalse())
 	})
 
-	It("is dark for those who prefer that, and readable in both", func(ctx SpecContext) {
+	It("is dark for readers with that preference, and readable in both", func(ctx SpecContext) {
 		t, base := open(ctx, mountHandbook(nil))
 		for _, look := range []struct {
 			name  string
@@ -143,7 +143,7 @@ var _ = Describe("The viewer in a browser", Ordered, func() {
 		t.do(chromedp.KeyEvent("\t"))
 		Expect(value[string](t, `document.activeElement.className`)).To(Equal("skip"))
 		t.do(chromedp.KeyEvent("\r"))
-		Eventually(ctx, func() (string, error) { return ask[string](t, `location.href`) }).Should(Equal(base + "/#content"))
+		Eventually(ctx, func() (string, error) { return evaluate[string](t, `location.href`) }).Should(Equal(base + "/#content"))
 		Expect(value[string](t, `document.activeElement.localName`)).To(Equal("main"))
 	})
 
@@ -169,7 +169,7 @@ var _ = Describe("The viewer in a browser", Ordered, func() {
 		t := openTab()
 		t.do(chromedp.Navigate(page.URL + "/"))
 		Expect(value[string](t, `document.title`)).To(Equal("ran"))
-		Eventually(ctx, func() (string, error) { return ask[string](t, `String(window.ran)`) }).Should(Equal("onerror"))
+		Eventually(ctx, func() (string, error) { return evaluate[string](t, `String(window.ran)`) }).Should(Equal("onerror"))
 		Eventually(ctx, func() []string { return t.elsewhere(page.URL) }).Should(ConsistOf(other.URL + "/x.png"))
 		t.do(chromedp.Navigate(page.URL + "/strict"))
 		Expect(value[string](t, `document.title`)).To(Equal("t"))

@@ -91,17 +91,17 @@ func (t *tab) do(steps ...chromedp.Action[chromedp.Void]) {
 	Expect(chromedp.Do(ctx, steps...)).To(Succeed())
 }
 
-// ask evaluates an expression in the page.
-func ask[T any](t *tab, expression string) (T, error) {
+// evaluate evaluates an expression in the page.
+func evaluate[T any](t *tab, expression string) (T, error) {
 	ctx, cancel := context.WithTimeout(t.ctx, expect.Medium)
 	defer cancel()
 	return chromedp.Run(ctx, chromedp.Evaluate[T](expression))
 }
 
-// value is ask, but fails the spec on an error.
+// value is evaluate, but fails the spec on an error.
 func value[T any](t *tab, expression string) T {
 	GinkgoHelper()
-	result, err := ask[T](t, expression)
+	result, err := evaluate[T](t, expression)
 	Expect(err).NotTo(HaveOccurred())
 	return result
 }

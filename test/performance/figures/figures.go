@@ -1,7 +1,7 @@
 // Package figures has what measurements find: figures with all their runs and the goal of each,
 // gathered in a report that is written as Markdown and as JSON.
 //
-// It knows nothing of what is measured.
+// It is independent of what is measured.
 package figures
 
 import (
@@ -13,7 +13,7 @@ import (
 type Figure struct {
 	// ID names it for ever, as in W1.tenant.create: reports are compared by it.
 	ID string `json:"id"`
-	// Title says what it is, in a few words.
+	// Title is what was measured, in a few words.
 	Title string `json:"title"`
 	// Unit is that of each run: "s", "ms", "B", or "" for counts and ratios.
 	Unit string `json:"unit,omitempty"`
@@ -21,7 +21,7 @@ type Figure struct {
 	Runs []float64 `json:"runs"`
 	// Goal is the limit of the figure. Nil: the figure is only reported.
 	Goal *Goal `json:"goal,omitempty"`
-	// Note says what the reader has to know to believe it, such as what the peer is.
+	// Note explains the figure, such as what the peer is.
 	Note string `json:"note,omitempty"`
 }
 
@@ -29,9 +29,9 @@ type Figure struct {
 type Goal struct {
 	// Value is the bound, in the figure's unit.
 	Value float64 `json:"value"`
-	// Exactly says that the figure has to be the value; else at most the value.
+	// Exactly means that the figure has to be the value; else at most the value.
 	Exactly bool `json:"exactly,omitempty"`
-	// Median says that the median has to keep it; else every run.
+	// Median means that the median has to keep it; else every run.
 	Median bool `json:"median,omitempty"`
 }
 
@@ -88,7 +88,7 @@ type Section struct {
 	ID string `json:"id"`
 	// Title is its headline.
 	Title string `json:"title"`
-	// Text says how it was measured and what was seen, in Markdown.
+	// Text describes how it was measured and what was seen, in Markdown.
 	Text    string   `json:"text,omitempty"`
 	Figures []Figure `json:"figures"`
 	// Took is how long the measurement lasted.
@@ -103,7 +103,7 @@ type Report struct {
 	Commit string `json:"commit"`
 	// Seed is what chance was drawn from.
 	Seed uint64 `json:"seed"`
-	// Quick says that so little was measured that the figures say nothing.
+	// Quick means that too little was measured for the figures to mean anything.
 	Quick    bool          `json:"quick,omitempty"`
 	Started  time.Time     `json:"started"`
 	Took     time.Duration `json:"took"`

@@ -47,7 +47,7 @@ func (r Report) String() string {
 	printf("# Figures\n\n**%s**\n\n- commit %s, seed %d\n", r.counts(), cmp.Or(r.Commit, "unknown"), r.Seed)
 	printf("- %s, in %s\n- %s\n", r.Started.UTC().Format("2006-01-02 15:04 MST"), round(r.Took), r.Machine)
 	if r.Quick {
-		printf("- quick: so little was measured that the figures say nothing\n")
+		printf("- quick: too little was measured for the figures to mean anything\n")
 	}
 	for _, s := range r.Sections {
 		printf("\n## %s: %s\n\nIt took %s.\n", s.ID, s.Title, round(s.Took))

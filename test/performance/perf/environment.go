@@ -42,8 +42,8 @@ func build(ctx context.Context, dir, out string) (checkout, error) {
 	c := checkout{dir: dir, manager: filepath.Join(out, "manager")}
 	command := exec.CommandContext(ctx, "go", "build", "-o", c.manager, ".")
 	command.Dir = dir
-	if said, err := command.CombinedOutput(); err != nil {
-		return c, fmt.Errorf("building the operator in %s: %w\n%s", dir, err, said)
+	if output, err := command.CombinedOutput(); err != nil {
+		return c, fmt.Errorf("building the operator in %s: %w\n%s", dir, err, output)
 	}
 	return c, nil
 }
@@ -208,14 +208,14 @@ func (e *environment) stop(ctx context.Context) error {
 	return errors.Join(ended, stopped)
 }
 
-// await calls `ask` periodically until it returns no error, for at most the limit. The error names
+// await calls check periodically until it returns no error, for at most the limit. The error names
 // what was waited for and has the last error.
-func await(ctx context.Context, every, limit time.Duration, what string, ask func(context.Context) error) error {
+func await(ctx context.Context, every, limit time.Duration, what string, check func(context.Context) error) error {
 	var last error
 	err := wait.PollUntilContextTimeout(ctx, every, limit, true, func(ctx context.Context) (bool, error) {
-		err := ask(ctx)
+		err := check(ctx)
 		if err == nil || ctx.Err() == nil {
-			last = err // what the end of the time has cut short says nothing
+			last = err // the end of the time has cut it short
 		}
 		return err == nil, nil
 	})

@@ -100,7 +100,7 @@ func compare(ctx context.Context, b bench, full, quick plan, title string, text 
 }
 
 func (c *comparison) run(ctx context.Context) (err error) {
-	c.say("building the peer")
+	c.logf("building the peer")
 	peer, remove, err := buildPeer(ctx, c.checkout)
 	if err != nil {
 		return err
@@ -138,7 +138,7 @@ func (c *comparison) start(ctx context.Context, random *rand.Rand) error {
 				if err := p.start(ctx, g.checkout); err != nil {
 					return fmt.Errorf("starting two replicas of %s: %w\n%s", g.name, err, p.logs())
 				}
-				c.say("two replicas of %s and their objects are there after %.0f s", g.name, time.Since(began).Seconds())
+				c.logf("two replicas of %s and their objects are there after %.0f s", g.name, time.Since(began).Seconds())
 				return nil
 			})
 		}
@@ -163,7 +163,7 @@ func (c *comparison) lose(ctx context.Context) error {
 	errs := []error{}
 	rounds := (len(c.groups[0].losses) + c.plan.pairs - 1) / c.plan.pairs
 	for round := range rounds {
-		c.say("round %d of %d: starting what was lost", round+1, rounds)
+		c.logf("round %d of %d: starting what was lost", round+1, rounds)
 		err := c.each(func(_ *group, p *pair) error {
 			_, err := p.settle(ctx)
 			return err
@@ -173,7 +173,7 @@ func (c *comparison) lose(ctx context.Context) error {
 		}
 		_ = c.each(func(g *group, p *pair) error {
 			if n := round*c.plan.pairs + slices.Index(g.pairs, p); n < len(g.losses) {
-				g.trial(ctx, p, n, c.say)
+				g.trial(ctx, p, n, c.logf)
 			}
 			return nil
 		})
@@ -185,7 +185,7 @@ func (c *comparison) lose(ctx context.Context) error {
 }
 
 // trial makes a trial of the group, and keeps its result or its failure.
-func (g *group) trial(ctx context.Context, p *pair, n int, say func(string, ...any)) {
+func (g *group) trial(ctx context.Context, p *pair, n int, logf func(string, ...any)) {
 	w := g.losses[n]
 	h, err := p.trial(ctx, w)
 	g.mu.Lock()
@@ -193,10 +193,10 @@ func (g *group) trial(ctx context.Context, p *pair, n int, say func(string, ...a
 	if err != nil {
 		g.failures = append(g.failures, fmt.Errorf("trial %d: losing the leader of %s by %s: %w\n%s", n+1, g.name, w, err,
 			p.logs()))
-		say("%s, %s, %d of %d: FAILED, see the end", g.name, w, n+1, len(g.losses))
+		logf("%s, %s, %d of %d: FAILED, see the end", g.name, w, n+1, len(g.losses))
 		return
 	}
 	g.handovers[w] = append(g.handovers[w], h)
-	say("%s, %s, %d of %d: another one worked after %.2f s; the old one had %d writes accepted and made %d S3 requests",
+	logf("%s, %s, %d of %d: another one worked after %.2f s; the old one had %d writes accepted and made %d S3 requests",
 		g.name, w, n+1, len(g.losses), h.first.Sub(h.at).Seconds(), h.strays, h.calls)
 }

@@ -77,7 +77,7 @@ func (r fleet) idle() float64 { return 1 - float64(r.spent.answering)/float64(wo
 // little time, none of which is measured. kube-controller-manager would answer each namespace with a
 // ServiceAccount and a ConfigMap, so it runs a controller with next to nothing to do.
 func withFleet(ctx context.Context, b bench, what string, measure func(*environment) error, args ...string) error {
-	b.say("%s: starting a control plane", what)
+	b.logf("%s: starting a control plane", what)
 	e, err := start(ctx, b.checkout,
 		env.Options{Controllers: []string{"clusterrole-aggregation-controller"}, AuditPolicy: []byte(fleetAudit)}, 1, nil,
 		append([]string{"--leader-elect-retry-period=500ms", "--shutdown-delay-duration=0s"}, args...)...)
@@ -101,7 +101,7 @@ func measureFleet(ctx context.Context, b bench, n int) (r fleet, err error) {
 			func() error { return e.create(ctx, n, threeNamespaces...) },
 			func() error { return e.converge(ctx, &r) },
 			func() (err error) {
-				b.say("%d Tenants: all Ready after %.1f s; looking at the memory", n, r.took.Seconds())
+				b.logf("%d Tenants: all Ready after %.1f s; reading the memory", n, r.took.Seconds())
 				r.worked, err = e.footprint(ctx)
 				return err
 			},

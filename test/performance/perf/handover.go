@@ -22,7 +22,7 @@ import (
 // API server too.
 type loss struct {
 	leader string    // the Pod
-	at     time.Time // when it was killed, asked to go, paused or cut off
+	at     time.Time // when it was killed, terminated, paused or cut off
 	woken  time.Time // when it was let go on; zero if it was not paused
 	ended  time.Time // when its process had ended
 }
@@ -36,7 +36,7 @@ type handover struct {
 	expired  time.Time // when the Lease of that renewal ended
 	last     time.Time // when it had accepted the last write of the old leader before another one led
 	released time.Time // when the old leader had given the Lease back
-	reported time.Time // when the status of the old leader's Pod said that its process had ended
+	reported time.Time // when the status of the old leader's Pod reported the end of its process
 	acquired time.Time // when the new leader had it
 	first    time.Time // when it had accepted the first write of the new leader
 	// strays are how many writes it accepted from replicas that did not lead then, and undecided

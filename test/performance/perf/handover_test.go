@@ -114,7 +114,7 @@ func TestObserve(t *testing.T) {
 			want:   handover{renewed: at(100), expired: at(1099), last: at(152), acquired: at(302), first: at(312), undecided: 1},
 		},
 		"InTime": {
-			reason: "what it had asked for before, and was stored before, is not late",
+			reason: "a request that was sent and stored before is not late",
 			after:  []auditv1.Event{works("a", 299, 14), renews("b", "b_1", 300, 15), works("b", 310, 16)},
 			want:   handover{renewed: at(100), expired: at(1099), last: at(301), acquired: at(302), first: at(312)},
 		},

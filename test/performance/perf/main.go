@@ -27,7 +27,7 @@ import (
 	"leasehold.dev/test/performance/figures"
 )
 
-// errMissed says that what was measured, and not this program, is at fault.
+// errMissed means that what was measured, and not this program, is at fault.
 var errMissed = errors.New("not every goal was kept")
 
 func main() { os.Exit(program.Run("perf", errMissed, perf)) }
@@ -38,8 +38,8 @@ type bench struct {
 	seed     uint64
 	// quick measures as little as shows that the measurement works.
 	quick bool
-	// say reports progress, as fmt.Printf without the end of the line.
-	say func(format string, args ...any)
+	// logf reports progress, as fmt.Printf without the end of the line.
+	logf func(format string, args ...any)
 }
 
 // measurement makes one section of the report.
@@ -62,7 +62,7 @@ func perf(ctx context.Context, args []string, output io.Writer) (err error) {
 	flags.SetOutput(output)
 	root := flags.String("root", ".", "Folder of the repository.")
 	dir := flags.String("dir", "artifacts/perf", "Folder for the report and for what is worth keeping.")
-	quick := flags.Bool("quick", false, "Measure as little as shows that the measurements work; the figures say nothing.")
+	quick := flags.Bool("quick", false, "Measure as little as shows that the measurements work; the figures mean nothing.")
 	onlyReport := flags.Bool("report", false,
 		"End with 0 though a figure misses its goal. It ends with 1 otherwise, unless it was quick.")
 	only := flags.String("only", "scale,failover,pauses", "Measure only these.")
@@ -95,7 +95,7 @@ func perf(ctx context.Context, args []string, output io.Writer) (err error) {
 		}
 	}
 	c.dir, c.onlyReport, c.report.Quick = *dir, *onlyReport, *quick
-	c.say("building %s", *root)
+	c.logf("building %s", *root)
 	if c.checkout, err = build(ctx, *root, filepath.Join(*dir, "bin")); err != nil {
 		return err
 	}
@@ -118,7 +118,7 @@ type campaign struct {
 func (c *campaign) run(ctx context.Context, chosen []measurement) error {
 	var errs []error
 	for i, m := range chosen {
-		c.say("%s: measurement %d of %d, about %s", m.id, i+1, len(chosen), m.about)
+		c.logf("%s: measurement %d of %d, about %s", m.id, i+1, len(chosen), m.about)
 		c.report.Sections = append(c.report.Sections, c.measure(ctx, m))
 		c.report.Took = time.Since(c.report.Started)
 		// Each time, so that little is lost whatever happens.
@@ -147,17 +147,17 @@ func (c *campaign) measure(ctx context.Context, m measurement) figures.Section {
 	section, err := figures.Section{}, ctx.Err()
 	if err == nil {
 		section, err = m.measure(ctx, bench{checkout: c.checkout, seed: c.report.Seed, quick: c.report.Quick,
-			say: func(format string, args ...any) { c.say(m.id+": "+format, args...) }})
+			logf: func(format string, args ...any) { c.logf(m.id+": "+format, args...) }})
 	}
 	section.ID, section.Took = m.id, time.Since(began)
 	if err != nil {
 		section.Failure = err.Error()
-		c.say("%s: broke off: %v", m.id, err)
+		c.logf("%s: broke off: %v", m.id, err)
 	}
 	return section
 }
 
-// say prints a line of progress with the time since the start.
-func (c *campaign) say(format string, args ...any) {
+// logf prints a line of progress with the time since the start.
+func (c *campaign) logf(format string, args ...any) {
 	fmt.Fprintf(c.output, "[%6s] %s\n", time.Since(c.report.Started).Round(time.Second), fmt.Sprintf(format, args...))
 }

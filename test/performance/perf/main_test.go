@@ -19,7 +19,7 @@ import (
 // finds is a measurement with one figure, which has to be at most 2, that ends with an error or none.
 func finds(id string, err error, runs ...float64) measurement {
 	return measurement{id, "1s", func(ctx context.Context, b bench) (figures.Section, error) {
-		b.say("seed %d", b.seed)
+		b.logf("seed %d", b.seed)
 		return figures.Section{Title: "What " + id + " finds",
 			Figures: []figures.Figure{{ID: id, Runs: runs, Goal: figures.AtMost(2)}}}, errors.Join(err, ctx.Err())
 	}}
@@ -57,8 +57,8 @@ func TestExitCode(t *testing.T) {
 func TestAMeasurementThatBreaksOffKeepsItsFiguresAndTheOthers(t *testing.T) {
 	g, dir := NewWithT(t), t.TempDir()
 	ctx, interrupt := context.WithCancel(t.Context())
-	var said bytes.Buffer
-	c := campaign{output: &said, dir: dir, report: figures.Report{Seed: 7, Started: time.Now()}}
+	var output bytes.Buffer
+	c := campaign{output: &output, dir: dir, report: figures.Report{Seed: 7, Started: time.Now()}}
 	last := finds("last", nil, 1)
 	measure := last.measure
 	last.measure = func(ctx context.Context, b bench) (figures.Section, error) {
@@ -76,7 +76,7 @@ func TestAMeasurementThatBreaksOffKeepsItsFiguresAndTheOthers(t *testing.T) {
 		And(HaveField("Failure", "no room"), HaveField("Figures", HaveLen(1))), HaveField("Failure", ""),
 		And(HaveField("Failure", ContainSubstring("canceled")), HaveField("Figures", HaveLen(1))),
 		HaveField("Failure", ContainSubstring("canceled"))))
-	g.Expect(said.String()).To(And(ContainSubstring("] first: seed 7\n"), ContainSubstring("**missed**"),
+	g.Expect(output.String()).To(And(ContainSubstring("] first: seed 7\n"), ContainSubstring("**missed**"),
 		ContainSubstring(filepath.Join(dir, "report.md"))))
 }
 

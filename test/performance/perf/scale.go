@@ -23,7 +23,7 @@ const (
 	prompt = 20
 )
 
-// sizes say how much is measured.
+// sizes are how much is measured.
 type sizes struct {
 	// limited is how many Tenants are made at the limits that ship.
 	limited int
@@ -40,7 +40,7 @@ var (
 	quickSizes = sizes{limited: 10, fleets: []int{20, 40}, edited: 5, editing: time.Second}
 )
 
-// scaleText is what the reader has to know of how it was measured.
+// scaleText describes how it was measured.
 const scaleText = `Each Tenant has three namespaces and one admin. All of a fleet are there when the only replica
 begins to lead, so that nothing but the operator writes while it is measured, with the limit of its client out of the
 way. How long the API server takes for each write is in the audit log; the rest of the workers' time is the
@@ -126,7 +126,7 @@ func fleetFigures(same []fleet, each *figures.Goal) []figures.Figure {
 		}, {
 			ID: "F5.%d", Title: "from the election to the first write, %d Tenants in the caches", Unit: "ms",
 			Runs: of(same, func(r fleet) float64 { return r.first.Seconds() * 1000 }), Goal: figures.MedianAtMost(prompt),
-			Note: "from when the replica asks for the Lease to when the API server receives the write",
+			Note: "from when the replica requests the Lease to when the API server receives the write",
 		}, {
 			ID: "W4.writes.%d", Title: "writes for each of %d Tenants, with events", Runs: of(same, fleet.writesEach),
 			Goal: each, Note: "as many as at the limits that ship",

@@ -20,9 +20,9 @@ type way string
 
 const (
 	kill  way = "kill"  // SIGKILL: it is gone at once
-	stop  way = "stop"  // SIGTERM: it is asked to go
-	pause way = "pause" // SIGSTOP until another one leads, then SIGCONT: it does not know
-	cut   way = "cut"   // nothing it asks of the API server is answered until another one leads
+	stop  way = "stop"  // SIGTERM: it stops gracefully
+	pause way = "pause" // SIGSTOP until another one leads, then SIGCONT: its view is stale
+	cut   way = "cut"   // none of its requests to the API server is answered until another one leads
 )
 
 var ways = []way{kill, stop, pause, cut}

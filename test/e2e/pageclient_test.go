@@ -10,9 +10,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// asking is a client in the cluster that fetches a page through a Service all the
+// pageClient is a client in the cluster that fetches a page through a Service all the
 // time, with a new connection for each request.
-type asking struct {
+type pageClient struct {
 	node, file string
 	ended      chan replies
 }
@@ -24,10 +24,10 @@ type replies struct {
 	err    error
 }
 
-// startAsking sends requests from a node, so through its kube-proxy. A line is the first of
+// startPageClient sends requests from a node, so through its kube-proxy. A line is the first of
 // the texts that a successful response contains; any other response is a line of its own.
 // It ends by itself after a while.
-func startAsking(ctx context.Context, node, url string, texts ...string) *asking {
+func startPageClient(ctx context.Context, node, url string, texts ...string) *pageClient {
 	const script = `page=$1 file=$2; shift 2
 while [ ! -e "$file" ]; do
   answer=$(curl --silent --show-error --max-time 5 --write-out ' %{http_code}' "$page" 2>&1)
@@ -36,7 +36,7 @@ while [ ! -e "$file" ]; do
   printf '%s\n' "$line" | tr '\n' ' '; echo
 done
 rm "$file"`
-	a := &asking{node: node, file: "/tmp/" + unique("enough"), ended: make(chan replies, 1)}
+	a := &pageClient{node: node, file: "/tmp/" + unique("enough"), ended: make(chan replies, 1)}
 	argv := append([]string{"timeout", "180", "sh", "-c", script, "sh", url, a.file}, texts...)
 	go func() {
 		out, err := shared.cluster.Exec(ctx, node, argv...)
@@ -51,7 +51,7 @@ rm "$file"`
 }
 
 // stop ends it and returns what it got.
-func (a *asking) stop(ctx context.Context) replies {
+func (a *pageClient) stop(ctx context.Context) replies {
 	if _, err := shared.cluster.Exec(ctx, a.node, "touch", a.file); err != nil {
 		return replies{err: err}
 	}
