@@ -20,49 +20,35 @@ var thresholds = &benchmath.Thresholds{CompareAlpha: 0.01}
 // none. A time depends on the machine, and a loop in a loop exceeds this many times over.
 var tolerances = map[string]float64{"allocs/op": 0, "B/op": 0.01, "sec/op": 0.5}
 
-// measured are the units that each kind of file is for.
-var measured = map[string][]string{"counts": {"allocs/op", "B/op"}, "times": {"sec/op"}}
+// measured are the units that the file of each side is for.
+var measured = map[string][]string{"counts.txt": {"allocs/op", "B/op"}, "times.txt": {"sec/op"}}
 
 // samples are all values of each benchmark and unit, as in "tenant.Decide/n=4 allocs/op".
 type samples map[string][]float64
 
-// compareFiles compares the benchmarks whose output is in a folder.
-func compareFiles(dir string) ([]finding, error) {
-	sides := map[string]samples{"base": {}, "head": {}}
-	for side, into := range sides {
-		for kind, units := range measured {
-			file := filepath.Join(dir, side+"-"+kind+".txt")
-			text, err := lines(file)
-			if err != nil {
-				return nil, err
-			}
-			if err := into.read(strings.Join(text, "\n"), units); err != nil {
-				return nil, fmt.Errorf("reading %s: %w", file, err)
-			}
-		}
+// readSamples reads the output of benchmarks of one side, base or head, in a folder.
+func readSamples(dir, side string) (samples, error) {
+	paths, err := filepath.Glob(filepath.Join(dir, side+"-*.txt"))
+	if err != nil {
+		return nil, fmt.Errorf("listing what was measured: %w", err)
 	}
-	return compare(sides["base"], sides["head"]), nil
-}
-
-// read adds the values of some units from the output of benchmarks.
-func (s samples) read(output string, units []string) error {
-	reader := benchfmt.NewReader(strings.NewReader(output), "")
-	for reader.Scan() {
-		switch record := reader.Result().(type) {
+	s, files := samples{}, benchfmt.Files{Paths: paths}
+	for files.Scan() {
+		switch record := files.Result().(type) {
 		case *benchfmt.SyntaxError:
-			return record
+			return nil, record
 		case *benchfmt.Result:
-			for _, unit := range units {
+			for _, unit := range measured[strings.TrimPrefix(filepath.Base(record.GetConfig(".file")), side+"-")] {
 				value, ok := record.Value(unit)
 				if !ok {
-					return fmt.Errorf("benchmark %s has no %s", record.Name, unit)
+					return nil, fmt.Errorf("benchmark %s of %s has no %s", record.Name, side, unit)
 				}
 				name := path.Base(record.GetConfig("pkg")) + "." + string(record.Name) + " " + unit
 				s[name] = append(s[name], value)
 			}
 		}
 	}
-	return reader.Err()
+	return s, files.Err()
 }
 
 // compare compares medians. A difference counts if a U test finds it significant, and if the

@@ -28,10 +28,15 @@ func gate(_ context.Context, args []string, output io.Writer) error {
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
-	found, err := compareFiles(flags.Arg(0))
+	before, err := readSamples(flags.Arg(0), "base")
 	if err != nil {
 		return err
 	}
+	after, err := readSamples(flags.Arg(0), "head")
+	if err != nil {
+		return err
+	}
+	found := compare(before, after)
 	flakes, err := lines(filepath.Join(flags.Arg(0), "flakes.txt"))
 	if err != nil {
 		return err

@@ -48,9 +48,9 @@ func build(ctx context.Context, dir, out string) (checkout, error) {
 	return c, nil
 }
 
-// commit is what is checked out at dir, with -dirty if files are changed; empty without git.
-func commit(ctx context.Context, dir string) string {
-	out, _ := exec.CommandContext(ctx, "git", "-C", dir, "describe", "--always", "--dirty", "--exclude=*").Output()
+// commit is what is checked out, with -dirty if files are changed; empty without git.
+func commit(ctx context.Context) string {
+	out, _ := exec.CommandContext(ctx, "git", "describe", "--always", "--dirty", "--exclude=*").Output()
 	return strings.TrimSpace(string(out))
 }
 
@@ -130,7 +130,7 @@ func (e *environment) awaitReady(ctx context.Context) error {
 				return err
 			}
 		}
-		if _, err := e.leader(ctx); err != nil {
+		if _, _, err := e.leader(ctx); err != nil {
 			return err
 		}
 		err := e.client.Create(ctx, probe.DeepCopy(), client.DryRunAll)
@@ -142,16 +142,16 @@ func (e *environment) awaitReady(ctx context.Context) error {
 	})
 }
 
-// leader returns the running replica that the Lease names.
-func (e *environment) leader(ctx context.Context) (*env.Replica, error) {
+// leader returns the running replica that the Lease names, and the version of the Lease.
+func (e *environment) leader(ctx context.Context) (_ *env.Replica, version string, err error) {
 	lease, err := leasehold.ElectionLease(ctx, e.client)
 	if err != nil {
-		return nil, err
+		return nil, "", err
 	}
 	if r := leasehold.Holder(lease, e.installation.Replicas()); r != nil && r.Running() {
-		return r, nil
+		return r, lease.ResourceVersion, nil
 	}
-	return nil, errors.New("the holder of the Lease does not run")
+	return nil, "", errors.New("the holder of the Lease does not run")
 }
 
 // newTenant is the i-th Tenant of a fleet, with one admin.

@@ -10,8 +10,6 @@ import (
 	"time"
 
 	"golang.org/x/sync/errgroup"
-
-	"leasehold.dev/test/performance/figures"
 )
 
 // setting are the times of an election. A Lease lasts whole seconds.
@@ -74,25 +72,25 @@ type comparison struct {
 // measureFailover loses the leader in each way, of the checkout and of its peer, and returns
 // how long it took and which replicas wrote meanwhile. A trial without a new leader is an error,
 // which has the replicas' logs; the others count all the same.
-func measureFailover(ctx context.Context, b bench) (figures.Section, error) {
+func measureFailover(ctx context.Context, b bench) (section, error) {
 	return compare(ctx, b, fullPlan, quickPlan, "Losing the leader", failoverText, (*group).figures)
 }
 
 // measurePauses pauses a leader that calls S3 all the time until another one leads, and counts
 // what still arrives from it. The peer shows that there would be something to count.
-func measurePauses(ctx context.Context, b bench) (figures.Section, error) {
+func measurePauses(ctx context.Context, b bench) (section, error) {
 	return compare(ctx, b, fullPauses, quickPauses, "A leader that is paused past its Lease", pausesText,
 		(*group).pauseFigures)
 }
 
 func compare(ctx context.Context, b bench, full, quick plan, title string, text func(plan) string,
-	figuresOf func(*group, setting) []figures.Figure) (figures.Section, error) {
+	figuresOf func(*group, setting) []figure) (section, error) {
 	c := &comparison{bench: b, plan: full}
 	if b.quick {
 		c.plan = quick
 	}
 	err := c.run(ctx)
-	s := figures.Section{Title: title, Text: text(c.plan)}
+	s := section{Title: title, Text: text(c.plan)}
 	for _, g := range c.groups {
 		s.Figures = append(s.Figures, figuresOf(g, c.plan.setting)...)
 	}

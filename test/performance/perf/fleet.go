@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	_ "embed"
 	"errors"
 	"fmt"
 	"math"
@@ -39,18 +40,10 @@ const (
 // threeNamespaces are those of each Tenant of a fleet.
 var threeNamespaces = []v1beta1.NamespaceSuffix{"dev", "test", "prod"}
 
-// fleetAudit records each request, and nothing of Leases, which are renewed also when all is at
-// rest. It records no bodies, which would take a part of each request.
-const fleetAudit = `apiVersion: audit.k8s.io/v1
-kind: Policy
-omitStages: [RequestReceived]
-omitManagedFields: true
-rules:
-- {level: None, users: ["system:apiserver", "system:kube-controller-manager"]}
-- {level: None, nonResourceURLs: ["*"]}
-- {level: None, resources: [{group: coordination.k8s.io}]}
-- {level: Metadata}
-`
+// fleetAudit is the audit policy.
+//
+//go:embed audit.yaml
+var fleetAudit []byte
 
 // fleet is the result for one fleet of Tenants.
 type fleet struct {
@@ -79,7 +72,7 @@ func (r fleet) idle() float64 { return 1 - float64(r.spent.answering)/float64(wo
 func withFleet(ctx context.Context, b bench, what string, measure func(*environment) error, args ...string) error {
 	b.logf("%s: starting a control plane", what)
 	e, err := start(ctx, b.checkout,
-		env.Options{Controllers: []string{"clusterrole-aggregation-controller"}, AuditPolicy: []byte(fleetAudit)}, 1, nil,
+		env.Options{Controllers: []string{"clusterrole-aggregation-controller"}, AuditPolicy: fleetAudit}, 1, nil,
 		append([]string{"--leader-elect-retry-period=500ms", "--shutdown-delay-duration=0s"}, args...)...)
 	if err == nil {
 		err = errors.Join(measure(e), e.stop(context.WithoutCancel(ctx)))
@@ -171,41 +164,27 @@ func (e *environment) rest(ctx context.Context, calm time.Duration) error {
 	})
 }
 
-// measureLimit has a fleet made while the operator leads, at the limits that ship, as users do.
-func measureLimit(ctx context.Context, b bench, n int) (r fleet, err error) {
-	r.n = n
-	err = withFleet(ctx, b, fmt.Sprintf("%d Tenants at the limits that ship", n), func(e *environment) (err error) {
+// measureShipped has a fleet made while the operator leads, at the limits that ship, as users do. Then
+// several clients edit its Tenants. edited has the refused writes of that.
+func measureShipped(ctx context.Context, b bench, z sizes) (made fleet, edited cost, err error) {
+	made.n = z.limited
+	err = withFleet(ctx, b, fmt.Sprintf("%d Tenants at the limits that ship", made.n), func(e *environment) (err error) {
 		var began time.Time
-		r.spent, err = e.spend(ctx, n, func() error {
+		made.spent, err = e.spend(ctx, made.n, func() error {
 			began = time.Now()
-			return e.create(ctx, n, threeNamespaces...)
+			return e.create(ctx, made.n, threeNamespaces...)
 		})
-		r.took = r.spent.last.Sub(began)
-		return err
-	})
-	return r, err
-}
-
-// contention is how many of the operator's writes are refused while others edit its objects.
-type contention struct {
-	edits int
-	spent cost
-}
-
-// measureContention has several clients edit the same Tenants.
-func measureContention(ctx context.Context, b bench, n int, lasts time.Duration) (r contention, err error) {
-	r.edits = editors * int(lasts/editPeriod)
-	err = withFleet(ctx, b, "conflicts with editors", func(e *environment) (err error) {
-		if _, err := e.spend(ctx, n, func() error { return e.create(ctx, n, threeNamespaces...) }); err != nil {
+		if err != nil {
 			return err
 		}
-		r.spent, err = e.spend(ctx, n, func() error { return e.edit(ctx, b.seed, n, lasts) })
-		if err == nil && r.spent.writes == 0 {
+		made.took = made.spent.last.Sub(began)
+		edited, err = e.spend(ctx, made.n, func() error { return e.edit(ctx, b.seed, z.edited, z.editing) })
+		if err == nil && edited.writes == 0 {
 			err = errors.New("the operator has written nothing, though its Tenants were changed")
 		}
 		return err
 	})
-	return r, err
+	return made, edited, err
 }
 
 // spend returns what the operator spends on what a user does with n Tenants.

@@ -24,7 +24,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"leasehold.dev/test/harness/program"
-	"leasehold.dev/test/performance/figures"
 )
 
 // errMissed means that what was measured, and not this program, is at fault.
@@ -47,7 +46,7 @@ type measurement struct {
 	id string
 	// about is how long it takes on a quiet machine of two cores.
 	about   string
-	measure func(context.Context, bench) (figures.Section, error)
+	measure func(context.Context, bench) (section, error)
 }
 
 // measurements are all there are.
@@ -60,7 +59,6 @@ var measurements = []measurement{
 func perf(ctx context.Context, args []string, output io.Writer) (err error) {
 	flags := flag.NewFlagSet("perf", flag.ContinueOnError)
 	flags.SetOutput(output)
-	root := flags.String("root", ".", "Folder of the repository.")
 	dir := flags.String("dir", "artifacts/perf", "Folder for the report and for what is worth keeping.")
 	quick := flags.Bool("quick", false, "Measure as little as shows that the measurements work; the figures mean nothing.")
 	onlyReport := flags.Bool("report", false,
@@ -73,7 +71,7 @@ func perf(ctx context.Context, args []string, output io.Writer) (err error) {
 	if flags.NArg() > 0 {
 		return fmt.Errorf("reading the arguments: unexpected %q", flags.Arg(0))
 	}
-	c := campaign{output: output, report: figures.Report{Started: time.Now(), Machine: figures.ThisMachine(),
+	c := campaign{output: output, report: report{Started: time.Now(), Machine: thisMachine(),
 		Seed: program.Seed(*seed)}}
 	var chosen []measurement
 	for name := range strings.SplitSeq(*only, ",") {
@@ -89,17 +87,12 @@ func perf(ctx context.Context, args []string, output io.Writer) (err error) {
 	fmt.Fprintf(output, "seed %d\n", c.report.Seed)
 	// controller-runtime warns if no logger is set 30 seconds after it is first used.
 	log.SetLogger(logr.Discard())
-	for _, path := range []*string{root, dir} {
-		if *path, err = filepath.Abs(*path); err != nil {
-			return fmt.Errorf("finding a folder: %w", err)
-		}
-	}
 	c.dir, c.onlyReport, c.report.Quick = *dir, *onlyReport, *quick
-	c.logf("building %s", *root)
-	if c.checkout, err = build(ctx, *root, filepath.Join(*dir, "bin")); err != nil {
+	c.logf("building the operator")
+	if c.checkout, err = build(ctx, ".", filepath.Join(*dir, "bin")); err != nil {
 		return err
 	}
-	c.report.Commit = commit(ctx, *root)
+	c.report.Commit = commit(ctx)
 	return c.run(ctx, chosen)
 }
 
@@ -110,7 +103,7 @@ type campaign struct {
 	checkout checkout
 	// onlyReport is that a missed goal is no error.
 	onlyReport bool
-	report     figures.Report
+	report     report
 }
 
 // run makes the measurements one after the other, as each wants the machine for itself. One that fails
@@ -122,39 +115,39 @@ func (c *campaign) run(ctx context.Context, chosen []measurement) error {
 		c.report.Sections = append(c.report.Sections, c.measure(ctx, m))
 		c.report.Took = time.Since(c.report.Started)
 		// Each time, so that little is lost whatever happens.
-		errs = append(errs, c.report.Write(c.dir))
+		errs = append(errs, c.report.write(c.dir))
 	}
 	fmt.Fprintf(c.output, "\n%s\nthe report is in %s, for machines in %s beside it\n",
-		c.report, filepath.Join(c.dir, figures.MarkdownFile), figures.JSONFile)
-	if failed, absent := c.report.Failed(), c.report.With(figures.Absent); len(failed) > 0 {
+		c.report, filepath.Join(c.dir, markdownFile), jsonFile)
+	if failed, unmeasured := c.report.failed(), c.report.with(absent); len(failed) > 0 {
 		errs = append(errs, fmt.Errorf("%d of %d measurements broke off", len(failed), len(c.report.Sections)))
-	} else if len(absent) > 0 {
-		errs = append(errs, fmt.Errorf("%d figures were not measured, the first is %s", len(absent), absent[0].ID))
+	} else if len(unmeasured) > 0 {
+		errs = append(errs, fmt.Errorf("%d figures were not measured, the first is %s", len(unmeasured), unmeasured[0].ID))
 	}
 	if err := errors.Join(errs...); err != nil {
 		return err
 	}
 	// A quick run has too few figures to miss a goal.
-	if n := len(c.report.With(figures.Missed)); n > 0 && !c.onlyReport && !c.report.Quick {
+	if n := len(c.report.with(missed)); n > 0 && !c.onlyReport && !c.report.Quick {
 		return fmt.Errorf("%w: %d were missed", errMissed, n)
 	}
 	return nil
 }
 
 // measure makes one of them, unless all is over.
-func (c *campaign) measure(ctx context.Context, m measurement) figures.Section {
+func (c *campaign) measure(ctx context.Context, m measurement) section {
 	began := time.Now()
-	section, err := figures.Section{}, ctx.Err()
+	made, err := section{}, ctx.Err()
 	if err == nil {
-		section, err = m.measure(ctx, bench{checkout: c.checkout, seed: c.report.Seed, quick: c.report.Quick,
+		made, err = m.measure(ctx, bench{checkout: c.checkout, seed: c.report.Seed, quick: c.report.Quick,
 			logf: func(format string, args ...any) { c.logf(m.id+": "+format, args...) }})
 	}
-	section.ID, section.Took = m.id, time.Since(began)
+	made.ID, made.Took = m.id, time.Since(began)
 	if err != nil {
-		section.Failure = err.Error()
+		made.Failure = err.Error()
 		c.logf("%s: broke off: %v", m.id, err)
 	}
-	return section
+	return made
 }
 
 // logf prints a line of progress with the time since the start.

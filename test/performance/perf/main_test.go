@@ -3,9 +3,7 @@ package main
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
-	"os"
 	"path/filepath"
 	"testing"
 	"time"
@@ -13,15 +11,14 @@ import (
 	. "github.com/onsi/gomega"
 
 	"leasehold.dev/test/harness/program"
-	"leasehold.dev/test/performance/figures"
 )
 
 // finds is a measurement with one figure, which has to be at most 2, that ends with an error or none.
 func finds(id string, err error, runs ...float64) measurement {
-	return measurement{id, "1s", func(ctx context.Context, b bench) (figures.Section, error) {
+	return measurement{id, "1s", func(ctx context.Context, b bench) (section, error) {
 		b.logf("seed %d", b.seed)
-		return figures.Section{Title: "What " + id + " finds",
-			Figures: []figures.Figure{{ID: id, Runs: runs, Goal: figures.AtMost(2)}}}, errors.Join(err, ctx.Err())
+		return section{Title: "What " + id + " finds",
+			Figures: []figure{{ID: id, Runs: runs, Goal: &goal{Value: 2}}}}, errors.Join(err, ctx.Err())
 	}}
 }
 
@@ -58,21 +55,18 @@ func TestAMeasurementThatBreaksOffKeepsItsFiguresAndTheOthers(t *testing.T) {
 	g, dir := NewWithT(t), t.TempDir()
 	ctx, interrupt := context.WithCancel(t.Context())
 	var output bytes.Buffer
-	c := campaign{output: &output, dir: dir, report: figures.Report{Seed: 7, Started: time.Now()}}
+	c := campaign{output: &output, dir: dir, report: report{Seed: 7, Started: time.Now()}}
 	last := finds("last", nil, 1)
 	measure := last.measure
-	last.measure = func(ctx context.Context, b bench) (figures.Section, error) {
+	last.measure = func(ctx context.Context, b bench) (section, error) {
 		interrupt()
 		return measure(ctx, b)
 	}
 	err := c.run(ctx, []measurement{finds("first", errors.New("no room"), 1), finds("second", nil, 3), last, {id: "never"}})
 	g.Expect(program.ExitCode(err, errMissed)).To(Equal(2))
 
-	text, err := os.ReadFile(filepath.Join(dir, figures.JSONFile))
-	g.Expect(err).NotTo(HaveOccurred())
-	var report figures.Report
-	g.Expect(json.Unmarshal(text, &report)).To(Succeed())
-	g.Expect(report.Sections).To(HaveExactElements(
+	g.Expect(filepath.Join(dir, jsonFile)).To(BeARegularFile())
+	g.Expect(c.report.Sections).To(HaveExactElements(
 		And(HaveField("Failure", "no room"), HaveField("Figures", HaveLen(1))), HaveField("Failure", ""),
 		And(HaveField("Failure", ContainSubstring("canceled")), HaveField("Figures", HaveLen(1))),
 		HaveField("Failure", ContainSubstring("canceled"))))

@@ -20,7 +20,6 @@ import (
 	"leasehold.dev/api/v1beta1"
 	"leasehold.dev/test/harness/env"
 	"leasehold.dev/test/harness/fault"
-	"leasehold.dev/test/leasehold"
 )
 
 const (
@@ -162,18 +161,14 @@ func (p *pair) settle(ctx context.Context) (leader *env.Replica, err error) {
 				return err
 			}
 		}
-		now, err := p.leader(ctx)
-		if err != nil {
-			return err
-		}
-		lease, err := leasehold.ElectionLease(ctx, p.client)
+		now, version, err := p.leader(ctx)
 		if err != nil {
 			return err
 		}
 		if now != leader {
-			leader, before = now, lease.ResourceVersion
+			leader, before = now, version
 		}
-		if lease.ResourceVersion == before {
+		if version == before {
 			return errors.New("the Lease is as it was")
 		}
 		return nil

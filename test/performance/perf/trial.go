@@ -85,7 +85,7 @@ func (p *pair) sometime(ctx context.Context, leader *env.Replica) (*env.Replica,
 		if err := pass(ctx, time.Duration(p.random.Int64N(int64(2*p.plan.retry)))); err != nil {
 			return nil, err
 		}
-		if now, err := p.leader(ctx); err == nil && now == leader {
+		if now, _, err := p.leader(ctx); err == nil && now == leader {
 			break
 		}
 		// It gave up before anything was done to it.
