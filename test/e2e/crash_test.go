@@ -133,8 +133,8 @@ func (c crash) awaitRestart(ctx context.Context, g *WithT) (heldBack bool) {
 // judgeCrashes checks the writers and the holders of the Lease in the audit log.
 func judgeCrashes(ctx context.Context, g *WithT, f *failing) {
 	_, leadership := f.leadership(ctx, g)
-	g.Expect(texts(leadership.Strays)).To(BeEmpty())
-	g.Expect(texts(leadership.Undecided)).To(BeEmpty())
+	g.Expect(leadership.Strays).To(BeEmpty())
+	g.Expect(leadership.Undecided).To(BeEmpty())
 	g.Expect(leadership.Judged).To(BeNumerically(">", 0))
 	for _, term := range leadership.Terms {
 		if term.At.After(f.lost) {

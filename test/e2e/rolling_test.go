@@ -183,7 +183,7 @@ func TestEvictions(t *testing.T) {
 				g.Expect(sent).To(BeNumerically(">", 10))
 				expectAnswered(g, failures, f.began)
 				_, leadership := f.leadership(ctx, g)
-				g.Expect(texts(leadership.Strays)).To(BeEmpty())
+				g.Expect(leadership.Strays).To(BeEmpty())
 				g.Expect(leadership.Judged).To(BeNumerically(">", 0))
 			})).
 		Teardown(teardown(f.restore)).

@@ -15,6 +15,7 @@ import (
 
 	"leasehold.dev/api/v1beta1"
 	"leasehold.dev/test/harness/record"
+	"leasehold.dev/test/leasehold"
 )
 
 // takeover is a way to lose the leader, and what has to be true of it.
@@ -194,8 +195,8 @@ func (to takeover) judge(ctx context.Context, g *WithT, f *failing) {
 		shared.logf("  %s: not answered: %s", to.mode, refused)
 	}
 
-	g.Expect(texts(leadership.Strays)).To(BeEmpty())
-	g.Expect(texts(leadership.Undecided)).To(BeEmpty())
+	g.Expect(leadership.Strays).To(BeEmpty())
+	g.Expect(leadership.Undecided).To(BeEmpty())
 	g.Expect(leadership.Judged).To(BeNumerically(">", 0))
 	g.Expect(took).To(BeTrue(), "%s took the Lease after the loss", f.holder)
 	g.Expect(firstWrite).To(BeNumerically(">=", newHolder), "a replica writes only while it leads")
@@ -213,7 +214,7 @@ func (to takeover) judge(ctx context.Context, g *WithT, f *failing) {
 
 // letGo is when the Lease was released for the holder to take: the last time before
 // it did. There may be others between in a rolling upgrade.
-func letGo(l record.Leadership, after time.Time, holder string) time.Time {
+func letGo(l leasehold.Leadership, after time.Time, holder string) time.Time {
 	last := after
 	for _, term := range l.Terms {
 		switch {
@@ -253,13 +254,12 @@ func lapse(events []auditv1.Event, from, to string, lost time.Time) (time.Durati
 
 // leadership judges all that the operator wrote since the feature began. Its
 // events are recorded beside its work and may arrive after it has let go.
-func (f *failing) leadership(ctx context.Context, g *WithT) ([]auditv1.Event, record.Leadership) {
+func (f *failing) leadership(ctx context.Context, g *WithT) ([]auditv1.Event, leasehold.Leadership) {
 	path, err := shared.cluster.AuditLog(ctx)
 	g.Expect(err).NotTo(HaveOccurred())
 	events, err := record.ReadAuditLog(path)
 	g.Expect(err).NotTo(HaveOccurred())
-	found, err := record.Judge(events, operatorWrites(events, record.Since(f.began), record.Succeeded),
-		operatorNamespace, leaseName)
+	found, err := leasehold.JudgeWrites(events, operatorWrites(events, record.Since(f.began), record.Succeeded))
 	g.Expect(err).NotTo(HaveOccurred())
 	return events, found
 }
@@ -269,12 +269,4 @@ func operatorWrites(events []auditv1.Event, also ...record.Filter) []auditv1.Eve
 	return record.Writes(events, operatorUser, append(also,
 		record.Not(record.Resource("coordination.k8s.io", "leases")),
 		record.Not(record.Resource("events.k8s.io", "events")))...)
-}
-
-func texts(strays []record.Stray) []string {
-	var all []string
-	for _, s := range strays {
-		all = append(all, s.String())
-	}
-	return all
 }

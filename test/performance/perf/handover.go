@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"slices"
 	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
@@ -55,19 +54,18 @@ func observe(events []auditv1.Event, l loss) (handover, error) {
 	h := handover{loss: l}
 	writes := record.Writes(events, leasehold.User, record.Not(aboutLease), record.Not(isEvent))
 	accepted := record.Select(writes, record.Succeeded)
-	log, err := record.FromAudit(events)
+	leadership, err := leasehold.JudgeWrites(events, record.Select(accepted, record.Since(l.at)))
 	if err != nil {
-		return h, fmt.Errorf("reading the terms of leaders: %w", err)
+		return h, err
 	}
-	terms := log.Terms(history.Key{Resource: history.Leases, Namespace: leasehold.Namespace, Name: leasehold.Lease})
-	h.countStrays(log, terms, record.Select(accepted, record.Since(l.at)))
+	h.strays, h.undecided = len(leadership.Strays), len(leadership.Undecided)
 	for _, e := range record.Select(events, record.Resource("", "pods"), record.Succeeded, record.Named(l.leader),
 		record.Since(l.at)) {
 		if h.reported.IsZero() && e.ObjectRef.Subresource == "status" {
 			h.reported = e.StageTimestamp.Time
 		}
 	}
-	if err := h.follow(terms); err != nil {
+	if err := h.follow(leadership.Terms); err != nil {
 		return h, err
 	}
 	for _, e := range record.Select(events, record.User(leasehold.User), aboutLease, record.Succeeded, by(l.leader)) {
@@ -93,26 +91,6 @@ func observe(events []auditv1.Event, l loss) (handover, error) {
 		return h, fmt.Errorf("the new leader %s has written nothing", h.next)
 	}
 	return h, nil
-}
-
-// countStrays counts the writes of replicas that did not lead when the store accepted them. A write
-// that changed nothing does not count.
-func (h *handover) countStrays(log *history.History, terms []history.Term, writes []auditv1.Event) {
-	judged := map[string]bool{}
-	for _, w := range writes {
-		judged[string(w.AuditID)] = true
-	}
-	for _, r := range log.Requests {
-		if !judged[r.ID] || r.Effect == history.Unchanged {
-			continue
-		}
-		leaders := history.HeldDuring(terms, r.RevisionRange)
-		if r.Replica == "" || !slices.Contains(leaders, r.Replica) {
-			h.strays++
-		} else if len(leaders) > 1 {
-			h.undecided++
-		}
-	}
 }
 
 // follow finds the next leader.
