@@ -191,8 +191,8 @@ func (c *ControlPlane) connect(config *rest.Config) error {
 // explain adds the programs' output to envtest's error, which only reports that one did not start.
 func (c *ControlPlane) explain(err error) error {
 	for _, name := range []string{"etcd", "kube-apiserver"} {
-		if said := tail(c.log(name), 10); said != "" {
-			err = fmt.Errorf("%w\nthe end of the log of %s:\n%s", err, name, said)
+		if last := tail(c.log(name), 10); last != "" {
+			err = fmt.Errorf("%w\nthe end of the log of %s:\n%s", err, name, last)
 		}
 	}
 	return err

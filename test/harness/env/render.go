@@ -33,10 +33,10 @@ func (c *ControlPlane) Kubectl(ctx context.Context, args ...string) ([]byte, err
 
 func runKubectl(ctx context.Context, path string, args ...string) ([]byte, error) {
 	cmd := exec.CommandContext(ctx, path, args...)
-	var out, said bytes.Buffer
-	cmd.Stdout, cmd.Stderr = &out, &said
+	var out, problems bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &problems
 	if err := cmd.Run(); err != nil {
-		return out.Bytes(), fmt.Errorf("running kubectl %q: %w: %s", args, err, bytes.TrimSpace(said.Bytes()))
+		return out.Bytes(), fmt.Errorf("running kubectl %q: %w: %s", args, err, bytes.TrimSpace(problems.Bytes()))
 	}
 	return out.Bytes(), nil
 }

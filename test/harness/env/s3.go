@@ -202,8 +202,8 @@ func (s *S3Server) AddAccount(ctx context.Context, role S3Role) (S3Account, erro
 		"--access", account.AccessKey, "--secret", account.SecretKey, "--role", string(role))
 	cmd.Env = append(os.Environ(), "ADMIN_ENDPOINT_URL="+s.Endpoint(), "ADMIN_REGION="+S3Region,
 		"ADMIN_ACCESS_KEY_ID="+s.account.AccessKey, "ADMIN_SECRET_ACCESS_KEY="+s.account.SecretKey)
-	if said, err := cmd.CombinedOutput(); err != nil {
-		return S3Account{}, fmt.Errorf("adding an account to the S3 server: %w\n%s", err, said)
+	if output, err := cmd.CombinedOutput(); err != nil {
+		return S3Account{}, fmt.Errorf("adding an account to the S3 server: %w\n%s", err, output)
 	}
 	return account, nil
 }

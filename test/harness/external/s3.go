@@ -155,11 +155,11 @@ func outcomeOf(r fault.ProxiedRequest) history.CallOutcome {
 }
 
 func codeOf(problem []byte) string {
-	var said minio.ErrorResponse
-	if xml.Unmarshal(problem, &said) != nil {
+	var response minio.ErrorResponse
+	if xml.Unmarshal(problem, &response) != nil {
 		return ""
 	}
-	return said.Code
+	return response.Code
 }
 
 // marked is the owner that a request to create a bucket names; "" if it names none.

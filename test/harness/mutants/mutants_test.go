@@ -155,19 +155,19 @@ func TestFinish(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			g := NewWithT(t)
-			var said bytes.Buffer
-			h := &hunt{options: options{dir: t.TempDir()}, output: &said, clock: clock.RealClock{}, rows: tc.rows,
+			var output bytes.Buffer
+			h := &hunt{options: options{dir: t.TempDir()}, output: &output, clock: clock.RealClock{}, rows: tc.rows,
 				flaws: tc.flaws}
 			err := h.finish(2)
 			g.Expect(filepath.Join(h.options.dir, "mutants.json")).To(BeARegularFile())
-			g.Expect(said.String()).To(ContainSubstring("quiescence"))
+			g.Expect(output.String()).To(ContainSubstring("quiescence"))
 			if tc.want == "" {
 				g.Expect(err).NotTo(HaveOccurred())
-				g.Expect(said.String()).To(ContainSubstring("2 mutants, 2 killed"))
+				g.Expect(output.String()).To(ContainSubstring("2 mutants, 2 killed"))
 				return
 			}
 			g.Expect(err).To(MatchError(ErrSurvived))
-			g.Expect(said.String()).To(ContainSubstring(tc.want))
+			g.Expect(output.String()).To(ContainSubstring(tc.want))
 		})
 	}
 }

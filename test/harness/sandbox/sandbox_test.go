@@ -119,7 +119,7 @@ func start(t *testing.T, s *sandbox.Sandbox, address string, env ...string) *exe
 // ask returns the answer of a program in a sandbox, once it gives one.
 func ask(t *testing.T, address, path string) string {
 	t.Helper()
-	var said string
+	var answer string
 	NewWithT(t).Eventually(func() error {
 		request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+address+path, nil)
 		if err != nil {
@@ -131,10 +131,10 @@ func ask(t *testing.T, address, path string) string {
 		}
 		defer response.Body.Close()
 		body, err := io.ReadAll(response.Body)
-		said = string(body)
+		answer = string(body)
 		return err
 	}, eventually).Should(Succeed())
-	return said
+	return answer
 }
 
 func TestTwoProcessesListenOnOnePort(t *testing.T) {
@@ -200,8 +200,8 @@ func TestOwns(t *testing.T) {
 	start(t, caller, ":80")
 	address, err := caller.Publish(80)
 	g.Expect(err).NotTo(HaveOccurred())
-	said := make(chan string, 1)
-	go func() { said <- ask(t, address, "/dial?address="+target) }()
+	answer := make(chan string, 1)
+	go func() { answer <- ask(t, address, "/dial?address="+target) }()
 	accepted, err := outside.Accept()
 	g.Expect(err).NotTo(HaveOccurred())
 	t.Cleanup(func() { _ = accepted.Close() })
@@ -209,7 +209,7 @@ func TestOwns(t *testing.T) {
 	g.Expect(caller.Owns(from, target)).To(BeTrue())
 	g.Expect(caller.Owns(from, "127.0.0.1:1")).To(BeFalse())
 	g.Expect(other.Owns(from, target)).To(BeFalse())
-	g.Eventually(said, eventually).Should(Receive(Equal("<nil>")))
+	g.Eventually(answer, eventually).Should(Receive(Equal("<nil>")))
 }
 
 // The program is the started process itself, and may be started again.

@@ -90,8 +90,8 @@ func built(t *testing.T, flags ...string) string {
 	args := slices.Concat([]string{"build", "-o", binary}, flags, []string{"."})
 	cmd := exec.CommandContext(t.Context(), "go", args...)
 	cmd.Dir = archiver
-	said, err := cmd.CombinedOutput()
-	NewWithT(t).Expect(err).NotTo(HaveOccurred(), "%s", said)
+	output, err := cmd.CombinedOutput()
+	NewWithT(t).Expect(err).NotTo(HaveOccurred(), "%s", output)
 	return binary
 }
 

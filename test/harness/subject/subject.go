@@ -137,8 +137,8 @@ func (b *Build) run(ctx context.Context, f *File, binary string) error {
 	if b.Dir != "" {
 		cmd.Dir = f.path(b.Dir)
 	}
-	if said, err := cmd.CombinedOutput(); err != nil {
-		return fmt.Errorf("running go %q in %s: %w\n%s", args, cmd.Dir, err, said)
+	if output, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Errorf("running go %q in %s: %w\n%s", args, cmd.Dir, err, output)
 	}
 	return nil
 }

@@ -89,8 +89,8 @@ func Patch(ctx context.Context, dir, file string, flags ...string) error {
 	// In a repository around the copy git would silently ignore files outside that
 	// repository.
 	git.Env = append(os.Environ(), "GIT_CEILING_DIRECTORIES="+filepath.Dir(dir))
-	if said, err := git.CombinedOutput(); err != nil {
-		return fmt.Errorf("applying %s: %w: %s", filepath.Base(file), err, bytes.TrimSpace(said))
+	if output, err := git.CombinedOutput(); err != nil {
+		return fmt.Errorf("applying %s: %w: %s", filepath.Base(file), err, bytes.TrimSpace(output))
 	}
 	return nil
 }

@@ -48,20 +48,20 @@ func after(t *testing.T, r invariant.Result, id string) ran {
 }
 
 // opened is a ledger in which an hour has 120 runs.
-func opened(t *testing.T, o options) (l *ledger, said *bytes.Buffer, wait func()) {
+func opened(t *testing.T, o options) (l *ledger, output *bytes.Buffer, wait func()) {
 	t.Helper()
-	said = &bytes.Buffer{}
+	output = &bytes.Buffer{}
 	o.subject, o.seed, o.dir, o.make = "test/prove/subject.yaml", 7, t.TempDir(), true
-	l = newLedger(o, nil, said)
+	l = newLedger(o, nil, output)
 	clock := testclock.NewFakePassiveClock(time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC))
 	l.clock = clock
-	return l, said, func() { clock.SetTime(clock.Now().Add(30 * time.Second)) }
+	return l, output, func() { clock.SetTime(clock.Now().Add(30 * time.Second)) }
 }
 
 // The words of a sweep, and what is kept of a plan that did not hold.
 func TestLedger_KeepsAndReportsFailedRuns(t *testing.T) {
 	g := NewWithT(t)
-	l, said, wait := opened(t, options{})
+	l, output, wait := opened(t, options{})
 	g.Expect(l.compared(after(t, invariant.Held, ""))).To(Succeed())
 	l.expect(3)
 	for _, r := range []invariant.Result{invariant.Held, invariant.Broken} {
@@ -75,12 +75,12 @@ func TestLedger_KeepsAndReportsFailedRuns(t *testing.T) {
 		"again: make prove SEED=7 PLAN='" + planID + "'", "| tenant-life lost-response | 1    | 1 ",
 		"2 plans, 120 an hour: 1 held, 1 broken, 0 inconclusive, 0 void",
 	} {
-		g.Expect(said.String()).To(ContainSubstring(text))
+		g.Expect(output.String()).To(ContainSubstring(text))
 	}
 	found, err := report.Find(l.options.dir)
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Expect(found).To(HaveLen(1), "not what has held")
-	g.Expect(said.String()).To(ContainSubstring("timeline: " + filepath.Join(found[0], "timeline.html")))
+	g.Expect(output.String()).To(ContainSubstring("timeline: " + filepath.Join(found[0], "timeline.html")))
 	back, err := report.Load(found[0])
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Expect(back.Plan).To(Equal(planID))
@@ -113,10 +113,10 @@ func TestLedger_KeepsHeldRunsOnRequest(t *testing.T) {
 
 func TestLedger_ReferencesMustHold(t *testing.T) {
 	g := NewWithT(t)
-	l, said, wait := opened(t, options{})
+	l, output, wait := opened(t, options{})
 	g.Expect(l.compared(after(t, invariant.Inconclusive, ""))).To(Succeed())
-	g.Expect(said.String()).To(ContainSubstring("inconclusive: it has no record"), "why it is inconclusive")
-	g.Expect(said.String()).To(ContainSubstring("again: make prove SEED=7 PROVE_FLAGS='--scenario=tenant-life --clean=1'"))
+	g.Expect(output.String()).To(ContainSubstring("inconclusive: it has no record"), "why it is inconclusive")
+	g.Expect(output.String()).To(ContainSubstring("again: make prove SEED=7 PROVE_FLAGS='--scenario=tenant-life --clean=1'"))
 	l.expect(1)
 	wait()
 	g.Expect(l.add(after(t, invariant.Held, planID))).To(Succeed())
@@ -126,15 +126,15 @@ func TestLedger_ReferencesMustHold(t *testing.T) {
 // A sweep that is broken off before its first plan has a summary too.
 func TestLedger_NoRunsAreNoError(t *testing.T) {
 	g := NewWithT(t)
-	l, said, _ := opened(t, options{})
+	l, output, _ := opened(t, options{})
 	g.Expect(l.close()).To(Succeed())
-	g.Expect(said.String()).To(ContainSubstring("0 plans, 0 an hour"))
+	g.Expect(output.String()).To(ContainSubstring("0 plans, 0 an hour"))
 }
 
 // A rejected step is in the output and in the files of a run that proves nothing because of it.
 func TestLedger_ReportsRejections(t *testing.T) {
 	g := NewWithT(t)
-	l, said, wait := opened(t, options{})
+	l, output, wait := opened(t, options{})
 	l.expect(1)
 	wait()
 	denied := after(t, invariant.Inconclusive, planID)
@@ -143,7 +143,7 @@ func TestLedger_ReportsRejections(t *testing.T) {
 	denied.outcome.Verdicts[0].Invariant, denied.reference.Scenario.Invariants = "convergence", nil
 	g.Expect(l.add(denied)).To(Succeed())
 	rejection := "rejection: step 2 rename of Tenant acme was rejected: denied"
-	g.Expect(said.String()).To(And(ContainSubstring(rejection), ContainSubstring("inconclusive: it has no record")))
+	g.Expect(output.String()).To(And(ContainSubstring(rejection), ContainSubstring("inconclusive: it has no record")))
 	found, err := report.Find(l.options.dir)
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Expect(os.ReadFile(filepath.Join(found[0], "verdicts.txt"))).To(ContainSubstring(rejection))
@@ -152,7 +152,7 @@ func TestLedger_ReportsRejections(t *testing.T) {
 // A release of the Lease by the harness is in all that is kept of a run.
 func TestLedger_ReportsReleasesAndPhases(t *testing.T) {
 	g := NewWithT(t)
-	l, said, wait := opened(t, options{})
+	l, output, wait := opened(t, options{})
 	l.expect(1)
 	wait()
 	over := after(t, invariant.Broken, planID)
@@ -163,7 +163,7 @@ func TestLedger_ReportsReleasesAndPhases(t *testing.T) {
 	release := "release: the harness, not the operator, released the Lease of replica one, whose process had ended, at resourceVersion 9"
 	for _, text := range []string{release, "In 1 of 1 runs the harness, not the operator, released the Lease",
 		"| plans          | 3.0  | 20.0 |"} {
-		g.Expect(said.String()).To(ContainSubstring(text))
+		g.Expect(output.String()).To(ContainSubstring(text))
 	}
 	found, err := report.Find(l.options.dir)
 	g.Expect(err).NotTo(HaveOccurred())

@@ -226,8 +226,8 @@ func TestSweep_RecordsWhyItEndedEarly(t *testing.T) {
 	g := NewWithT(t)
 	o := asked(t, "--shard=2/3")
 	o.dir = t.TempDir()
-	var said bytes.Buffer
-	g.Expect(newSweep(o, invariant.Contract{}, &said).finish(fmt.Errorf("no control plane"))).To(Succeed())
+	var output bytes.Buffer
+	g.Expect(newSweep(o, invariant.Contract{}, &output).finish(fmt.Errorf("no control plane"))).To(Succeed())
 	s, err := report.LoadSweep(o.dir)
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Expect([]string{s.Shard, s.Undone}).To(Equal([]string{"2/3", "no control plane"}))

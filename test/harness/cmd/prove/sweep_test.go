@@ -93,8 +93,8 @@ func TestSweep_RepeatedPlanMustAgree(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			g := NewWithT(t)
-			var said bytes.Buffer
-			s := newSweep(options{dir: t.TempDir(), repeat: 2, match: regexp.MustCompile("")}, invariant.Contract{}, &said)
+			var output bytes.Buffer
+			s := newSweep(options{dir: t.TempDir(), repeat: 2, match: regexp.MustCompile("")}, invariant.Contract{}, &output)
 			for _, r := range tc.results {
 				s.ledger.sweep.Outcomes = append(s.ledger.sweep.Outcomes, invariant.Outcome{Plan: id, Result: r})
 			}
@@ -104,7 +104,7 @@ func TestSweep_RepeatedPlanMustAgree(t *testing.T) {
 			} else {
 				g.Expect(err).NotTo(HaveOccurred())
 			}
-			g.Expect(said.String()).To(ContainSubstring(tc.says))
+			g.Expect(output.String()).To(ContainSubstring(tc.says))
 		})
 	}
 }
