@@ -78,6 +78,7 @@ func Start(ctx context.Context, o Options) (_ *ControlPlane, err error) {
 		ErrorIfCRDPathMissing:    true,
 		ControlPlaneStartTimeout: startTimeout,
 		ControlPlaneStopTimeout:  stopTimeout,
+		CRDInstallOptions:        envtest.CRDInstallOptions{MaxTime: startTimeout},
 	}
 	if !existing {
 		if err := c.configure(ctx, o); err != nil {
