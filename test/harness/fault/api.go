@@ -23,7 +23,7 @@ func APIOptions(config *rest.Config) (Options, error) {
 		return Options{}, fmt.Errorf("reading how to reach the API server: %w", err)
 	}
 	// TLS towards the replica, as clients of Kubernetes send tokens over nothing else.
-	return Options{Upstream: config.Host, UpstreamTLS: upstream, KeepAlive: true, Kubernetes: true, Wire: TLS}, nil
+	return Options{Upstream: config.Host, UpstreamTLS: upstream, KeepAlive: true, Kubernetes: true, TLS: true}, nil
 }
 
 // NewAPIProxy returns a proxy between one replica of an operator and the API server of config:

@@ -3,23 +3,20 @@ package fault
 import (
 	"crypto/tls"
 	"errors"
-	"io"
 	"net"
 	"sync"
 
 	"k8s.io/utils/clock"
 )
 
-// listener notes every connection and spoils it before HTTP sees it.
+// listener notes every connection.
 type listener struct {
 	net.Listener
 
 	clock   clock.PassiveClock
 	journal *journal
-	configs map[Wire]*tls.Config
+	config  *tls.Config                        // nil: clients do not speak TLS
 	peer    func(client, server string) string // nil if the peers of connections are unknown
-	wire    func() *Injection                  // what the next connection meets
-	running *sync.WaitGroup
 
 	mu     sync.Mutex
 	open   map[*conn]struct{}
@@ -31,7 +28,6 @@ type conn struct {
 	net.Conn
 
 	owner *listener
-	met   *Injection // the wire it was accepted with
 	entry *Connection
 	once  sync.Once
 }
@@ -59,10 +55,8 @@ func (l *listener) Accept() (net.Conn, error) {
 		if err != nil {
 			return nil, err
 		}
-		injection := l.wire()
-		c := &conn{Conn: accepted, owner: l, met: injection, entry: &Connection{
-			Remote: accepted.RemoteAddr().String(), Wire: injection.wire, Accepted: l.clock.Now(),
-		}}
+		c := &conn{Conn: accepted, owner: l,
+			entry: &Connection{Remote: accepted.RemoteAddr().String(), Accepted: l.clock.Now()}}
 		if l.peer != nil {
 			c.entry.Peer = l.peer(c.entry.Remote, accepted.LocalAddr().String())
 		}
@@ -70,41 +64,10 @@ func (l *listener) Accept() (net.Conn, error) {
 		if !l.track(c) {
 			continue // the listener has been closed, and the next Accept fails
 		}
-		injection.happened()
-		if served := l.treat(c, injection); served != nil {
-			return served, nil
+		if l.config != nil {
+			return tls.Server(c, l.config), nil
 		}
-	}
-}
-
-// treat returns what HTTP is to see of c, or nothing.
-func (l *listener) treat(c *conn, injection *Injection) net.Conn {
-	switch injection.wire {
-	case Plain:
-		return c
-	case Reset:
-		if tcp, ok := c.Conn.(*net.TCPConn); ok {
-			_ = tcp.SetLinger(0) // a reset, not an orderly end; if that fails it is closed all the same
-		}
-		_ = c.Close() // an error changes nothing for the client
-		return nil
-	case Silent:
-		l.running.Go(func() {
-			stop := make(chan struct{})
-			l.running.Go(func() {
-				select {
-				case <-injection.healed:
-					_ = c.Close() // wakes up the copy
-				case <-stop:
-				}
-			})
-			_, _ = io.Copy(io.Discard, c) // ends when either side does
-			close(stop)
-			_ = c.Close()
-		})
-		return nil
-	default:
-		return tls.Server(c, l.configs[injection.wire])
+		return c, nil
 	}
 }
 

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"io"
 	"maps"
-	"net"
 	"net/http"
 )
 
@@ -23,10 +22,9 @@ type exchange struct {
 	injection *Injection // nil: the request just passes
 
 	// after is what stops the upstream's answer, nil for nothing.
-	after    func() error
-	hijacked net.Conn
-	sever    context.CancelCauseFunc // ends it as if the client had gone
-	done     chan struct{}           // closed when nothing more is done with it
+	after func() error
+	sever context.CancelCauseFunc // ends it as if the client had gone
+	done  chan struct{}           // closed when nothing more is done with it
 }
 
 type exchangeKey struct{}
@@ -122,16 +120,6 @@ func (x *exchange) forward() {
 func (x *exchange) start(status int, header http.Header) {
 	maps.Copy(x.writer.Header(), header)
 	x.writer.WriteHeader(status)
-}
-
-// raw takes the connection away from HTTP. It is closed in the end.
-func (x *exchange) raw() net.Conn {
-	conn, _, err := http.NewResponseController(x.writer).Hijack()
-	if err != nil {
-		x.cut() // the server is being closed
-	}
-	x.hijacked = conn
-	return conn
 }
 
 // cut ends the handling of the request and closes the connection.

@@ -1,7 +1,6 @@
 package fault
 
 import (
-	"bytes"
 	"fmt"
 	"net/http"
 	"time"
@@ -104,78 +103,6 @@ func (a Answer) act(x *exchange) {
 func (a Answer) send(x *exchange) {
 	x.start(a.status(), a.Header)
 	_, _ = x.writer.Write([]byte(a.Body)) // a client that has gone wants no answer
-}
-
-// Garbage answers with bytes that are not HTTP and closes the connection.
-type Garbage struct{}
-
-// Name returns a short word for it.
-func (Garbage) Name() string { return "garbage" }
-
-func (Garbage) act(x *exchange) {
-	conn := x.raw()
-	x.happened()
-	_, _ = conn.Write(bytes.Repeat([]byte{0x00, 0xff, '\r', '\n'}, 64)) // a client that has gone reads nothing
-}
-
-// Endless answers with a body that does not end: it stops when the client goes
-// away or the fault is healed. It is sent as fast as it is read. The answer to a
-// HEAD has no body, so it does not happen to one.
-type Endless struct {
-	// Status is the code. Zero: 200.
-	Status int
-	Header http.Header
-}
-
-// Name returns a short word for it.
-func (Endless) Name() string { return "endless" }
-
-func (e Endless) act(x *exchange) {
-	defer x.cutWhenHealed()()
-	if x.request.Method == http.MethodHead {
-		x.start(Answer{Status: e.Status}.status(), e.Header)
-		return
-	}
-	x.happened()
-	x.start(Answer{Status: e.Status}.status(), e.Header)
-	chunk := bytes.Repeat([]byte("<Key>endless</Key>\n"), 1024)
-	for {
-		if _, err := x.writer.Write(chunk); err != nil {
-			return
-		}
-	}
-}
-
-// Drip sends a status line and then one byte of a header at a time, for ever:
-// the client sees a server at work that does not get anywhere. It stops when the
-// client goes away or the fault is healed.
-type Drip struct {
-	// Every is the time between two bytes.
-	Every time.Duration
-}
-
-// Name returns a short word for it.
-func (Drip) Name() string { return "drip" }
-
-func (d Drip) act(x *exchange) {
-	defer x.cutWhenHealed()()
-	conn := x.raw()
-	x.happened()
-	if _, err := conn.Write([]byte("HTTP/1.1 200 OK\r\nX-Drip: ")); err != nil {
-		return
-	}
-	for {
-		timer := x.proxy.clock.NewTimer(d.Every)
-		select {
-		case <-timer.C():
-		case <-x.injection.healed:
-			timer.Stop()
-			return
-		}
-		if _, err := conn.Write([]byte{'.'}); err != nil {
-			return
-		}
-	}
 }
 
 // BlackHole reads the request and never answers. It stops when the client goes

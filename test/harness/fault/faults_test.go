@@ -1,7 +1,6 @@
 package fault
 
 import (
-	"bufio"
 	"context"
 	"io"
 	"net/http"
@@ -127,91 +126,6 @@ func TestAnswerInPlaceOfTheUpstream(t *testing.T) {
 	g.Expect(s.requests()).To(BeEmpty())
 	g.Expect(ask(t.Context(), p, http.MethodPut, "/bucket", "body").Status).To(Equal(200))
 	g.Expect(s.requests()).To(Equal([]string{"PUT /bucket body"}))
-}
-
-func TestGarbageIsNotHTTP(t *testing.T) {
-	for _, wire := range []Wire{Plain, TLS} {
-		t.Run(string(wire), func(t *testing.T) {
-			g := NewWithT(t)
-			s := startService(t)
-			p := startProxy(t, Options{Upstream: s.URL, Wire: wire})
-			injection := p.Inject(Rule{Fault: Garbage{}})
-			got := ask(t.Context(), p, http.MethodGet, "/", "")
-			g.Expect(got.Err).To(MatchError(ContainSubstring("malformed HTTP")))
-			g.Expect(injection.Count()).To(Equal(1))
-			g.Expect(s.requests()).To(BeEmpty())
-		})
-	}
-}
-
-func TestEndlessBody(t *testing.T) {
-	g := NewWithT(t)
-	p := startProxy(t, Options{Upstream: startService(t).URL})
-	injection := p.Inject(Rule{Match: Match{Path: "/endless"},
-		Fault: Endless{Status: 403, Header: http.Header{"Content-Type": {"application/xml"}}}})
-	client := newClient(p)
-	response, err := client.Get(p.URL() + "/endless")
-	g.Expect(err).NotTo(HaveOccurred())
-	g.Expect(response.StatusCode).To(Equal(403))
-	g.Expect(response.Header.Get("Content-Type")).To(Equal("application/xml"))
-	g.Expect(response.ContentLength).To(BeEquivalentTo(-1))
-	const much = 8 << 20
-	g.Expect(io.CopyN(io.Discard, response.Body, much)).To(BeEquivalentTo(much))
-	g.Expect(injection.Count()).To(Equal(1))
-	g.Expect(response.Body.Close()).To(Succeed())
-	g.Eventually(func() time.Time { return p.Journal().Requests[0].Done }, eventually).ShouldNot(BeZero(),
-		"it notices that the client has left")
-
-	t.Log("there is no body after HEAD")
-	g.Expect(ask(t.Context(), p, http.MethodHead, "/endless", "").Status).To(Equal(403))
-	g.Expect(injection.Count()).To(Equal(1))
-
-	t.Log("Heal cuts it in the middle, even if the client does not read")
-	response, err = client.Get(p.URL() + "/endless")
-	g.Expect(err).NotTo(HaveOccurred())
-	defer response.Body.Close()
-	injection.Heal()
-	g.Eventually(func() time.Time { return p.Journal().Requests[2].Done }, eventually).ShouldNot(BeZero())
-	_, err = io.Copy(io.Discard, response.Body)
-	g.Expect(err).To(beLost)
-}
-
-func TestDrippingHeaders(t *testing.T) {
-	g := NewWithT(t)
-	clock := clocktesting.NewFakeClock(time.Now())
-	p := startProxy(t, Options{Upstream: startService(t).URL, Clock: clock})
-	injection := p.Inject(Rule{Fault: Drip{Every: time.Second}})
-	raw := dial(t, p)
-	_, err := raw.Write([]byte("GET / HTTP/1.1\r\nHost: x\r\n\r\n"))
-	g.Expect(err).NotTo(HaveOccurred())
-	reader := bufio.NewReader(raw)
-	g.Expect(reader.ReadString('\n')).To(Equal("HTTP/1.1 200 OK\r\n"))
-	head := make([]byte, len("X-Drip: "))
-	_, err = io.ReadFull(reader, head)
-	g.Expect(err).NotTo(HaveOccurred())
-	g.Expect(string(head)).To(Equal("X-Drip: "))
-	for range 5 {
-		g.Eventually(clock.HasWaiters, eventually).Should(BeTrue())
-		g.Expect(reader.Buffered()).To(BeZero())
-		clock.Step(time.Second)
-		g.Expect(reader.ReadByte()).To(BeEquivalentTo('.'))
-	}
-	g.Expect(injection.Count()).To(Equal(1))
-	injection.Heal()
-	_, err = reader.ReadByte()
-	g.Expect(err).To(beLost)
-}
-
-func TestClientGivesUpOnDrippingHeaders(t *testing.T) {
-	g := NewWithT(t)
-	p := startProxy(t, Options{Upstream: startService(t).URL})
-	injection := p.Inject(Rule{Fault: Drip{Every: time.Millisecond}})
-	ctx, leave := context.WithCancel(t.Context())
-	answers := askInBackground(ctx, p, http.MethodGet, "/", "")
-	g.Eventually(injection.Count, eventually).Should(Equal(1))
-	leave()
-	g.Eventually(answers, eventually).Should(Receive(HaveField("Err", MatchError(context.Canceled))))
-	g.Eventually(func() time.Time { return p.Journal().Requests[0].Done }, eventually).ShouldNot(BeZero())
 }
 
 func TestBlackHole(t *testing.T) {

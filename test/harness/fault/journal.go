@@ -21,7 +21,6 @@ type Connection struct {
 	ID       int // from 1
 	Remote   string
 	Peer     string // its opener, by Options.Peer
-	Wire     Wire   // how the proxy treated it
 	Accepted time.Time
 	Closed   time.Time
 	// Received are the bytes that came from the client so far, those of a TLS

@@ -39,8 +39,8 @@ type Options struct {
 	// Kubernetes is set if the service is a Kubernetes API server. The journal then has the events
 	// of its watches, and Lag and Skip affect them.
 	Kubernetes bool
-	// Wire is how clients are to speak to the proxy: Plain or TLS. Empty: Plain.
-	Wire Wire
+	// TLS lets clients speak TLS to the proxy, which has a certificate of its own CA.
+	TLS bool
 	// Bodies keeps the bodies of requests, and of answers with a code of 400 or more,
 	// in the journal, each up to so many bytes. Requests are read to their end before
 	// they are forwarded then. It is for services to which no credentials are sent in
@@ -75,7 +75,6 @@ type Proxy struct {
 	mu       sync.Mutex
 	open     map[*exchange]struct{} // the requests under way
 	rules    []*Injection           // in the order of injection
-	wires    []*Injection           // the last one counts
 	isClosed bool
 }
 
@@ -93,17 +92,11 @@ func NewProxy(o Options) (_ *Proxy, err error) {
 	if target.Host == "" || (target.Scheme != "http" && target.Scheme != "https") {
 		return nil, fmt.Errorf("reading the upstream's URL: %q is not http://host or https://host", o.Upstream)
 	}
-	if o.Wire == "" {
-		o.Wire = Plain
-	}
-	if o.Wire != Plain && o.Wire != TLS {
-		return nil, fmt.Errorf("looking at the wire: a proxy begins with %q or %q, not with %q", Plain, TLS, o.Wire)
-	}
 	if o.Clock == nil {
 		o.Clock = clock.RealClock{}
 	}
 	// Certificates need the real time, because clients check it.
-	configs, ca, err := newTLSConfigs(clock.RealClock{}.Now())
+	config, ca, err := newTLSConfig(clock.RealClock{}.Now())
 	if err != nil {
 		return nil, err
 	}
@@ -113,14 +106,11 @@ func NewProxy(o Options) (_ *Proxy, err error) {
 	}
 	p := &Proxy{ca: ca, clock: o.Clock, journal: &journal{}, bodies: o.Bodies, closed: make(chan struct{}),
 		open: map[*exchange]struct{}{}}
-	p.wires = []*Injection{{name: string(o.Wire), wire: o.Wire, healed: make(chan struct{})}}
 	p.url = "http://" + tcp.Addr().String()
-	if o.Wire == TLS {
-		p.url = "https://" + tcp.Addr().String()
-	}
-	p.listener = &listener{
-		Listener: tcp, clock: o.Clock, journal: p.journal, configs: configs, peer: o.Peer,
-		wire: p.wire, running: &p.running, open: map[*conn]struct{}{},
+	p.listener = &listener{Listener: tcp, clock: o.Clock, journal: p.journal, peer: o.Peer,
+		open: map[*conn]struct{}{}}
+	if o.TLS {
+		p.url, p.listener.config = "https://"+tcp.Addr().String(), config
 	}
 	p.forwardTo(target, o)
 	p.serve()
@@ -186,9 +176,8 @@ type connKey struct{}
 
 func (p *Proxy) serve() {
 	p.server = &http.Server{
-		Handler:   p,
-		ErrorLog:  log.New(io.Discard, "", 0), // the journal has it
-		ConnState: p.closeStale,
+		Handler:  p,
+		ErrorLog: log.New(io.Discard, "", 0), // the journal has it
 		ConnContext: func(ctx context.Context, c net.Conn) context.Context {
 			return context.WithValue(ctx, connKey{}, rawConn(c))
 		},
@@ -224,9 +213,6 @@ func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 func (x *exchange) end() {
 	close(x.done)
-	if x.hijacked != nil {
-		_ = x.hijacked.Close() // an error changes nothing for the client
-	}
 	now := x.proxy.clock.Now()
 	x.proxy.journal.note(func() { x.entry.Done = now })
 }
@@ -255,12 +241,6 @@ func (p *Proxy) pick(r *http.Request) *Injection {
 	return first
 }
 
-func (p *Proxy) wire() *Injection {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.wires[len(p.wires)-1]
-}
-
 // Inject lets a rule act on requests that come from now on. Of several rules
 // that are due for a request, the one that was injected first acts.
 func (p *Proxy) Inject(rule Rule) *Injection {
@@ -282,50 +262,16 @@ func (p *Proxy) Inject(rule Rule) *Injection {
 	return i
 }
 
-// InjectWire applies w to new connections until it is healed. Older connections are closed as soon
-// as they have no request, so clients open new ones. The last of several wires applies.
-func (p *Proxy) InjectWire(w Wire) *Injection {
-	i := &Injection{name: string(w), wire: w, healed: make(chan struct{}), onHeal: p.remove}
-	p.mu.Lock()
-	p.wires = append(p.wires, i)
-	p.mu.Unlock()
-	p.closeIdle()
-	return i
-}
-
 func (p *Proxy) remove(i *Injection) {
 	p.mu.Lock()
-	other := func(o *Injection) bool { return o == i }
-	p.rules = slices.DeleteFunc(p.rules, other)
-	p.wires = slices.DeleteFunc(p.wires, other)
-	p.mu.Unlock()
-	if i.wire != "" {
-		p.closeIdle()
-	}
+	defer p.mu.Unlock()
+	p.rules = slices.DeleteFunc(p.rules, func(o *Injection) bool { return o == i })
 }
 
-// closeStale closes a connection that had a request when the wire was changed,
-// as soon as it has none.
-func (p *Proxy) closeStale(c net.Conn, state http.ConnState) {
-	raw := rawConn(c)
-	if state == http.StateIdle && raw.met != p.wire() {
-		_ = raw.Close() // an error changes nothing for the client
-	}
-}
-
-// closeIdle closes the connections without a request. The server does that
-// when keep-alives are turned off.
-func (p *Proxy) closeIdle() {
-	p.server.SetKeepAlivesEnabled(false)
-	p.server.SetKeepAlivesEnabled(true)
-}
-
-// URL returns where clients find the proxy. Its scheme is that of Options.Wire,
-// whatever is injected.
+// URL returns where clients find the proxy.
 func (p *Proxy) URL() string { return p.url }
 
-// CA returns the certificate, in PEM, that clients need to trust the proxy with
-// the wire TLS.
+// CA returns the certificate, in PEM, that clients need to trust a proxy with TLS.
 func (p *Proxy) CA() []byte { return slices.Clone(p.ca) }
 
 // Forget drops what is over from the journal: finished requests, their watch events, and closed
@@ -341,7 +287,7 @@ func (p *Proxy) Close() error {
 	p.stop.Do(func() {
 		p.mu.Lock()
 		p.isClosed = true
-		injections := slices.Concat(p.rules, p.wires[1:])
+		injections := slices.Clone(p.rules)
 		p.mu.Unlock()
 		close(p.closed)
 		p.stopErr = errors.Join(p.server.Close(), p.listener.shut())

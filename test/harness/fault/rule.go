@@ -66,8 +66,8 @@ type Rule struct {
 	Fault Fault
 }
 
-// Fault is one way in which a request fails: Delay, Cut, Answer, Garbage,
-// Endless, Drip, BlackHole or *Gate; or a watch of an API server: Lag or *Skip.
+// Fault is one way in which a request fails: Delay, Cut, Answer, BlackHole or *Gate; or a watch of an
+// API server: Lag or *Skip.
 type Fault interface {
 	// Name is a short word for it.
 	Name() string
@@ -76,12 +76,11 @@ type Fault interface {
 	act(x *exchange)
 }
 
-// Injection is a Rule or a Wire at work. Its methods may be called from several
+// Injection is a Rule at work. Its methods may be called from several
 // goroutines.
 type Injection struct {
 	name   string
 	rule   Rule
-	wire   Wire // of an injection into connections, else empty
 	healed chan struct{}
 	onHeal func(*Injection)
 	once   sync.Once
@@ -91,7 +90,7 @@ type Injection struct {
 	count int
 }
 
-// Name returns the name of the rule, of its fault or of the wire.
+// Name returns the name of the rule or of its fault.
 func (i *Injection) Name() string { return i.name }
 
 // Count returns how often the fault has really happened so far. Requests that

@@ -59,7 +59,7 @@ func newFenced(ctx context.Context) *fenced {
 	upstream, err := rest.TLSConfigFor(rest.AnonymousClientConfig(f.plane.Config()))
 	Expect(err).NotTo(HaveOccurred())
 	// TLS, as a kubeconfig has no credentials for anything else.
-	f.proxy, err = fault.NewProxy(fault.Options{Upstream: f.plane.Config().Host, UpstreamTLS: upstream, Wire: fault.TLS})
+	f.proxy, err = fault.NewProxy(fault.Options{Upstream: f.plane.Config().Host, UpstreamTLS: upstream, TLS: true})
 	Expect(err).NotTo(HaveOccurred())
 	DeferCleanup(func() { Expect(f.proxy.Close()).To(Succeed()) })
 	// Longer, as a leader that a busy machine makes lose the Lease is not started again here.

@@ -35,7 +35,7 @@ var _ = Describe("Probing a bucket", func() {
 	}, SpecTimeout(time.Minute))
 
 	It("trusts the authority that a ConfigMap has, once it has it", func(ctx SpecContext) {
-		proxy := through(fault.Options{Wire: fault.TLS})
+		proxy := through(fault.Options{TLS: true})
 		b := given(ctx, build(place(ctx), proxy.URL(), bucketOnServer(ctx), func(b *v1beta1.StorageBucket) {
 			b.Spec.CABundleRef = &v1beta1.ConfigMapKeyReference{Name: "ca"}
 		}))
