@@ -101,7 +101,8 @@ var (
 )
 
 func failoverText(with plan) string {
-	return fmt.Sprintf(failoverFormat, with.tenants, with.lease, with.renew, with.retry, pace, hurry, with.trials, 2*with.pairs)
+	return fmt.Sprintf(failoverFormat,
+		with.tenants, with.lease, with.renew, with.retry, pace, hurry, with.trials, 2*with.pairs)
 }
 
 func pausesText(plan) string { return fmt.Sprintf(pausesFormat, observed, probePeriod, latency, busy) }

@@ -111,7 +111,8 @@ func TestObserve(t *testing.T) {
 		"Undecided": {
 			reason: "a deletion went on while the leader changed",
 			after:  []auditv1.Event{slow, renews("b", "b_1", 300, 14), works("b", 310, 15)},
-			want:   handover{renewed: at(100), expired: at(1099), last: at(152), acquired: at(302), first: at(312), undecided: 1},
+			want: handover{renewed: at(100), expired: at(1099), last: at(152), acquired: at(302), first: at(312),
+				undecided: 1},
 		},
 		"InTime": {
 			reason: "a request that was sent and stored before is not late",
