@@ -36,7 +36,7 @@ func TestSubjectRender_YAML(t *testing.T) {
 		"plain-system/Deployment manager", "default/ConfigMap settings",
 		"plain-system/ServiceAccount one", "plain-system/ServiceAccount two", "ClusterRole plain",
 	}))
-	g.Expect(notes).To(BeEmpty())
+	g.Expect(notes).To(ConsistOf(HavePrefix("Deployment manager has no HTTP probe: ")))
 	replicas, found, err := unstructured.NestedInt64(objects[1].Object, "spec", "replicas")
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Expect(replicas).To(BeEquivalentTo(2), "whole numbers stay whole: %v", found)
@@ -60,7 +60,8 @@ func TestSubjectRender_Chart(t *testing.T) {
 				"CustomResourceDefinition things.chart.example.org"))
 			g.Expect(lines[3:]).To(ConsistOf("mine-system/ServiceAccount operator", "mine-system/Deployment mine-manager",
 				"other-system/Role leader", "ClusterRole small", "mine-system/Thing default"))
-			g.Expect(notes).To(Equal([]string{"the chart's hooks are not run: Job migrate (pre-upgrade)"}))
+			g.Expect(notes).To(ConsistOf("the chart's hooks are not run: Job migrate (pre-upgrade)",
+				HavePrefix("Deployment mine-manager has no HTTP probe: ")))
 			deployment, err := TheDeployment(objects, "")
 			g.Expect(err).NotTo(HaveOccurred())
 			assets, err := FindAssets("")

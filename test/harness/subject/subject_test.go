@@ -293,7 +293,8 @@ func TestLoad_Chart(t *testing.T) {
 			g.Expect(s.Contract.Users).To(Equal([]string{"system:serviceaccount:mine:operator"}))
 			g.Expect(s.Contract.Lease.Namespace).To(Equal("mine"))
 			g.Expect(s.Plane.Definitions).To(HaveLen(1))
-			g.Expect(s.Notes).To(Equal([]string{"the chart's hooks are not run: ConfigMap late (post-install)"}))
+			g.Expect(s.Notes).To(ConsistOf("the chart's hooks are not run: ConfigMap late (post-install)",
+				HavePrefix("Deployment small has no HTTP probe: ")))
 			objects, _, err := s.Operator.Render(t.Context(), "")
 			g.Expect(err).NotTo(HaveOccurred())
 			d, err := env.TheDeployment(objects, "")
