@@ -130,7 +130,8 @@ func TestWebhookCalls(t *testing.T) {
 
 func TestDeploymentNotes(t *testing.T) {
 	all := objects(t, `{kind: Deployment, metadata: {name: trust}, spec: {template: {spec: {
-		containers: [{name: manager, livenessProbe: {httpGet: {port: 1}}}], initContainers: [{name: packages}, {name: migrate}]}}}}`,
+		containers: [{name: manager, livenessProbe: {httpGet: {port: 1}}}],
+		initContainers: [{name: packages}, {name: migrate}]}}}}`,
 		deployment)
 	want := []string{"the init containers of Deployment trust do not run: packages, migrate; turn off what needs their files, " +
 		"by args, env or the values of a chart"}

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	. "github.com/onsi/gomega"
+
 	"leasehold.dev/test/harness/history"
 )
 

@@ -80,7 +80,8 @@ func Probe(ctx context.Context, c clock.Clock, t ProbeTarget) *Prober {
 	p := &Prober{
 		target: t, clock: c, last: map[history.ProbeRequest]int{},
 		// Whether a certificate is the right one is for its clients.
-		client: &http.Client{Timeout: t.Timeout, Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}},
+		client: &http.Client{Timeout: t.Timeout,
+			Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}},
 		dialer: &tls.Dialer{Config: &tls.Config{InsecureSkipVerify: true}},
 	}
 	ctx, p.stop = context.WithCancel(context.WithoutCancel(ctx))

@@ -152,7 +152,8 @@ func TestProber_MetricsOverTLS(t *testing.T) {
 		_, _ = io.WriteString(w, "controller_runtime_reconcile_total 3\n")
 	}))
 	t.Cleanup(server.Close)
-	p := record.Probe(t.Context(), clock.RealClock{}, record.ProbeTarget{Name: "one", Metrics: address(server), Timeout: eventually})
+	p := record.Probe(t.Context(), clock.RealClock{},
+		record.ProbeTarget{Name: "one", Metrics: address(server), Timeout: eventually})
 	t.Cleanup(p.Stop)
 	g.Eventually(p.Unread, eventually).Should(MatchError(ContainSubstring("401 Unauthorized")))
 	code.Store(http.StatusOK)

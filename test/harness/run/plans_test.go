@@ -137,7 +137,8 @@ var planCases = map[string]planCase{
 		{Apply: map[string]any{}},
 		{Patch: &scenario.Patch{Merge: map[string]any{"metadata": map[string]any{"labels": nil}}}},
 		{Wait: &scenario.Wait{}}, {Apply: map[string]any{}}, {Patch: &scenario.Patch{}}, deletion},
-		runs:   []observation{{WatchEvents: []watchEvent{{teams, 1}, {teams, 2}, {teams, 3}, {teams, 4}, {teams, 5}, {parts, 5}}}},
+		runs: []observation{{WatchEvents: []watchEvent{
+			{teams, 1}, {teams, 2}, {teams, 3}, {teams, 4}, {teams, 5}, {parts, 5}}}},
 		always: product([]string{"stale-start:START:"}, teams+":2", teams+":5", parts+":5"),
 		chosen: product([]string{"stale-start:START:"}, teams+":3", teams+":4"), drawn: 1},
 	"events of the Lease": {runs: []observation{{Leases: "/leases"}}, steps: []scenario.Step{deletion,

@@ -88,7 +88,8 @@ func (f *File) install(ctx context.Context) (*Suite, error) {
 	if err != nil {
 		return nil, err
 	}
-	objects, notes, err := env.InstallOptions{Manifests: f.path(f.Manifests), Chart: chart, Deployment: f.Deployment}.Render(ctx, "")
+	install := env.InstallOptions{Manifests: f.path(f.Manifests), Chart: chart, Deployment: f.Deployment}
+	objects, notes, err := install.Render(ctx, "")
 	if err != nil {
 		return nil, fmt.Errorf("manifests: %w", err)
 	}
