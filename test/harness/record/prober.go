@@ -242,8 +242,12 @@ func (p *Prober) figures(ctx context.Context, process int) {
 		return
 	}
 	metrics, err := ReadMetrics(ctx, p.client, "http://"+p.target.Metrics+"/metrics")
-	if unanswered := (*url.Error)(nil); err != nil && !errors.As(err, &unanswered) {
-		metrics, err = ReadMetrics(ctx, p.client, "https://"+p.target.Metrics+"/metrics")
+	answered := func(err error) bool { return !errors.As(err, new(*url.Error)) }
+	if err != nil && answered(err) {
+		// A server without TLS has given the reason already.
+		if secure, problem := ReadMetrics(ctx, p.client, "https://"+p.target.Metrics+"/metrics"); answered(problem) {
+			metrics, err = secure, problem
+		}
 	}
 	p.mu.Lock()
 	p.unread = err

@@ -142,23 +142,29 @@ func TestProber_KeepsChanges(t *testing.T) {
 	g.Expect(goleak.Find(before)).To(Succeed())
 }
 
-// Metrics over TLS are read too. Those that need an identity are not, and the reason is known.
-func TestProber_MetricsOverTLS(t *testing.T) {
-	g := NewWithT(t)
-	var code atomic.Int64
-	code.Store(http.StatusUnauthorized)
-	server := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		w.WriteHeader(int(code.Load()))
-		_, _ = io.WriteString(w, "controller_runtime_reconcile_total 3\n")
-	}))
-	t.Cleanup(server.Close)
-	p := record.Probe(t.Context(), clock.RealClock{},
-		record.ProbeTarget{Name: "one", Metrics: address(server), Timeout: eventually})
-	t.Cleanup(p.Stop)
-	g.Eventually(p.Unread, eventually).Should(MatchError(ContainSubstring("401 Unauthorized")))
-	code.Store(http.StatusOK)
-	g.Eventually(func() bool { _, _, known := p.Workload(); return known }, eventually).Should(BeTrue())
-	g.Expect(p.Unread()).NotTo(HaveOccurred())
+// Metrics are read with and without TLS. Those that need an identity are not, and the reason is known.
+func TestProber_Metrics(t *testing.T) {
+	for name, serve := range map[string]func(http.Handler) *httptest.Server{
+		"plain": httptest.NewServer, "TLS": httptest.NewTLSServer,
+	} {
+		t.Run(name, func(t *testing.T) {
+			g := NewWithT(t)
+			var code atomic.Int64
+			code.Store(http.StatusUnauthorized)
+			server := serve(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+				w.WriteHeader(int(code.Load()))
+				_, _ = io.WriteString(w, "controller_runtime_reconcile_total 3\n")
+			}))
+			t.Cleanup(server.Close)
+			p := record.Probe(t.Context(), clock.RealClock{},
+				record.ProbeTarget{Name: "one", Metrics: address(server), Timeout: eventually})
+			t.Cleanup(p.Stop)
+			g.Eventually(p.Unread, eventually).Should(MatchError(ContainSubstring("401 Unauthorized")))
+			code.Store(http.StatusOK)
+			g.Eventually(func() bool { _, _, known := p.Workload(); return known }, eventually).Should(BeTrue())
+			g.Expect(p.Unread()).NotTo(HaveOccurred())
+		})
+	}
 }
 
 func TestProberForgets(t *testing.T) {
