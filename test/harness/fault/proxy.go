@@ -95,22 +95,21 @@ func NewProxy(o Options) (_ *Proxy, err error) {
 	if o.Clock == nil {
 		o.Clock = clock.RealClock{}
 	}
-	// Certificates need the real time, because clients check it.
-	config, ca, err := newTLSConfig(clock.RealClock{}.Now())
-	if err != nil {
-		return nil, err
-	}
 	tcp, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		return nil, fmt.Errorf("listening: %w", err)
 	}
-	p := &Proxy{ca: ca, clock: o.Clock, journal: &journal{}, bodies: o.Bodies, closed: make(chan struct{}),
+	p := &Proxy{clock: o.Clock, journal: &journal{}, bodies: o.Bodies, closed: make(chan struct{}),
 		open: map[*exchange]struct{}{}}
 	p.url = "http://" + tcp.Addr().String()
 	p.listener = &listener{Listener: tcp, clock: o.Clock, journal: p.journal, peer: o.Peer,
 		open: map[*conn]struct{}{}}
 	if o.TLS {
-		p.url, p.listener.config = "https://"+tcp.Addr().String(), config
+		p.url = "https://" + tcp.Addr().String()
+		// Certificates need the real time, because clients check it.
+		if p.listener.config, p.ca, err = newTLSConfig(clock.RealClock{}.Now()); err != nil {
+			return nil, errors.Join(err, tcp.Close())
+		}
 	}
 	p.forwardTo(target, o)
 	p.serve()
