@@ -24,6 +24,9 @@ const (
 	NotApplicable Result = "not applicable"
 )
 
+// Passes reports whether a run with this result needs no attention.
+func (r Result) Passes() bool { return r == Held || r == NotApplicable }
+
 // Verdict is the judgement of one promise.
 type Verdict struct {
 	Invariant string `json:"invariant"`

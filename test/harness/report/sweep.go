@@ -66,7 +66,7 @@ func (s *Sweep) Summary() Summary {
 // compared with has to be sound.
 func (s *Sweep) Held() bool {
 	return !slices.ContainsFunc(slices.Concat(s.Clean, s.Outcomes), func(o invariant.Outcome) bool {
-		return o.Result != invariant.Held && o.Result != invariant.NotApplicable
+		return !o.Result.Passes()
 	})
 }
 

@@ -93,7 +93,7 @@ func (l *ledger) setProgress(line string) bool {
 // notHeld counts the runs so far that did not hold.
 func (l *ledger) notHeld() (n int) {
 	for _, o := range l.sweep.Outcomes {
-		if o.Result != invariant.Held && o.Result != invariant.NotApplicable {
+		if !o.Result.Passes() {
 			n++
 		}
 	}
@@ -132,7 +132,7 @@ func (l *ledger) keep(r *report.Run) error {
 			fmt.Fprintf(l.output, "    fault: %s\n", f.Detail)
 		}
 	}
-	if r.Result != invariant.Held && r.Result != invariant.NotApplicable {
+	if !r.Result.Passes() {
 		fmt.Fprint(l.output, r.LogTails())
 	}
 	for _, rejection := range r.History.Rejections {
