@@ -31,6 +31,8 @@ type InstallOptions struct {
 	Report func(string)
 	// Binary is the program that a replica runs.
 	Binary string
+	// WorkingDir is the folder in which it runs; see ReplicaOptions.
+	WorkingDir string
 	// Args returns arguments to follow those that the Deployment ships with, for
 	// what a machine shared by several replicas makes necessary: with most
 	// flag packages the last one of a flag counts. Nil: none.

@@ -67,8 +67,12 @@ func (r *Replica) isolate(ctx context.Context, cp *ControlPlane, token string) (
 	if err := os.Mkdir(root, 0o700); err != nil {
 		return nil, err
 	}
+	kept := []string{cp.dir, r.options.Binary}
+	if r.options.WorkingDir != "" {
+		kept = append(kept, r.options.WorkingDir)
+	}
 	r.sandbox, err = sandbox.New(sandbox.Options{
-		Hostname: r.options.Name, Mounts: mounts, Folder: root, Keep: []string{cp.dir, r.options.Binary},
+		Hostname: r.options.Name, Mounts: mounts, Folder: root, Keep: kept,
 	})
 	if err != nil {
 		return nil, err

@@ -100,11 +100,16 @@ func TestIsolatedReplicasHaveVolumes(t *testing.T) {
 	foreign, err := os.MkdirTemp("/tmp", "foreign-") //nolint:usetesting // t.TempDir may be elsewhere
 	g.Expect(err).NotTo(HaveOccurred())
 	t.Cleanup(func() { _ = os.RemoveAll(foreign) })
+	working, err := os.MkdirTemp("/tmp", "working-") //nolint:usetesting // what /tmp hides
+	g.Expect(err).NotTo(HaveOccurred())
+	t.Cleanup(func() { _ = os.RemoveAll(working) })
+	g.Expect(os.Mkdir(filepath.Join(working, "below"), 0o750)).To(Succeed())
 	_, before := os.Stat("/tmp/k8s-webhook-server") // an operator that was run by hand may have made it
 	template := isolatedOperator()
 	r, err := startSmallOperator(ctx, shared, ns, "mounted", func(o *ReplicaOptions) {
 		o.Isolation = isolationOf(template)
 		o.Env = []string{roleVariable + "=" + rolePage}
+		o.WorkingDir = working
 		o.Args = func(p ReplicaPorts) []string { return []string{fmt.Sprintf(":%d", p.Metrics), "/"} }
 	})
 	g.Expect(err).NotTo(HaveOccurred())
@@ -117,6 +122,7 @@ func TestIsolatedReplicasHaveVolumes(t *testing.T) {
 	}
 	g.Eventually(func() string { return file("/config/level") }, eventually).Should(Equal("7"))
 	g.Expect(file("/settings.yaml")).To(Equal("7"))
+	g.Expect(file("/proc/self/cwd/")).To(ContainSubstring("below/"))
 	g.Expect(file("/tmp/k8s-webhook-server/serving-certs/tls.crt")).To(Equal("one"))
 	g.Expect(file("/var/run/all/pod/labels")).To(Equal(`app="x"`))
 	g.Expect(file("/var/run/all/ca.crt")).To(ContainSubstring("BEGIN CERTIFICATE"))

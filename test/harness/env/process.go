@@ -93,6 +93,7 @@ type spec struct {
 	args    []string
 	env     []string         // on top of this process's own, except in a sandbox
 	log     string           // appended to
+	dir     string           // where it runs; empty: where this process does
 	sandbox *sandbox.Sandbox // nil: in the namespaces of this process
 }
 
@@ -103,6 +104,7 @@ func (w *watchdog) start(s spec) (*process, error) {
 	}
 	defer func() { _ = log.Close() }() // the child has its own handle
 	cmd := w.command(s.program, s.args...)
+	cmd.Dir = s.dir
 	cmd.Stdout, cmd.Stderr = log, log
 	start := cmd.Start
 	if s.sandbox == nil {

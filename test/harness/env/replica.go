@@ -44,6 +44,8 @@ type ReplicaOptions struct {
 
 	// Binary is the program to run.
 	Binary string
+	// WorkingDir is the folder in which it runs. Empty: that of this process, or / of an isolated replica.
+	WorkingDir string
 	// Args returns its arguments, in which $(NAME) refers to a variable of PodEnv and Env.
 	// Nil: none.
 	Args func(ReplicaPorts) []string
@@ -194,7 +196,8 @@ func (r *Replica) program(ctx context.Context, env []string, ports ReplicaPorts)
 			args = append(args, expandReferences(arg, values))
 		}
 	}
-	return spec{name: o.Name, program: o.Binary, args: args, log: r.spec.log, env: env, sandbox: r.sandbox}, nil
+	return spec{name: o.Name, program: o.Binary, args: args, log: r.spec.log, dir: o.WorkingDir, env: env,
+		sandbox: r.sandbox}, nil
 }
 
 // Restart starts the program again after it has ended, as a kubelet restarts a

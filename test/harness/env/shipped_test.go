@@ -68,7 +68,9 @@ func TestTheDeployment(t *testing.T) {
 }
 
 func TestReplicasRunAsShipped(t *testing.T) {
-	i := &Installation{cp: &ControlPlane{}, program: InstallOptions{Binary: "bin/manager", Env: []string{"A=b"}}}
+	i := &Installation{cp: &ControlPlane{}, program: InstallOptions{
+		Binary: "bin/manager", WorkingDir: "/work", Env: []string{"A=b"},
+	}}
 	i.shipped.Name, i.shipped.Namespace = "manager", "system"
 	i.shipped.Spec.Template.Labels = map[string]string{"app": "x"}
 	i.shipped.Spec.Template.Spec = corev1.PodSpec{ServiceAccountName: "account", Containers: []corev1.Container{{
@@ -93,7 +95,7 @@ func TestReplicasRunAsShipped(t *testing.T) {
 	got.Args, got.PodEnv = nil, nil
 	want := ReplicaOptions{
 		Name: "manager-1", Namespace: "system", ServiceAccount: "account",
-		PodLabels: map[string]string{"app": "x"}, Binary: "bin/manager",
+		PodLabels: map[string]string{"app": "x"}, Binary: "bin/manager", WorkingDir: "/work",
 		Container: "operator", Unprobed: true,
 	}
 	if diff := cmp.Diff(want, got); diff != "" {

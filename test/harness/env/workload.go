@@ -28,6 +28,7 @@ func (i *Installation) options(n int) ReplicaOptions {
 		PodLabels:      pod.Labels,
 		PodAnnotations: pod.Annotations,
 		Binary:         i.program.Binary,
+		WorkingDir:     i.program.WorkingDir,
 		Container:      pod.Spec.Containers[0].Name,
 		PodEnv: func(ctx context.Context, uid types.UID) ([]string, error) {
 			pod := types.NamespacedName{Namespace: i.shipped.Namespace, Name: name}

@@ -70,7 +70,7 @@ type Field struct {
 // the part of a promise that needs it is not judged.
 type Limits struct {
 	// Quiet is how long a checkpoint must last for quiescence to be judged; the scenarios' for is
-	// at least as long.
+	// at least as long. Left out: any length suffices.
 	Quiet metav1.Duration `json:"quiet,omitzero"`
 	// Unchanged is how many writes that change nothing one object may see.
 	Unchanged int `json:"unchanged,omitempty"`

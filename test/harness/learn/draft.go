@@ -23,8 +23,9 @@ type Draft struct {
 	Deployment string
 	CRDs       []string
 	// Env are variables of the program besides the Deployment's. Values is a file for a chart.
-	Env    map[string]string
-	Values string
+	// WorkingDir is where it runs.
+	Env                map[string]string
+	Values, WorkingDir string
 	// Node means that the operator may create what has Pods.
 	Node      bool
 	Arguments []Argument

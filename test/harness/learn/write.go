@@ -43,6 +43,9 @@ func (d *Draft) Subject() []byte {
 	w.line("# the word guess may be wrong: read them. docs/subject.md of the module has all fields.")
 	w.line("name: %s", quoted(d.Name))
 	w.line("binary: %s", quoted(d.Binary))
+	if d.WorkingDir != "" {
+		w.line("workingDir: %s", quoted(d.WorkingDir))
+	}
 	w.line("manifests: %s", quoted(d.Manifests))
 	if len(d.CRDs) > 0 {
 		w.line("crds: %s", quotedList(d.CRDs))

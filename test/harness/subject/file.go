@@ -25,6 +25,9 @@ type File struct {
 	Build *Build `json:"build,omitempty"`
 	// Binary is the program that a replica runs.
 	Binary string `json:"binary"`
+	// WorkingDir is the folder in which it runs, as the WORKDIR of its image: for an operator that
+	// reads files by a relative path. Left out: / for replicas that are isolated, or where prove runs.
+	WorkingDir string `json:"workingDir,omitempty"`
 	// Manifests is the whole installation: a kustomize folder, a YAML file, a folder of YAML
 	// files, or a Helm chart.
 	Manifests string `json:"manifests"`

@@ -195,6 +195,9 @@ func (f *File) complete(objects []*unstructured.Unstructured) (*Suite, error) {
 		Manifests: f.path(f.Manifests), Binary: f.path(f.Binary), Isolated: f.isolates(),
 		Deployment: deployment.Name,
 	}
+	if f.WorkingDir != "" {
+		s.Operator.WorkingDir = f.path(f.WorkingDir)
+	}
 	s.Operator.Args, s.Operator.Env = filled(f.Args, f.Env, deployment.Namespace)
 	return s, nil
 }

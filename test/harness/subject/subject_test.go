@@ -114,7 +114,7 @@ func TestLoad_FileOverridesTheManifests(t *testing.T) {
 	text := strings.ReplaceAll(small, "lease: {name: leader}",
 		"lease: {name: leader, namespace: elsewhere}\n  users: [somebody]") +
 		"replicas: 3\nwatched: [{group: apps, resource: deployments}]\nexcept: [{invariant: truthful-readiness, reason: it has no probe}]\ncrds: [others]\n" +
-		"releaseLease: true\nprevious: bin/old\n" +
+		"releaseLease: true\nprevious: bin/old\nworkingDir: image\n" +
 		"changes: [{name: other, flag: --x}]\n"
 	path := home(t, map[string]string{"subject.yaml": text,
 		"others/other.yaml": strings.ReplaceAll(strings.ReplaceAll(definition, "things", "others"), "Thing", "Other")})
@@ -136,6 +136,7 @@ func TestLoad_FileOverridesTheManifests(t *testing.T) {
 	g.Expect(s.Contract.Except).To(Equal([]invariant.Exception{
 		{Invariant: "truthful-readiness", Reason: "it has no probe"}}))
 	g.Expect(s.Operator.Binary).To(Equal(os.Args[0]), "in place of the file's")
+	g.Expect(s.Operator.WorkingDir).To(Equal(filepath.Join(filepath.Dir(path), "image")))
 }
 
 func TestLoadBuildsTheBinary(t *testing.T) {

@@ -46,8 +46,10 @@ func scenarioFile(dir, name string) string { return filepath.Join(dir, "scenario
 // relative makes the paths of the description relative to its folder.
 func (o *initOptions) relative(d *learn.Draft) (err error) {
 	paths := []*string{&d.Binary, &d.Manifests}
-	if d.Values != "" {
-		paths = append(paths, &d.Values)
+	for _, path := range []*string{&d.Values, &d.WorkingDir} {
+		if *path != "" {
+			paths = append(paths, path)
+		}
 	}
 	for i := range d.CRDs {
 		paths = append(paths, &d.CRDs[i])

@@ -41,6 +41,7 @@ type initOptions struct {
 	env                        map[string]string // of the program, besides the Deployment's
 	args                       []string          // of the program, after the Deployment's
 	values                     string            // a file, for a chart
+	workingDir                 string            // of the program
 	kinds                      []string          // empty: all
 	seed                       uint64
 	overwrite                  bool
@@ -69,6 +70,7 @@ MANIFESTS is the kustomize folder, YAML files or chart of the whole installation
 	flags := c.Flags()
 	flags.StringVar(&o.dir, "subject", "prove", "folder for subject.yaml and the folder scenarios")
 	flags.StringVar(&o.binary, "binary", "", "program of the operator")
+	flags.StringVar(&o.workingDir, "working-dir", "", "folder in which the program runs, as the WORKDIR of its image")
 	flags.StringVar(&o.samples, "samples", "",
 		"file or folder with an example of each kind; empty: samples beside the manifests, if it is there")
 	flags.StringVar(&o.name, "name", "", "name of the operator; empty: that of its namespace")
@@ -131,7 +133,7 @@ func isProgram(path string) bool {
 }
 
 func (o *initOptions) paths() []*string {
-	all := []*string{&o.dir, &o.manifests, &o.binary, &o.samples, &o.values}
+	all := []*string{&o.dir, &o.manifests, &o.binary, &o.samples, &o.values, &o.workingDir}
 	for i := range o.crds {
 		all = append(all, &o.crds[i])
 	}
@@ -226,7 +228,8 @@ func propose(ctx context.Context, o initOptions, output io.Writer) (*learn.Draft
 		samples[i].Objects = append(env.MissingNamespaces(slices.Concat(objects, s.Objects)), s.Objects...)
 	}
 	d := &learn.Draft{Name: name, Binary: o.binary, Manifests: o.manifests, Deployment: o.deployment,
-		CRDs: o.crds, Env: o.env, Values: o.values, Node: makesWorkloads(objects)}
+		CRDs: o.crds, Env: o.env, Values: o.values, WorkingDir: o.workingDir,
+		Node: makesWorkloads(objects)}
 	if definitions, err = chosenKinds(definitions, o.kinds); err != nil {
 		return nil, err
 	}
