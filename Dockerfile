@@ -1,6 +1,6 @@
-# Builds the manager and the viewer as static binaries and ships each alone: no
-# shell, no libc. The manager is the default; `--target viewer` is the other. GO_IMAGE needs
-# nothing but Go: no command here uses a shell.
+# Builds the manager and the viewer as static binaries, each in an image without a shell or a libc.
+# The manager is the default target; `--target viewer` builds the other. GO_IMAGE needs only Go: no
+# command here uses a shell.
 ARG GO_IMAGE=golang:1.26
 # BuildKit sets it. Other builders need it as a build argument.
 ARG BUILDPLATFORM
@@ -9,7 +9,8 @@ ARG TARGETOS
 ARG TARGETARCH
 WORKDIR /src
 
-# The modules come first, so that a change of code does not fetch them again.
+# The modules are a layer of their own, so a change of code does not fetch them
+# again.
 COPY go.mod go.sum ./
 # go.mod names these modules by their paths.
 COPY runners/election/go.mod runners/election/go.sum runners/election/

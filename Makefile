@@ -1,5 +1,5 @@
-# `make` alone prints what there is. Every target works from a clean clone with
-# nothing but Go: tools and control plane are built from pinned Go modules.
+# `make` alone prints the targets. Every target works from a clean clone with nothing but Go: the
+# tools and the control plane are built from pinned Go modules.
 
 SHELL := /usr/bin/env bash -o pipefail
 .SHELLFLAGS := -euc
@@ -19,13 +19,13 @@ export GOFLAGS     := $(GOFLAGS) -trimpath
 
 # The minor version of Kubernetes that controlplane builds and tests run on, as in
 # K8S=1.31; empty is the one that hack/controlplane/go.mod pins.
-# Programs of the user's own, such as those of setup-envtest.
+# Programs that the user provides, such as those of setup-envtest.
 OWN_ASSETS := $(if $(K8S),,$(KUBEBUILDER_ASSETS))
 ifneq ($(K8S),)
 export KUBEBUILDER_ASSETS := $(BIN)/controlplane/$(K8S)
 endif
 
-# No target but the tools is a file.
+# Only the tools are files.
 .PHONY: help controlplane s3server run clean needs-go build test unit race integration prove prove-init prove-others mutants \
 	perf gate e2e generate verify lint vulncheck release docker-build install uninstall deploy undeploy
 
@@ -37,7 +37,7 @@ help: ## Show this help.
 controlplane: needs-go ## Build etcd, kube-apiserver, kube-controller-manager, kubectl (5 minutes, once); K8S=1.31 is the oldest version of hack/controlplane.
 	@cd test/harness && $(GO) run ./cmd/controlplane -out $(BIN)/controlplane -pins $(CURDIR)/hack/controlplane -go $(GO) -minor '$(K8S)'
 
-# A program of the user's own needs none of ours.
+# A program that the user provides replaces this one.
 s3server: needs-go $(if $(S3SERVER),,$(BIN)/s3server/versitygw) ## Build the S3 server versitygw (45 s, once).
 	@[ -z "$(S3SERVER)" ] || echo "s3server: S3SERVER is set, so $(S3SERVER) is used and nothing is built" >&2
 
@@ -64,26 +64,26 @@ build: needs-go ## Build the operator into bin/manager, the page server into bin
 
 ##@ Test
 
-# More flags of what a target runs: UNIT_FLAGS='-run Golden', GINKGO_FLAGS='--focus=Retain', PROVE_FLAGS=--keep,
-# MUTANTS_FLAGS=--baseline=false, PERF_FLAGS='-only scale,pauses', GATE_FLAGS=benchmarks,
-# E2E_FLAGS='-run Failover', INIT_FLAGS='--samples=examples --overwrite', LINT_FLAGS=--fix.
+# Additional flags of a target's program: UNIT_FLAGS='-run Golden', GINKGO_FLAGS='--focus=Retain', PROVE_FLAGS=--keep,
+# MUTANTS_FLAGS=--baseline=false, PERF_FLAGS='-only scale,pauses', GATE_FLAGS=benchmarks, E2E_FLAGS='-run Failover',
+# INIT_FLAGS='--samples=examples --overwrite', LINT_FLAGS=--fix.
 
-# The integration suites, those that take longest first, and how many run at a time.
+# The integration suites, slowest first, and how many run in parallel.
 SUITES       ?= storagebucket tenant manager markdownview memory counts continuity viewer
-LANES        ?= 2
-# Ginkgo's parallel processes in each suite. Specs mostly wait, so more than there are cores.
+SUITE_JOBS   ?= 2
+# Ginkgo's parallel processes in each suite: more than cores, because specs mostly wait.
 PROCS        ?= 3
-# Programs of tests are linked without data for debuggers: a fifth of the time of each link.
+# Test programs are linked without debug information, which takes a fifth of the time of each link.
 LINK_FLAGS   := -ldflags=-w
 
-# A cluster of the user's own, or binaries of their own, need none of ours.
+# A cluster or binaries that the user provides replace those built here.
 CONTROLPLANE := $(if $(filter true,$(USE_EXISTING_CLUSTER))$(OWN_ASSETS),,controlplane)
-# Why the prover's smoke test is left out; empty if it is not.
+# The reason to skip the prover's smoke test; empty to run it.
 UNPROVABLE   := $(if $(filter true,$(USE_EXISTING_CLUSTER)),USE_EXISTING_CLUSTER is true and the prover reads the API server's audit log,$\
 	$(if $(OWN_ASSETS),$(if $(wildcard $(OWN_ASSETS)/kube-controller-manager),,KUBEBUILDER_ASSETS has no kube-controller-manager and the prover judges what the garbage collector removes)))
 
-# Unit tests run in the time in which specs wait, at a lower priority, as specs have time
-# limits. The prover has the machine for itself: what it judges depends on times.
+# Unit tests run while specs wait, at a lower priority because specs have time limits. The prover
+# runs alone: its verdicts depend on times.
 test: needs-go $(CONTROLPLANE) s3server build $(TOOLS)/gotestsum $(TOOLS)/ginkgo $(TOOLS)/helm ## Run all tests but the slow kinds; totals on the last line, JUnit in artifacts/.
 	@$(GO) build -o $(TOOLS)/testsummary ./hack/testsummary
 	@unit=0; integration=0; prove=0; \
@@ -104,26 +104,26 @@ UNITS   := unit $(notdir $(filter-out .,$(MODULES)))
 unit: needs-go $(CONTROLPLANE) s3server $(BIN)/monitoring/promtool build $(TOOLS)/gotestsum $(TOOLS)/ginkgo $(TOOLS)/helm ## Run the unit tests, those of the harness and those of config/.
 	@GO=$(GO) GOTESTSUM=$(TOOLS)/gotestsum ARTIFACTS=$(ARTIFACTS) hack/unit.sh '$(LINK_FLAGS) $(UNIT_FLAGS)' $(MODULES)
 
-# The tests of hack/monitoring have one goroutine, and would have Prometheus compiled twice.
+# The tests of hack/monitoring have one goroutine, and the race detector would compile Prometheus again.
 race: export CGO_ENABLED := 1
 race: needs-go $(CONTROLPLANE) s3server build $(TOOLS)/gotestsum $(TOOLS)/ginkgo $(TOOLS)/helm ## Run the unit tests with the race detector, which needs a C compiler.
 	@GO=$(GO) GOTESTSUM=$(TOOLS)/gotestsum ARTIFACTS=$(ARTIFACTS) hack/unit.sh '-race $(LINK_FLAGS) $(UNIT_FLAGS)' $(filter-out hack/monitoring,$(MODULES))
 
 integration: needs-go $(CONTROLPLANE) s3server build $(TOOLS)/ginkgo $(TOOLS)/helm ## Run the integration specs against a real control plane.
-	@PROGRAMS=$(BIN) hack/integration.sh $(TOOLS)/ginkgo $(ARTIFACTS) $(LANES) '$(SUITES)' --procs=$(PROCS) --randomize-all --keep-going \
+	@PROGRAMS=$(BIN) hack/integration.sh $(TOOLS)/ginkgo $(ARTIFACTS) $(SUITE_JOBS) '$(SUITES)' --procs=$(PROCS) --randomize-all --keep-going \
 		--timeout=45m --poll-progress-after=60s $(GINKGO_FLAGS)
 
 PROVER = cd test/harness && $(GO) build -o $(TOOLS)/prove ./cmd/prove
 
-# SUBJECT is the file that describes an operator of your own, see test/harness/README.md.
+# SUBJECT is the file that describes an operator, see test/harness/README.md.
 SUBJECT     ?= test/prove/subject.yaml
-# SEED, PLAN and CHANGE are those of a line that an earlier run has printed. In place of plans, EXPLORE=30m
-# changes the objects of the scenarios in the ways of their schemas for that long.
+# SEED, PLAN and CHANGE come from a line that an earlier run printed. EXPLORE=30m explores instead of running plans: for
+# that time it changes the objects of the scenarios as their schemas allow.
 SEED        ?= 0
 EXPLORE     ?= 0
-# SMOKE=1 runs one plan of each family of faults, as every change has to pass it, with a fixed seed: as long
-# as the clean runs give the same plans, the same ones are chosen of them.
-# SHARDS='DIR...' makes one report of those of all shards of one seed, in place of plans.
+# SMOKE=1 runs one plan of each family of faults, the check of each change. The seed is fixed, so the choice changes
+# only with the plans.
+# SHARDS='DIR...' merges the reports of all shards of one seed into one, and runs no plan.
 PROVE_MODE  := $(if $(SHARDS),shards,$(if $(SMOKE),$(if $(UNPROVABLE),unprovable,smoke),plans))
 
 prove: needs-go $(if $(SHARDS),,$(CONTROLPLANE) s3server) ## Break the operator at each of its writes and judge what the API server recorded; PLAN=... SEED=... does one again.
@@ -134,12 +134,12 @@ prove: needs-go $(if $(SHARDS),,$(CONTROLPLANE) s3server) ## Break the operator 
 	plans) set -- --make --subject '$(SUBJECT)' --dir $(ARTIFACTS)/prove --seed '$(SEED)' --plan '$(PLAN)' --explore '$(EXPLORE)' --change '$(CHANGE)' $(PROVE_FLAGS) ;; \
 	esac; ($(PROVER)); exec $(TOOLS)/prove "$$@"
 
-# MANIFESTS is the kustomize folder of the operator's installation, BINARY its program; SUBJECT is a folder then.
+# MANIFESTS is the kustomize folder of the operator's installation, BINARY its program. SUBJECT is a folder here.
 prove-init: needs-go $(CONTROLPLANE) ## Write subject.yaml and scenarios of an operator of your own into the folder SUBJECT, from MANIFESTS and BINARY.
 	@$(PROVER)
 	@$(TOOLS)/prove init '$(MANIFESTS)' --subject '$(SUBJECT)' --binary '$(BINARY)' $(INIT_FLAGS)
 
-# OTHERS and MUTANTS are regular expressions: those whose name they match; empty takes all.
+# OTHERS and MUTANTS are regular expressions for names; empty selects all.
 prove-others: needs-go $(CONTROLPLANE) s3server ## Prove operators of other people, and compare the findings with the known ones (up to an hour); OTHERS=name for one.
 	@$(PROVER)
 	@$(TOOLS)/prove others --folder test/prove/others --dir $(ARTIFACTS)/prove-others --run '$(OTHERS)' -- --make
@@ -152,8 +152,8 @@ perf: needs-go $(CONTROLPLANE) s3server ## Measure the operator against its goal
 	@$(GO) build -o $(TOOLS)/perf ./test/performance/perf
 	@$(TOOLS)/perf -dir $(ARTIFACTS)/perf -seed '$(SEED)' $(PERF_FLAGS)
 
-# BASE=origin/main is the commit to compare with. PROOF=20 compares no commits: it proves that each planted
-# regression is stopped, and a checkout 20 times not by itself.
+# BASE=origin/main is the commit to compare with. PROOF=20 compares no commits: it tests that the gate stops each
+# planted regression, and does not stop the same checkout in 20 runs.
 gate: needs-go $(CONTROLPLANE) s3server $(TOOLS)/ginkgo ## Compare with BASE=<commit> and stop what is worse; the report is in artifacts/gate.
 ifneq ($(PROOF),)
 	@GATE_PROOF='$(PROOF)' $(GO) test ./test/performance/gate -run 'Stopped' -count=1 -timeout=6h -v
@@ -162,9 +162,10 @@ else
 	@GO=$(GO) hack/gate.sh '$(BASE)' $(ARTIFACTS)/gate $(GATE_FLAGS)
 endif
 
-# Two checkouts that use one Docker at the same time need a tag each. hack/e2e.sh names what else is read.
+# Two checkouts that use the same Docker daemon at the same time need different tags. hack/e2e.sh lists the other
+# variables.
 E2E_TAG     ?= e2e
-# Here where KUBECTL has no default yet: a kubectl that the user named needs none of ours.
+# Set here, where KUBECTL has no default yet: no kubectl is built if the user names one.
 E2E_KUBECTL := $(or $(KUBECTL),$(KUBEBUILDER_ASSETS:%=%/kubectl),$(BIN)/controlplane/current/kubectl)
 
 e2e: needs-go $(if $(KUBECTL),,controlplane) $(TOOLS)/kind $(TOOLS)/kustomize $(TOOLS)/helm $(TOOLS)/gotestsum ## Run the end-to-end features on a kind cluster of its own; needs Docker.
@@ -196,7 +197,7 @@ vulncheck: needs-go $(TOOLS)/govulncheck ## Report known vulnerabilities in the 
 
 ##@ Release
 
-# What comes before the names of the images, by which install.yaml and the chart name them.
+# The prefix of the image names in install.yaml and the chart.
 REGISTRY ?= leasehold.dev
 # REPEAT=1 makes it in two clones, the second with an empty build cache, and compares the files (15 minutes).
 release: needs-go $(TOOLS)/kustomize $(TOOLS)/helm ## Write all files of release VERSION=v0.1.0 to dist/: binaries, images, manifests, SBOMs, sums.
@@ -225,15 +226,14 @@ uninstall: $(TOOLS)/kustomize ## Remove the CRDs; refuses while there are Tenant
 deploy: $(TOOLS)/kustomize ## Deploy the operator with the images IMG and VIEWER_IMG, CRDs included.
 	@hack/render.sh $(TOOLS)/kustomize $(OVERLAY) $(IMG) $(VIEWER_IMG) | $(KUBECTL) apply --server-side --force-conflicts -f -
 
-# The namespace goes first, and with it the Lease: an API server that has seen the
-# fence go while there was a Lease would judge the next installation by it. See
-# docs/decisions/fence.md.
+# The namespace is deleted first, and the Lease with it: an API server that has observed the end of the
+# fence while there was a Lease would apply it to the next installation. See docs/decisions/fence.md.
 undeploy: $(TOOLS)/kustomize ## Remove the operator, CRDs included; refuses while there are Tenants or managed buckets.
 	@hack/nothing-held.sh $(KUBECTL)
 	@$(KUBECTL) delete namespace leasehold-system --ignore-not-found
 	@hack/render.sh $(TOOLS)/kustomize $(OVERLAY) $(IMG) $(VIEWER_IMG) | $(KUBECTL) delete --ignore-not-found -f -
 
-# So that `make bin/tools/helm` works.
+# Allows `make bin/tools/helm`.
 bin/%: $(BIN)/% ;
 
 # Every tool is a `tool` directive of hack/tools/go.mod. Its import path is read from there:
@@ -250,7 +250,7 @@ $(BIN)/s3server/versitygw: hack/s3server/go.mod hack/s3server/go.sum
 	@cd hack/s3server && CGO_ENABLED=0 $(GO) build -trimpath -ldflags='-s -w' -o $(@D)/ github.com/versity/versitygw/cmd/versitygw
 	@touch $@
 
-# Without what finds targets in clouds: 243 of 1,356 packages, and large ones.
+# Without the discovery of targets in clouds: 243 of 1,356 packages, and large ones.
 $(BIN)/monitoring/promtool: hack/monitoring/go.mod hack/monitoring/go.sum
 	@echo "promtool: building it of Prometheus $$(awk '$$1 == "github.com/prometheus/prometheus" {print $$2}' hack/monitoring/go.mod) from hack/monitoring (about 2 minutes on 2 cores the first time)" >&2
 	@mkdir -p $(@D)

@@ -20,10 +20,10 @@ import (
 	"leasehold.dev/runners/version"
 )
 
-// debugPath is beside the metrics. The ClusterRole debug-reader grants it.
+// debugPath is served beside the metrics. The ClusterRole debug-reader grants it.
 const debugPath = "/debug/leasehold"
 
-// buildInfo is the metric that names the build, as other programs of the ecosystem have it.
+// buildInfo is the metric that names the build, in the form that Prometheus programs use.
 func buildInfo(build version.Info) prometheus.Collector {
 	return prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Name:        "leasehold_build_info",

@@ -38,7 +38,7 @@ func TestLoggedErrorsAreBounded(t *testing.T) {
 	}
 }
 
-// An endpoint that sends more than its response does not come into the log.
+// What an endpoint sends after its response is not logged.
 func TestEndpointsDoNotWriteLogs(t *testing.T) {
 	written := func(prepare func()) string {
 		var out bytes.Buffer

@@ -1,5 +1,5 @@
-// Command manager is the operator: flags, then the manager, then the list of
-// what it runs.
+// Command manager is the operator: it reads the flags, builds the manager, and adds the controllers
+// and runners.
 package main
 
 import (
@@ -12,7 +12,7 @@ import (
 
 	"github.com/KimMachineGun/automemlimit/memlimit"
 	uberzap "go.uber.org/zap"
-	// The image has no folder of certificates: by these those of S3 services are judged.
+	// The image has no certificates. The manager verifies those of S3 services with these roots.
 	_ "golang.org/x/crypto/x509roots/fallback"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/clock"
@@ -67,8 +67,8 @@ func main() {
 		logger.Error(errors.New("leader election lost: "+reason), "exiting")
 		os.Exit(1)
 	}
-	// Nothing but the exit may follow: the Lease has been given back, and whatever
-	// still runs here would run beside the next leader.
+	// Nothing but the exit may follow: the Lease has been released, and code that still runs here
+	// would run beside the next leader.
 	if err := run(ctrl.SetupSignalHandler(), o); err != nil {
 		logger.Error(err, "exiting")
 		os.Exit(1)
@@ -78,7 +78,8 @@ func main() {
 
 // run builds the manager and everything in it, and runs it until ctx is done.
 func run(ctx context.Context, o *options) error {
-	// Not on by default: how slow the API server is, and how long we hold back ourselves.
+	// Latencies of requests to the API server and of the client's own rate limit.
+	// controller-runtime does not register them by default.
 	metrics.RegisterRESTClientMetrics(metrics.MetricRequestLatency, metrics.MetricRateLimiterLatency)
 	if err := metrics.Registry.Register(buildInfo(version.Get())); err != nil {
 		return fmt.Errorf("registering the build's metric: %w", err)
@@ -105,7 +106,7 @@ func run(ctx context.Context, o *options) error {
 	return nil
 }
 
-// addRunnables is the list of controllers and of what runs beside them.
+// addRunnables adds the controllers and the runnables beside them.
 func addRunnables(ctx context.Context, mgr ctrl.Manager, o *options, term *election.Term,
 	progress *health.Progress) error {
 	// Each controller has a ticker of its own: a channel has one reader.
@@ -162,7 +163,7 @@ func addRunnables(ctx context.Context, mgr ctrl.Manager, o *options, term *elect
 // bounds how late the next tick is.
 func ticksFor(period time.Duration) time.Duration { return min(tickInterval, (period+9)/10) }
 
-// addWebhooks is the list of webhooks, and what keeps their certificate.
+// addWebhooks adds the webhooks and the source of their certificate.
 func addWebhooks(mgr ctrl.Manager, o *options, certificate *servingcert.Source) error {
 	if !o.enableWebhooks {
 		return nil

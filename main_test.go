@@ -53,7 +53,7 @@ func (m *serving) read(server, path string) string {
 	return fmt.Sprintf("%d %s", answer.Code, answer.Body)
 }
 
-// The checks and pages of a replica that has not started and has a stuck worker. Without
+// TestChecksAndPages tests a replica that has not started and has a stuck worker. Without
 // authorization there is no debug page. Without webhooks there is no check of their server.
 func TestChecksAndPages(t *testing.T) {
 	for name, tc := range map[string]struct {
@@ -139,7 +139,6 @@ func TestChecksAndPages(t *testing.T) {
 			if err := live["workers"](nil); err == nil || err.Error() != stuck {
 				t.Errorf("workers: %v, want %s", err, stuck)
 			}
-			// The caches of all kinds that the controllers watch.
 			kinds := []string{
 				"*v1.ClusterRole", "*v1.ClusterRoleBinding", "*v1.ConfigMap", "*v1.Deployment", "*v1.Namespace", "*v1.RoleBinding",
 				"*v1.Service",
@@ -169,7 +168,6 @@ func TestMemoryShareIsBelowTheAlert(t *testing.T) {
 	}
 }
 
-// A replica that receives SIGTERM continues for --shutdown-delay-duration.
 func TestStopIsDelayed(t *testing.T) {
 	for flag, want := range map[string]time.Duration{"--shutdown-delay-duration=2s": 2 * time.Second,
 		"--shutdown-delay-duration=0": 0} {
@@ -190,7 +188,7 @@ func TestStopIsDelayed(t *testing.T) {
 	}
 }
 
-// While others wait, /healthz fails once a reconcile has run for longer than --stuck-after.
+// /healthz fails once a reconcile has run for longer than --stuck-after while others wait.
 func TestStuckWorkerIsUnhealthy(t *testing.T) {
 	o, err := parseOptions([]string{"--stuck-after=7m"}, inPod)
 	if err != nil {

@@ -51,7 +51,7 @@ func newManager(o *options, certificate *servingcert.Source,
 	return mgr, term, nil
 }
 
-// lockOptions is what the flags make of the lock on the Lease.
+// lockOptions returns the options of the lock on the Lease.
 func lockOptions(o *options) election.Options {
 	return election.Options{
 		Lease:         types.NamespacedName{Namespace: o.electionNamespace, Name: o.electionID},
@@ -66,15 +66,15 @@ func lockOptions(o *options) election.Options {
 	}
 }
 
-// managerOptions is what the flags make of the manager. The log of every runnable names
-// the replica as the Lease does, so log lines show which of two containers of a Pod wrote them.
+// managerOptions returns the manager's options. Each line of the log names the replica as the Lease
+// does, which shows which of two containers of a Pod wrote it.
 func managerOptions(o *options, lock resourcelock.Interface, certificate *servingcert.Source,
 	leaving *drain.Drain) ctrl.Options {
 	logger := ctrl.Log.WithValues("replica", lock.Identity())
 	return ctrl.Options{
 		Scheme: newScheme(),
 		Cache:  controllers.CacheOptions(o.markdownViews()),
-		// addServers has bounded ones.
+		// The default servers do not bound their connections; those of addServers do.
 		Metrics:                metricsserver.Options{BindAddress: "0"},
 		HealthProbeBindAddress: "0",
 		WebhookServer:          leaving.Webhooks(server.Webhooks(o.webhooks(certificate), clock.RealClock{})),
@@ -91,11 +91,11 @@ func managerOptions(o *options, lock resourcelock.Interface, certificate *servin
 		GracefulShutdownTimeout:       &o.shutdownTimeout,
 
 		Controller: config.Controller{
-			// A standby fills its caches and queues, so that taking over costs
-			// an election and no more.
+			// A standby fills its caches and queues, so a takeover costs no more than an election.
 			EnableWarmup: new(true),
 			RecoverPanic: new(true),
-			// A call that hangs ends before /healthz has the Pod restarted for it.
+			// A call that hangs is cancelled before /healthz fails and the kubelet restarts the
+			// Pod.
 			ReconciliationTimeout: o.stuckAfter / 2,
 		},
 

@@ -36,7 +36,7 @@ import (
 	"leasehold.dev/runners/election"
 )
 
-// namedLock is a lock that has an identity and holds nothing.
+// namedLock is a lock that has an identity and cannot be acquired.
 type namedLock struct{ resourcelock.Interface }
 
 func (namedLock) Identity() string { return "manager-0_uuid" }
@@ -50,8 +50,7 @@ func shippedOptions(t *testing.T) ctrl.Options {
 	return managerOptions(o, namedLock{}, nil, drain.New(o.shutdownDelay, clock.RealClock{}))
 }
 
-// The manager as it ships. Suites set times of their own, so that only this test sees
-// these values.
+// TestManagerAsItShips tests the values as shipped. Suites set times of their own.
 func TestManagerAsItShips(t *testing.T) {
 	m, o := shippedOptions(t), shippedRunnables(t)
 	type shipped struct {
@@ -127,7 +126,7 @@ func TestLockAsItShips(t *testing.T) {
 	}
 }
 
-// During the drain each answer of a webhook closes its connection.
+// During the drain each response of a webhook closes its connection.
 func TestWebhooksAsTheyShip(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		parent, stop := context.WithCancel(t.Context())
@@ -152,8 +151,8 @@ func TestWebhooksAsTheyShip(t *testing.T) {
 	})
 }
 
-// The election as it ships, by the first Lease that a manager creates. client-go puts the
-// bound of a request into its URL.
+// TestElectionAsItShips reads the first Lease that a manager creates. client-go puts the timeout of
+// a request into its URL.
 func TestElectionAsItShips(t *testing.T) {
 	const leases = "/apis/coordination.k8s.io/v1/namespaces/system/leases"
 	type claim struct{ Path, Timeout, Holder, Pod string }
@@ -172,7 +171,7 @@ func TestElectionAsItShips(t *testing.T) {
 			_, pod, _ := strings.Cut(lease.Annotations[election.HolderPodAnnotation], "/")
 			select {
 			case created <- claim{r.URL.Path + "/" + lease.Name, r.URL.Query().Get("timeout"), holder, pod}:
-			default: // another try
+			default: // a later attempt
 			}
 		}
 		answer, found := answers[r.URL.Path]
@@ -261,8 +260,8 @@ func TestClientAsItShips(t *testing.T) {
 	}
 }
 
-// discoveryOfCachedKinds has the answers to discovery, by path, that a cache with options by
-// object needs.
+// discoveryOfCachedKinds returns the discovery responses, by path, that a cache with options by
+// object requires.
 func discoveryOfCachedKinds() map[string]any {
 	groups, answers := &metav1.APIGroupList{}, map[string]any{"/api": &metav1.APIVersions{Versions: []string{"v1"}}}
 	for version, resources := range map[string][]metav1.APIResource{
@@ -291,7 +290,7 @@ func discoveryOfCachedKinds() map[string]any {
 	return answers
 }
 
-// Whatever a runnable or a controller logs names the replica as the Lease does.
+// Each line that a runnable or a controller logs names the replica as the Lease does.
 func TestLogsNameTheReplica(t *testing.T) {
 	before := ctrl.Log
 	t.Cleanup(func() { ctrl.Log = before })

@@ -29,7 +29,7 @@ import (
 	"leasehold.dev/runners/servingcert"
 )
 
-// options has the values of the flags and the environment.
+// options are the values of the flags and the environment.
 type options struct {
 	showVersion bool
 
@@ -67,7 +67,7 @@ type options struct {
 	podUID                types.UID // from POD_UID
 	zap                   zap.Options
 
-	lost func(reason string) // ends the process, as another replica leads
+	lost func(reason string) // ends the process because another replica leads
 }
 
 // parseOptions reads the command line and the environment. The namespace of the
@@ -174,7 +174,7 @@ func (o *options) bindWork(f *flag.FlagSet) {
 		"Requests to the API server for each kind of object that may follow each other at once.")
 }
 
-// validate finds everything that is wrong at once.
+// validate reports all invalid options, not only the first.
 func (o *options) validate() error {
 	var errs []error
 	require := func(holds bool, format string, args ...any) {
@@ -194,7 +194,7 @@ func (o *options) validate() error {
 	require(o.renewDeadline > o.retryPeriod+o.retryPeriod/5,
 		"--leader-elect-renew-deadline %s must be longer than 1.2 times --leader-elect-retry-period %s, or one try decides",
 		o.renewDeadline, o.retryPeriod)
-	// A leader cut off from the API server goes on for as long as this.
+	// A leader that cannot reach the API server continues for this long.
 	require(o.leaseDuration >= o.renewDeadline+o.retryPeriod,
 		"--leader-elect-lease-duration %s must not be shorter than --leader-elect-renew-deadline %s plus "+
 			"--leader-elect-retry-period %s, or a second leader could start before the first has stopped",
@@ -268,10 +268,10 @@ func (o *options) markdownViews() markdownview.Options {
 	}
 }
 
-// leaving is how a replica ends that receives SIGTERM.
+// leaving returns the drain of a replica that receives SIGTERM.
 func (o *options) leaving() *drain.Drain { return drain.New(o.shutdownDelay, clock.RealClock{}) }
 
-// progress is what /healthz checks about the workers.
+// progress returns the state of the workers that /healthz checks.
 func (o *options) progress() *health.Progress {
 	return health.NewProgress(o.stuckAfter, clock.RealClock{})
 }
@@ -307,8 +307,7 @@ func (o *options) tls() []func(*tls.Config) {
 	return []func(*tls.Config){func(c *tls.Config) { c.NextProtos = []string{"http/1.1"} }}
 }
 
-// certificate is nil where the webhooks' certificate comes from files, or
-// is not needed.
+// certificate returns nil where the webhooks are off or read their certificate from files.
 func (o *options) certificate() (*servingcert.Source, error) {
 	if !o.enableWebhooks || o.webhookCertPath != "" {
 		return nil, nil

@@ -47,8 +47,8 @@ func environment(pairs ...string) func(string) string {
 var inPod = environment("POD_NAME", "manager-0", "POD_NAMESPACE", "system", "POD_UID", "uid",
 	"POD_CONTAINER", "manager")
 
-// Each rule refuses what is one step outside, with a message that names the flag, and
-// accepts what is one step inside.
+// Each rule rejects a value one step outside its bounds with a message that names the flag, and
+// accepts a value one step inside.
 func TestOptionsRules(t *testing.T) {
 	const beyond = "a second leader could start before the first has stopped"
 	for name, tc := range map[string]struct {
@@ -171,7 +171,7 @@ func TestFlagsGolden(t *testing.T) {
 	golden.Assert(t, string(got), "../docs/flags.txt")
 }
 
-// What config/ renders to starts a manager: its arguments parse, and they are valid.
+// The arguments that config/ renders are valid.
 func TestShippedArgumentsAreValid(t *testing.T) {
 	for overlay, lease := range map[string]time.Duration{"default": 15 * time.Second, "certmanager": 15 * time.Second,
 		"e2e": 6 * time.Second} {
@@ -182,8 +182,8 @@ func TestShippedArgumentsAreValid(t *testing.T) {
 	}
 }
 
-// shippedArguments are those of the Deployment in the golden file of an overlay, which
-// test/manifests holds against config/.
+// shippedArguments returns the arguments of the Deployment in the golden file of an overlay.
+// test/manifests compares that file with config/.
 func shippedArguments(t *testing.T, overlay string) []string {
 	t.Helper()
 	rendered, err := os.ReadFile("test/manifests/testdata/golden/" + overlay + ".yaml")
@@ -200,7 +200,7 @@ func shippedArguments(t *testing.T, overlay string) []string {
 	return nil
 }
 
-// ranges are CIDRs, of which --endpoint-allow-cidr and others take several.
+// ranges returns the value of a flag that takes several CIDRs.
 func ranges(cidrs ...string) (all prefixes) {
 	for _, cidr := range cidrs {
 		all = append(all, netip.MustParsePrefix(cidr))
@@ -254,7 +254,7 @@ func TestFlagsSetTheirOptions(t *testing.T) {
 	}
 }
 
-func TestHTTP2IsOffUnlessAskedFor(t *testing.T) {
+func TestHTTP2IsOffByDefault(t *testing.T) {
 	for args, want := range map[string]bool{"--enable-http2=false": false, "--enable-http2=true": true} {
 		o, err := parseOptions([]string{args, "--webhook-cert-path=/certs"}, inPod)
 		if err != nil {
@@ -262,7 +262,7 @@ func TestHTTP2IsOffUnlessAskedFor(t *testing.T) {
 		}
 		for server, options := range map[string][]func(*tls.Config){"metrics": o.metrics().TLSOpts,
 			"webhooks": o.webhooks(nil).TLSOpts} {
-			// What controller-runtime offers before the options are applied.
+			// controller-runtime's own default.
 			config := &tls.Config{NextProtos: []string{"h2"}}
 			for _, option := range options {
 				option(config)
@@ -315,7 +315,7 @@ func TestCertificateComesFromTheSecretOrFromFiles(t *testing.T) {
 	}
 }
 
-// stderr sends what the flag package prints to a file, whose name it returns.
+// stderr redirects what the flag package prints to a file, and returns its name.
 func stderr(t *testing.T) string {
 	t.Helper()
 	before := os.Stderr
@@ -328,7 +328,7 @@ func stderr(t *testing.T) string {
 	return file.Name()
 }
 
-// --version needs no environment, and excuses no wrong argument.
+// --version needs no environment, and wrong arguments are errors with it too.
 func TestVersionFlag(t *testing.T) {
 	o, err := parseOptions([]string{"--version"}, environment())
 	if err != nil || !o.showVersion {
@@ -355,7 +355,7 @@ leasehold_build_info{goversion="go1.26.0",revision="c3f5a0a",version="v0.1.0"} 1
 	}
 }
 
-// The image of the manager has no certificates: those that the program brings are used.
+// The manager's image has no certificates, so the program's own roots are used.
 func TestRootsWithoutCertificatesOfTheSystem(t *testing.T) {
 	const none = "/nonexistent"
 	if os.Getenv("SSL_CERT_DIR") != none {

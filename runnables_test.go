@@ -32,7 +32,7 @@ import (
 	"leasehold.dev/runners/health"
 )
 
-// offline is a manager that reads nothing from an API server.
+// offline is a manager whose API reader fails the test when our kinds are listed.
 type offline struct {
 	ctrl.Manager
 	reader *lateClient
@@ -48,7 +48,7 @@ func (m offline) Add(r manager.Runnable) error {
 	return m.Manager.Add(r)
 }
 
-// live is an API server that nothing lists our objects from: each replica counts them, and looks for those that
+// live stands for the API server. Our kinds must not be listed there: each replica counts them, and finds those that
 // are due, in its cache.
 type live struct {
 	client.Reader
@@ -90,8 +90,8 @@ func shippedRunnables(t *testing.T) *options {
 	return o
 }
 
-// Each controller looks for what is due at its own interval: a tenth of the period, and at least
-// once in ten seconds. The inventory lists all kinds twice a minute. All of that reads the cache.
+// Each controller looks for due objects at its own interval: a tenth of the period, at most ten
+// seconds. The inventory lists all kinds twice a minute. All of these lists read the cache.
 func TestTicks(t *testing.T) {
 	const inventory, most = 2, 5
 	for name, tc := range map[string]struct {
@@ -145,7 +145,7 @@ func TestTicks(t *testing.T) {
 }
 
 // A sync period is the time between two reconciles. Due times are spread over a tenth of it, and
-// they are looked for ten times in it.
+// each controller looks for due objects ten times in it.
 func TestSyncPeriods(t *testing.T) {
 	for _, period := range []time.Duration{time.Second, tickInterval, time.Minute, 10 * time.Minute} {
 		t.Run(period.String(), func(t *testing.T) {
@@ -165,7 +165,7 @@ func TestSyncPeriods(t *testing.T) {
 						}
 						return c.Get(ctx, key, into, opts...)
 					},
-					// The Tenant stays Ready, though nothing here gives its children UIDs.
+					// The Tenant stays Ready although its children have no UIDs here.
 					SubResourcePatch: func(ctx context.Context, c client.Client, sub string, o client.Object, patch client.Patch,
 						opts ...client.SubResourcePatchOption) error {
 						if _, ok := o.(*v1beta1.Tenant); ok {
@@ -202,8 +202,8 @@ func TestSyncPeriods(t *testing.T) {
 	}
 }
 
-// A replica outside its term sends no request to an endpoint. Without leader election all
-// requests are sent.
+// A replica sends requests to endpoints only during its term. Without leader election there is no
+// term.
 func TestOnlyTheLeaderProbes(t *testing.T) {
 	lock, err := election.NewLock(&rest.Config{Host: "http://127.0.0.1"}, election.Options{
 		Lease: types.NamespacedName{Namespace: "system", Name: "lease"}, PodName: "manager-0",

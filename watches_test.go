@@ -38,8 +38,8 @@ import (
 	"leasehold.dev/controllers/tenant"
 )
 
-// watchEvents are the events of a watch that a controller has to react to differently. The
-// generation is the one that the object has after the event.
+// watchEvents are the events that a controller has to handle differently. The object has the given
+// generation after the event.
 var watchEvents = map[string]func(*informer, client.Object){
 	"created": func(i *informer, o client.Object) { i.Add(o) },
 	"deleted": func(i *informer, o client.Object) { i.Delete(o) },
@@ -60,8 +60,8 @@ var watchEvents = map[string]func(*informer, client.Object){
 	},
 }
 
-// TestWatches tests what the watches of the controllers are set up for: each event of each
-// kind, from the informer to the work queue.
+// TestWatches tests the watches of the controllers: each event of each kind, from the informer to
+// the work queue.
 func TestWatches(t *testing.T) {
 	sharing := []client.Object{
 		&v1beta1.Tenant{ObjectMeta: metav1.ObjectMeta{Name: "a"},
@@ -86,7 +86,7 @@ func TestWatches(t *testing.T) {
 		object client.Object
 		want   map[string]string // by event
 	}{
-		// The end of a Tenant ends its claims to what others hold, too.
+		// The end of a Tenant ends its claims to namespaces of other Tenants too.
 		"a Tenant": {tenants, sharing[0], map[string]string{
 			"created": "[a]", "deleted": "[a b]", "with another spec": "[a]", "with another annotation": "[]",
 			"without its finalizers": "[a]"}},
@@ -148,7 +148,7 @@ func TestReadinessWaitsForWatches(t *testing.T) {
 	}
 }
 
-// workers are the numbers of workers in the options, one for each controller.
+// workers is the number of workers in each controller's options.
 const workers = 3
 
 type newQueue = func(
@@ -168,24 +168,24 @@ func buckets(_ context.Context, mgr ctrl.Manager, q newQueue) error {
 	return storagebucket.SetupWithManager(mgr, storagebucket.Options{MaxConcurrentReconciles: workers, NewQueue: q})
 }
 
-// watches is a cache whose informers show what the test sends, and nothing else.
+// watches is a cache whose informers deliver only the events that the test sends.
 type watches struct {
 	informertest.FakeInformers
 
 	queue *recordingQueue
-	// stored has the indexes that the controller has added.
+	// stored has the indexes that the controller added.
 	stored *fake.ClientBuilder
 
 	mu        sync.Mutex
 	informers map[string]*informer // by type
 }
 
-// informer may get handlers from several goroutines.
+// informer can get handlers from several goroutines.
 type informer struct {
 	*controllertest.FakeInformer
 
 	mu sync.Mutex
-	// first is what a handler is shown when it is added.
+	// first are the objects that a new handler receives.
 	first []client.Object
 }
 
@@ -222,7 +222,7 @@ func (w *watches) IndexField(_ context.Context, o client.Object, field string, k
 	return nil
 }
 
-// lateClient is the manager's client, which reads the indexes that are added after it is made.
+// lateClient is the manager's client, set when all indexes have been added.
 type lateClient struct{ client.Client }
 
 // newWatches returns a cache over these objects and a manager that reads it. The manager's
@@ -249,7 +249,7 @@ func newWatches(t *testing.T, objects ...client.Object) (*watches, ctrl.Manager,
 	return w, mgr, reader
 }
 
-// start starts the manager, whose client reads what is stored from now on.
+// start starts the manager with a client that reads the objects stored so far.
 func (w *watches) start(t *testing.T, mgr ctrl.Manager, reader *lateClient) {
 	t.Helper()
 	reader.Client = w.stored.Build()
@@ -287,11 +287,11 @@ func startWatches(t *testing.T, setup func(context.Context, ctrl.Manager, newQue
 	return w
 }
 
-// recordingQueue records what is added and gives it to no worker.
+// recordingQueue records what is added and gives no worker anything.
 type recordingQueue struct {
 	workqueue.TypedRateLimitingInterface[reconcile.Request]
 
-	waiting chan struct{} // has one for each worker that waits for work
+	waiting chan struct{} // receives one value for each worker that waits
 	down    chan struct{} // closed at the end
 	ended   sync.Once
 
@@ -324,7 +324,7 @@ func (q *recordingQueue) ShutDown() {
 	q.TypedRateLimitingInterface.ShutDown()
 }
 
-// taken returns the names that were added since the last call, each once.
+// taken returns the names added since the last call, each once.
 func (q *recordingQueue) taken() string {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -334,8 +334,8 @@ func (q *recordingQueue) taken() string {
 	return fmt.Sprint(slices.Compact(names))
 }
 
-// TestTenantWebhooksAnswer tests that both webhooks of Tenants are served, and that they have
-// the operator's namespace and read from the cache.
+// TestTenantWebhooksAnswer tests that both webhooks of Tenants are served, have the operator's
+// namespace and read from the cache.
 func TestTenantWebhooksAnswer(t *testing.T) {
 	_, mgr, _ := newWatches(t)
 	if err := tenant.SetupWebhookWithManager(mgr, tenant.Options{OperatorNamespace: "leasehold-system"}); err != nil {

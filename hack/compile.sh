@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Compiles packages and prints how far it is, as go test prints nothing before its first test.
-# An error of the compiler is left to go test, which names it.
+# Compiles packages and prints the progress, because go test prints nothing before its first test.
+# It ignores compile errors, which go test reports.
 # Usage: hack/compile.sh GO [flags and packages of go build...]
 set -euo pipefail
 go=$1

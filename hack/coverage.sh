@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Prints a table of the operator's packages and the share of their statements that unit tests run.
+# Prints the statement coverage of the operator's packages by their unit tests as a table.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 

@@ -9,7 +9,7 @@ manager=$(realpath "$1")
 cd "$(dirname "$0")/.."
 kubeconfig=$(mktemp) # readable by this user only
 trap 'rm -f "$kubeconfig"' EXIT
-# Another context may become the current one while the operator runs.
+# The current context may change while the operator runs.
 "$KUBECTL" config view --raw --minify --flatten >"$kubeconfig"
 k() { "$KUBECTL" --kubeconfig "$kubeconfig" "$@"; }
 echo "context $(k config current-context), cluster $(k config view -o jsonpath='{.clusters[0].name} at {.clusters[0].cluster.server}')"
@@ -17,12 +17,12 @@ echo "context $(k config current-context), cluster $(k config view -o jsonpath='
 installed=$(k get validatingwebhookconfiguration leasehold-validating-webhook-configuration --ignore-not-found -o name)
 [[ -z $installed ]] || { echo "run: the cluster has $installed: Leasehold is installed there, and two operators would compete; nothing has been changed" >&2; exit 1; }
 
-# It forces nothing: a definition that another manager applied may have fields that this one lacks, and
-# the API server would drop these from each object at its next write. A dry run of all of them precedes,
-# so a conflict changes nothing.
+# Nothing is forced: a definition that another manager applied may have fields that this one lacks, and the API server
+# would drop these from each object at its next write. A dry run of all definitions comes first, so a conflict changes
+# nothing.
 k apply --server-side --dry-run=server -f config/crd/bases >/dev/null || { echo "run: nothing has been changed" >&2; exit 1; }
 k apply --server-side -f config/crd/bases
-# The operator ends where a kind is not served yet.
+# The operator exits if a kind is not served yet.
 until [[ $(k api-resources --api-group=leasehold.dev -o name | wc -l) == 3 ]]; do sleep 0.1; done
 cat <<'END'
 nothing else is installed, no samples either: kubectl apply -k config/samples
@@ -34,7 +34,8 @@ not served here, in contrast to an installation:
 make uninstall removes the definitions again, with all objects of their kinds.
 END
 
-# A group of its own: Ctrl-C reaches this script, and a second signal would end the operator at once.
+# In a process group of its own: Ctrl-C reaches only this script, and the operator gets one signal.
+# A second would end it at once.
 set -m
 "$manager" --kubeconfig="$kubeconfig" --enable-webhooks=false --leader-election-namespace=leasehold-system \
   --metrics-bind-address=0 --health-probe-bind-address=0 --zap-encoder=console &

@@ -14,8 +14,7 @@ import (
 	"leasehold.dev/test/harness/env"
 )
 
-// startCurrent starts current.sh with an operator. Its output goes to the first file, and its temporary files to
-// the folder beside it.
+// startCurrent starts current.sh with an operator. The output file and the temporary files share a folder.
 func startCurrent(t *testing.T, kubectl, kubeconfig, manager string) (cmd *exec.Cmd, output func() string) {
 	t.Helper()
 	dir := t.TempDir()
@@ -45,8 +44,7 @@ func startCurrent(t *testing.T, kubectl, kubeconfig, manager string) (cmd *exec.
 	}
 }
 
-// The operator of the checkout works on a cluster that exists, changes nothing there but the
-// definitions and what users create, and leaves an installation alone.
+// current.sh on an existing cluster applies only the definitions, and refuses where Leasehold is installed.
 func TestCurrentCluster(t *testing.T) {
 	if os.Getenv("USE_EXISTING_CLUSTER") == "true" {
 		t.Skip("needs a cluster of its own")

@@ -8,7 +8,7 @@ cd "$(dirname "$0")/.."
 : "${MAKE:=make}" "${GO:=go}"
 hack/needs-docker.sh
 
-# Without these two BuildKit builds in a place that does not see the base.
+# Without these two, BuildKit uses a builder that cannot find the base image.
 export BUILDX_NO_DEFAULT_ATTESTATIONS=1 BUILDX_BUILDER=default
 
 tag=docker-test-$$
@@ -29,7 +29,7 @@ fail() {
 [[ $("$GO" env GOHOSTARCH) == "$arch" ]] || fail "Docker runs $arch, and this machine's Go is for $("$GO" env GOHOSTARCH)"
 echo "docker-test: making a base of $("$GO" env GOVERSION)" >&2
 "$GO" mod download
-# A cache of its own has the modules of this module alone.
+# A separate module cache has only the modules of this module.
 downloaded=$("$GO" env GOMODCACHE)/cache/download
 GOMODCACHE=$context/cache GOPROXY=file://$downloaded GONOSUMDB='*' "$GO" mod download
 mkdir -p "$context/base/usr/local" "$context/base/tmp"
@@ -44,7 +44,7 @@ printf '%s\n' '**' '!base' >"$context/.dockerignore"
 docker build --quiet --tag "$base" "$context" >/dev/null
 
 echo "docker-test: building with make docker-build (2 minutes on 2 cores)" >&2
-# Without a network nothing but the base can be used.
+# Without a network the build can use only the base image.
 "$MAKE" --no-print-directory docker-build IMG="$manager" VIEWER_IMG="$viewer" CONTAINER_TOOL=docker \
   DOCKER_BUILD_FLAGS="--network=none --build-arg GO_IMAGE=$base --build-arg BUILDPLATFORM=linux/$arch" >&2
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Builds the operator, the page server and an S3 server as static programs for
-# the machine that Docker runs on, and an image of each around nothing but that.
-# Nothing is pulled from a registry, and what has not changed keeps its image.
+# the machine that Docker runs on, and an image of each that has nothing else.
+# It pulls nothing from a registry. Without changes an image is kept.
 #
 #   GO=go IMG=.. VIEWER_IMG=.. S3_IMG=.. PROVER_IMG=.. PREVIOUS_IMG=.. PREVIOUS_VIEWER_IMG=.. \
 #     E2E_NODE_IMAGE=.. hack/e2e-images.sh <folder for the programs>
@@ -12,12 +12,12 @@ cd "$(dirname "$0")/.."
 export CGO_ENABLED=0 GOOS=linux
 GOARCH=$(docker version --format '{{.Server.Arch}}')
 export GOARCH
-# Without these two BuildKit adds what kind cannot load, or builds in a place
-# from where the image is not seen.
+# Without these two, BuildKit adds attestations, which kind cannot load, or uses
+# a builder whose images Docker does not list.
 export BUILDX_NO_DEFAULT_ATTESTATIONS=1 BUILDX_BUILDER=default
 
-# compile <module> <package> <program>: commit and build ID are left out of the program, or
-# each one would make another image.
+# compile <module> <package> <program>: without commit and build ID, which would change the image
+# with each commit.
 compile() {
   (cd "$1" && "$GO" build -trimpath -buildvcs=false -ldflags='-s -w -buildid=' -o "$3" "$2")
   chmod 0755 "$3"
@@ -41,7 +41,7 @@ image() {
     return
   fi
   echo "e2e-images: $2 is built, $(($(docker image inspect --format '{{.Size}}' "$2") / 1000000)) MB" >&2
-  # What it replaces would pile up, unless it has another name, too.
+  # The replaced image is removed unless it has another name too.
   if [[ $(docker image inspect --format '{{len .RepoTags}}' "$old" 2>/dev/null) == 0 ]]; then
     docker image rm "$old" >/dev/null 2>&1 || echo "e2e-images: the former $2 is in use and stays as $old" >&2
   fi
@@ -53,8 +53,8 @@ extract() {
   git archive "$1" | tar -x -C "$2"
 }
 
-# prover_image puts the prover and its example around the control plane of this machine. Where that is
-# for another platform, or is not there, there is no image, and the feature that needs it is skipped.
+# prover_image adds the prover and its example to the control plane of this machine. Without a control
+# plane for the image's platform there is no image, and the feature that needs it is skipped.
 prover_image() {
   local dir=$out-prover assets=${KUBEBUILDER_ASSETS:-bin/controlplane/current} example=test/harness/testdata/archiver
   rm -rf "$dir"
@@ -73,9 +73,8 @@ prover_image() {
   image prover "$PROVER_IMG" --file hack/prover.Dockerfile --build-arg NODE_IMAGE="$E2E_NODE_IMAGE" "$dir"
 }
 
-# previous_images builds both images of the release before. Its manifests stay in
-# $out/previous/source, which no image contains. A release whose page server has not changed
-# keeps its image, and so does this one.
+# previous_images builds both images of the previous release. Its manifests stay in $out/previous/source,
+# which no image contains. If the page server has not changed, its image is not built again.
 previous_images() {
   local commit
   rm -rf "$out/previous"
@@ -89,7 +88,7 @@ previous_images() {
   compile "$source/previous" . "$out/previous/manager/manager"
   compile "$source/previous" ./controllers/markdownview/viewer "$out/previous/viewer/viewer"
   cp -R "$source/previous"/{config,hack} "$out/previous/source/"
-  # A module of its own is no part of ./... of this one.
+  # A separate module is not part of ./... of this one.
   echo 'module leasehold.dev/previous' >"$out/previous/source/go.mod"
   chmod -R a+rX "$out/previous"
   image previous "$PREVIOUS_IMG"

@@ -1,6 +1,6 @@
-# Images of programs that hack/e2e-images.sh has built, one folder each. Nothing
-# is pulled: no base, and no `# syntax` line, for which BuildKit would pull its
-# frontend. Each is what the Dockerfile makes, without a compiler in a container.
+# Images of the programs that hack/e2e-images.sh has built, one folder each. They pull nothing: they
+# have no base and no `# syntax` line, for which BuildKit would pull its frontend. Each equals that
+# of the Dockerfile, without a compiler in a container.
 FROM scratch AS viewer
 COPY viewer/ /
 USER 65532:65532
@@ -17,8 +17,8 @@ COPY manager/ /
 USER 65532:65532
 ENTRYPOINT ["/manager"]
 
-# The release before. Its folders may be missing, and some builders look at all targets above
-# the one that is requested, so these two are the last.
+# The previous release. Its folders may be missing, and some builders evaluate all targets above the
+# requested one, so these two are last.
 FROM scratch AS previous
 COPY previous/manager/ /
 USER 65532:65532

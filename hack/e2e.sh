@@ -21,7 +21,7 @@ E2E_NODE_IMAGE=$(hack/node-image.sh)
 export E2E_NODE_IMAGE E2E_NAME=leasehold-e2e-$$
 hack/e2e-images.sh "$PWD/bin/e2e"
 
-# The tests delete their cluster themselves; the trap is for when they die.
+# The tests delete their cluster. The trap is for a test program that is killed.
 [[ ${E2E_KEEP:-} == 1 ]] || trap '"$KIND" delete cluster --quiet --name "$E2E_NAME"' EXIT
 report=$ARTIFACTS/junit-e2e.xml status=0
 mkdir -p "$ARTIFACTS"

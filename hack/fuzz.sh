@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Runs each fuzz target of the operator for as long as the argument is, one after the other. go test
-# fuzzes one target at a time. An input that fails is left in testdata/fuzz of its package.
+# Runs each fuzz target of the operator for the given time, one after the other, as go test fuzzes
+# one target at a time. A failing input is stored in testdata/fuzz of its package.
 #
 #   hack/fuzz.sh 1m
 set -euo pipefail

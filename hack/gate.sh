@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Compares this checkout, with its uncommitted changes, with the commit where it left BASE, and stops
-# what is worse. It ends with 1 if something is, and with 2 if that could not be judged. FOLDER gets
-# report.md and what it is made of: benchstat reads base-times.txt and head-times.txt.
+# Compares this checkout and its uncommitted changes with its merge base with BASE, and stops
+# regressions. The exit code is 1 for a regression and 2 for an error. FOLDER gets report.md and its
+# input: benchstat reads base-times.txt and head-times.txt.
 #
 #   GO=go hack/gate.sh BASE FOLDER [benchmarks] [flakes]
 set -Eeuo pipefail
@@ -12,7 +12,7 @@ checks=" ${*:3} "
 [[ $# -gt 2 ]] || checks=' benchmarks flakes '
 work=$(mktemp -d)
 report() { echo "gate: $*" >&2; }
-# What the base has got since is not the change's doing.
+# Later commits of the base are not part of the change.
 commit=$(git merge-base --end-of-options "$base" HEAD) ||
   { report "BASE=$base and HEAD have no commit in common here; git fetch --unshallow completes a shallow clone"; exit 2; }
 trap '[[ ! -d $work/base ]] || git worktree remove --force "$work/base"; rm -rf "$work"' EXIT
@@ -21,7 +21,7 @@ rm -f "$out"/*.txt "$out/report.md"
 git log --reverse --format='%(trailers:key=Gate-Allow,valueonly,unfold)' "$commit..HEAD" >"$out/allowed.txt"
 "$GO" build -o "$work/gate" ./test/performance/gate
 
-# The tests in changed files pass each time.
+# Tests in changed files must pass in each run.
 flakes() {
   local pkg files module limit command status failed
   { git diff --name-only --diff-filter=d "$commit" -- '*_test.go'
@@ -48,7 +48,7 @@ flakes() {
     124 | 137) flake "$pkg" same "none failed within $limit" '' ;;
     126 | 127) cat "$work/output" >&2; exit 2 ;;
     *) cat "$work/output" >&2
-      # What does not compile, or ends by itself, names no test.
+      # A package that does not compile, or exits, names no test.
       failed=$(grep -m1 -oE -- '--- FAIL: \S+|\[FAIL\].*' "$work/output") || true
       flake "$pkg" worse 'one failed' "$failed \`${command[*]}\`" ;;
     esac
@@ -57,15 +57,15 @@ flakes() {
 
 flake() { printf 'flakes/%s\t%s\t%s\t%s\n' "$@" >>"$out/flakes.txt"; }
 
-# tests is a pattern for the tests of files. One without any has helpers, so all tests may have changed.
+# tests prints a pattern for the tests of files. A file without tests has helpers, which any test may use.
 tests() {
   local file
   for file in "$@"; do grep -q '^func Test' "$file" || { echo .; return; }; done
   echo "^($(grep -ohP '^func \KTest\w+' "$@" | paste -sd '|'))$"
 }
 
-# Both trees run the benchmarks of the head, in turns. What looks worse is measured again, because the
-# machine may have done something else.
+# Both trees run the benchmarks of the head, alternately. A regression is measured a second time,
+# because it may come from other load on the machine.
 benchmarks() {
   local file pkg round sides side
   git -c core.hooksPath=/dev/null worktree add --quiet --detach "$work/base" "$commit"
@@ -84,7 +84,7 @@ benchmarks() {
       sides=(base head)
       ((round % 2)) || sides=(head base)
       for side in "${sides[@]}"; do
-        # What is counted is counted over the same work. What is timed takes less than a time slice.
+        # Counts are taken over a fixed number of iterations. Timed runs are shorter than a time slice.
         measure "$side" -test.benchtime=100x -test.benchmem >>"$out/$side-counts.txt"
         measure "$side" -test.benchtime=1ms -test.count=3 >>"$out/$side-times.txt"
       done

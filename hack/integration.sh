@@ -1,17 +1,16 @@
 #!/usr/bin/env bash
-# Runs integration suites side by side, each with a control plane of its own, because specs
-# mostly wait. The first suites are those that take longest. The output of a suite is shown
-# when it ends.
+# Runs integration suites in parallel, each with its own control plane, because specs mostly wait.
+# The first suites should be the slowest. The output of a suite is printed when it ends.
 # $PROGRAMS is the folder of the programs under test.
-# Usage: hack/integration.sh GINKGO ARTIFACTS LANES "SUITES" [flags of ginkgo...]
+# Usage: hack/integration.sh GINKGO ARTIFACTS SUITE_JOBS "SUITES" [flags of ginkgo...]
 set -euo pipefail
 cd "$(dirname "$0")/.."
 export GINKGO=$1 ARTIFACTS=$2
-lanes=$3
+parallel=$3
 read -ra suites <<<"$4"
 shift 4
 
-# suite runs one suite and prints where its output is; its arguments are the name and the flags.
+# suite runs one suite and prints the name of its log; its arguments are the name and the flags.
 suite() {
   local name=$1 log=$ARTIFACTS/integration-$1.log status=0
   shift
@@ -38,9 +37,9 @@ while sleep 30 >/dev/null 2>&1; do
 done &
 ticker=$!
 
-# Without data for debuggers, as the unit tests.
+# Without debug information, as the unit tests.
 "$GINKGO" build -ldflags=-w "${suites[@]/#/test/integration/}"
-# The loop is the only writer, so outputs do not mix. pipefail keeps a failure of xargs.
-printf '%s\n' "${suites[@]}" | xargs -P "$lanes" -I{} bash -c 'suite "$@"' suite {} "$@" | while read -r log; do
+# The loop is the only writer, so the logs of suites do not mix. pipefail passes on a failure of xargs.
+printf '%s\n' "${suites[@]}" | xargs -P "$parallel" -I{} bash -c 'suite "$@"' suite {} "$@" | while read -r log; do
   cat "$log"
 done

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Fails with what to do when Docker is not installed, does not answer, may not be
-# used, or runs containers of something else than Linux.
+# Fails with a remedy when Docker is missing, does not answer, may not be used,
+# or does not run Linux containers.
 set -euo pipefail
 
 fail() {
@@ -24,7 +24,7 @@ if ! os=$(docker version --format '{{.Server.Os}}' 2>/dev/null); then
 fi
 [[ $os == linux ]] || fail "Docker runs containers of $os, and Linux is needed"
 
-# Each node takes up to 27 of these, and one that gets none never becomes Ready.
+# Each node uses up to 27 of these. One without any never becomes Ready.
 inotify=/proc/sys/fs/inotify/max_user_instances
 if [[ -r $inotify ]] && (($(<"$inotify") < 256)); then
   echo "note: fs.inotify.max_user_instances is $(<"$inotify"), which is enough for two kind clusters of three nodes and no more; for others beside them: sysctl fs.inotify.max_user_instances=512" >&2

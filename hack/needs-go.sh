@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Fails with what to do when Go is missing or older than go.mod requires. Go 1.21 and later fetch a
-# newer toolchain by themselves, unless their settings forbid it.
+# Fails with a remedy when Go is missing or older than go.mod requires. Go 1.21 and later download a
+# newer toolchain unless configured otherwise.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 go=$1

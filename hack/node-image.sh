@@ -1,20 +1,20 @@
 #!/usr/bin/env bash
-# Prints the node image that a kind cluster is made of, and sees to it that it is
-# here. Progress goes to standard error.
+# Prints the node image for kind clusters, and makes it available. Progress goes
+# to standard error.
 #
-#  1. E2E_NODE_IMAGE, if set; nothing else will do then
-#  2. kindest/node of the Kubernetes that this repository pins
-#  3. the one that hack/nodeimage builds, where that cannot be had
+#  1. E2E_NODE_IMAGE, if set, and no other then
+#  2. kindest/node of the pinned Kubernetes
+#  3. the image that hack/nodeimage builds, if that cannot be pulled
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-# kind supports the images that its release notes name by digest, and its own
-# default is of a newer minor version than the control plane of the other tests.
-# So this is the one of these notes that is of the same minor version.
+# The release notes of kind list the supported images by digest. kind's default
+# has a newer minor version than the control plane of the other tests, so this
+# is the listed image of the same minor version.
 kind=v0.33.0
 published=kindest/node:v1.36.4@sha256:099e049362a1526b2db71494e1947aae99bd16290d7c895f2b7ea312e3cbfaed
 
-# Seconds until the registry must have answered, and until all must be here: no network is not a slow one.
+# Seconds until the registry must answer, and until the image must be complete. A slow network is not a missing one.
 answer_within=30
 pull_within=900
 
@@ -27,7 +27,7 @@ here() { docker image inspect "$1" >/dev/null 2>&1; }
 
 log=$(mktemp)
 pull=
-# A pull that is given up must not go on behind the next try.
+# A pull that timed out must not continue beside the next one.
 trap '[[ -z $pull ]] || kill "$pull" 2>/dev/null || true; rm -f "$log"' EXIT
 
 # pulled <image>
@@ -76,7 +76,7 @@ if [[ $(pinned hack/tools/go.mod sigs.k8s.io/kind) != "$kind" || $published != "
   exit 1
 fi
 
-# kind tests its images on cgroup v2 only since 1.35. The systemd of ours works with both.
+# kind tests its images on cgroup v2 only since 1.35. The systemd of our image works with both.
 if [[ $(docker info --format '{{.CgroupVersion}}') == 1 ]]; then
   report "this host has cgroup v1, which $published does not support"
 elif here "$published" || pulled "$published"; then

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# Fails while there are objects that the operator has to see off: Tenants, and
-# StorageBuckets that manage their bucket. Removing their kinds deletes them;
-# without the operator they would hang on their finalizer, and the kinds with
-# them. Deleting Tenants also deletes the namespaces of each whose policy is Delete.
+# Fails while there are objects with a finalizer that only the operator removes: Tenants, and
+# StorageBuckets that manage their bucket. The removal of their kinds deletes them. Without the
+# operator they would keep their finalizer, and the kinds would remain. The deletion of a Tenant
+# also deletes its namespaces if its policy is Delete.
 #
 #   hack/nothing-held.sh <kubectl>
 set -euo pipefail

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Uses the prover as another repository does, from the zip of its module, on a machine without a
-# control plane: with an empty home, the prover builds one. It needs a module proxy, and takes 3
-# minutes; 5 more if Go's build cache has nothing of `make controlplane`.
+# Runs the prover as another repository would: from the zip of its module, on a machine without a
+# control plane, which the prover builds. It needs a module proxy and takes 3 minutes, and 5 more if
+# Go's build cache has no `make controlplane`.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 export MODULE_PROOF=1 CGO_ENABLED=0 GOFLAGS="${GOFLAGS:-} -trimpath"

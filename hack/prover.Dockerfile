@@ -1,6 +1,6 @@
-# The prover with an operator and the control plane that it starts. Its folder is not that of
-# e2e.Dockerfile, as some builders read all of a folder for each image. The shell, which runs the
-# scripts of the harness, and tar, which `kubectl cp` needs, are those of the node image.
+# The prover with an operator and its control plane. It is not in the folder of e2e.Dockerfile,
+# because some builders read a whole folder for each image. The node image provides the shell, for
+# scripts of the harness, and tar, for `kubectl cp`.
 ARG NODE_IMAGE
 FROM $NODE_IMAGE AS shell
 RUN mkdir /shell && for name in sh sleep rm tar; do echo "/bin/$name"; ldd "/bin/$name" | grep -o '/[^ ]*'; done | \

@@ -14,8 +14,8 @@ git() { command git -c user.name=a -c user.email=a@example.com "$@"; }
 git init --quiet; git add .; git commit --quiet --message=all; cd - >/dev/null
 `
 
-// Bad input is refused with the exit code 2 before anything is built, and a build that fails leaves
-// nothing. `make release REPEAT=1` shows the rest: it needs ko, which takes minutes to build.
+// Invalid input is refused with exit code 2 before a build starts, and a failed build leaves no
+// files. `make release REPEAT=1` tests the rest: it needs ko, which takes minutes to build.
 func TestReleaseRefuses(t *testing.T) {
 	for name, tc := range map[string]struct{ prepare, version, registry, want, code string }{
 		"no version":      {version: "", want: `version "" is not like v0.1.0`},
@@ -61,7 +61,7 @@ func TestReleaseRefuses(t *testing.T) {
 	}
 }
 
-// What is pushed has the digest that install.yaml names, or the release is not signed.
+// The digest of a pushed image must be the one in install.yaml, or the release is not signed.
 func TestPush(t *testing.T) {
 	const reference = "registry.example.com/team/leasehold"
 	dist := t.TempDir()

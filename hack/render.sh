@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Prints the manifests of an overlay with the images given, and leaves the tree as
-# it is: a copy is edited.
+# Prints the manifests of an overlay with the given images. It edits a copy and
+# leaves the tree unchanged.
 #
 #   hack/render.sh <kustomize> <overlay, such as config/default> <image> <viewer image>
 set -euo pipefail
@@ -11,8 +11,8 @@ copy=$(mktemp -d)
 trap 'rm -rf "$copy"' EXIT
 cp -R config "$copy/"
 
-# The viewer's image is the value of a flag, which kustomize does not take for an
-# image. The name of one has no character that means anything to sed.
+# kustomize does not treat the viewer's image as one, because it is the value of
+# a flag. An image name has no characters that are special in sed.
 if [[ ! $viewer =~ ^[A-Za-z0-9._:/@-]+$ ]]; then
   echo "not the name of an image: $viewer" >&2
   exit 1

@@ -1,5 +1,5 @@
-// Package hack has the tests of the scripts in this folder and in .ci. They run with fake
-// programs in place of docker, go and runc.
+// Package hack has the tests of the scripts in this folder and in .ci. Fake programs replace
+// docker, go and runc.
 package hack
 
 import (
@@ -14,14 +14,13 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// result is the output of a script, and whether it succeeded.
+// result is the output of a script and whether it succeeded.
 type result struct {
 	stdout, stderr string
 	ok             bool
 }
 
-// run runs a command of bash in this folder. Of the programs that fakes names, it
-// finds these scripts in place of the real ones.
+// run runs a bash command in this folder, with fakes in place of the programs they name.
 func run(t *testing.T, command string, fakes map[string]string, env ...string) result {
 	t.Helper()
 	bin := t.TempDir()
@@ -112,7 +111,7 @@ func needsJQ(t *testing.T) {
 	}
 }
 
-// On a machine without package lists no package is found before apt-get update.
+// A new machine has no package lists, so no package is found before apt-get update.
 func TestDockerPackages(t *testing.T) {
 	const (
 		all     = "CapBnd:\t000001ffffffffff\n"
@@ -145,8 +144,7 @@ esac`,
 	}
 }
 
-// The bounding set of a host that withholds CAP_SYS_RESOURCE, of one that has
-// all, and what becomes of Docker's configuration.
+// Docker's configuration on hosts with and without CAP_SYS_RESOURCE in the bounding set.
 func TestDockerConfiguration(t *testing.T) {
 	needsJQ(t)
 	const ours = `"default-runtime":"leasehold-host-caps"`
@@ -191,8 +189,8 @@ func TestDockerConfiguration(t *testing.T) {
 	}
 }
 
-// What a container or a process in one may not have is taken off its list, and
-// runc is called as it was to be.
+// The capabilities that the host withholds are removed from a container's or process's list. runc
+// gets its arguments unchanged.
 func TestRuncHostCaps(t *testing.T) {
 	needsJQ(t)
 	const capabilities = `{"capabilities":{"bounding":["CAP_CHOWN","CAP_SYS_RESOURCE"],"ambient":null},"args":["CAP_SYS_RESOURCE"]}`
@@ -231,7 +229,7 @@ func write(t *testing.T, path, text string) {
 	}
 }
 
-// The database of vulnerabilities is on another host than all other dependencies.
+// The vulnerability database is on another host than all other dependencies.
 func TestVulncheck(t *testing.T) {
 	for name, c := range map[string]struct {
 		exit, prints string
@@ -254,8 +252,8 @@ func TestVulncheck(t *testing.T) {
 	}
 }
 
-// The run fails with one of its suites. All suites run, and their output is shown. No real
-// suite has one of the names: the run deletes what it built, and others may run beside it.
+// The run fails if one suite fails. All suites run, and their output is printed. The names belong
+// to no real suite: the run deletes the programs of its suites, which other runs may use.
 func TestIntegration(t *testing.T) {
 	artifacts := t.TempDir()
 	ginkgo := filepath.Join(t.TempDir(), "ginkgo")
@@ -279,7 +277,7 @@ echo "$2 $last"
 	}
 }
 
-// Without kube-controller-manager, as with programs of setup-envtest, nothing can be proved.
+// Without kube-controller-manager, as with the programs of setup-envtest, the prover cannot run.
 func TestProveSmoke_withoutControllers(t *testing.T) {
 	for name, c := range map[string]struct {
 		programs, env, want string
@@ -308,7 +306,7 @@ esac`}, "DIR="+dir)
 	}
 }
 
-// A suite that the Makefile does not name would not run.
+// make integration runs only the suites that the Makefile names.
 func TestIntegration_allSuites(t *testing.T) {
 	found, err := filepath.Glob("../test/integration/*/suite_test.go")
 	if err != nil {

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Runs the unit tests of modules, each with a report in $ARTIFACTS: junit-unit.xml for the root,
-# junit-<folder>.xml for another. With -race among the flags, it leaves out what the race detector
-# slows down and finds nothing in: renderers, which have one goroutine, and measurements.
+# junit-<folder>.xml for another. With -race, it skips renderers, which have one goroutine, and
+# measurements: the detector makes them slow and finds nothing there.
 #
 #   GO=go GOTESTSUM=gotestsum ARTIFACTS=artifacts hack/unit.sh "FLAGS OF GO TEST" MODULES...
 set -euo pipefail

@@ -1,14 +1,14 @@
 #!/usr/bin/env bash
-# Generates everything anew in a copy of the tree and compares: a generated file
-# that is stale, missing, left over or not known to git fails, here as in CI. The
-# tree itself is not touched.
+# Generates everything in a copy of the tree and compares. A generated file that
+# is stale, missing, unneeded or untracked is an error, here and in CI. The tree
+# itself is not changed.
 #
 #   hack/verify.sh <folder of the tools>
 set -euo pipefail
 cd "$(dirname "$0")/.."
 tools=$1
 
-# What `make generate` writes.
+# The files that `make generate` writes.
 generated=(config/crd/bases config/webhook/manifests.yaml docs/api.md)
 while IFS= read -r file; do
   generated+=("$file")

@@ -17,7 +17,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// rule is an alert as Prometheus' own files of rules have it.
+// rule is an alert in the format of Prometheus' rule files.
 type rule struct {
 	Alert         string            `json:"alert"`
 	Expr          string            `json:"expr"`
@@ -36,7 +36,7 @@ type groups struct {
 	Groups []group `json:"groups"`
 }
 
-// scenario is one of promtool's tests of rules.
+// scenario is one promtool test of rules.
 type scenario struct {
 	Name        string
 	InputSeries []struct{ Series string } `json:"input_series"`
@@ -46,7 +46,7 @@ type scenario struct {
 	} `json:"alert_rule_test"`
 }
 
-// readRules takes the rules out of the object that carries them.
+// readRules returns the rules of the PrometheusRule.
 func readRules(t *testing.T) groups {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join("..", "..", "config", "prometheus", "rules.yaml"))
@@ -131,7 +131,7 @@ func TestAlertsFireAndAreSilent(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			// Beside the rules, which it names.
+			// promtool resolves the name of the rule file relative to the test file.
 			beside := filepath.Join(dir, filepath.Base(file))
 			if err := os.WriteFile(beside, text, 0o600); err != nil {
 				t.Fatal(err)
@@ -141,7 +141,7 @@ func TestAlertsFireAndAreSilent(t *testing.T) {
 	}
 }
 
-// A case in which an alert is silent only counts if the series of the alert exist in it.
+// A case in which an alert is silent counts only if its input has the series of the alert.
 func TestEachAlertHasACaseInWhichItFiresAndOneInWhichItIsSilent(t *testing.T) {
 	fires, silent := map[string]bool{}, map[string]bool{}
 	alerts := alertsOf(readRules(t))
@@ -191,7 +191,7 @@ func (s scenario) has(t *testing.T, expression string) bool {
 	return false
 }
 
-func TestAlertsAskForWhatIsExposed(t *testing.T) {
+func TestAlertsSelectExposedSeries(t *testing.T) {
 	metrics := readExposed(t)
 	for _, alert := range alertsOf(readRules(t)) {
 		if err := metrics.check(alert.Expr); err != nil {
@@ -210,8 +210,8 @@ func TestAlertsAskForWhatIsExposed(t *testing.T) {
 	}
 }
 
-// Alerts that are tested with series that do not exist are not tested.
-func TestAlertsAreTestedWithWhatIsExposed(t *testing.T) {
+// Alerts must be tested with series that exist.
+func TestAlertsAreTestedWithExposedSeries(t *testing.T) {
 	metrics := readExposed(t)
 	for _, s := range scenarios(t) {
 		for _, input := range s.InputSeries {

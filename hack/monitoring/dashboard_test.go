@@ -12,8 +12,7 @@ import (
 	"github.com/prometheus/prometheus/promql/parser"
 )
 
-// dashboard is the part of Grafana's model that has queries for Prometheus. What
-// Grafana itself needs is the matter of test/manifests.
+// dashboard is the part of Grafana's model that has queries for Prometheus. test/manifests tests the rest.
 type dashboard struct {
 	Templating struct {
 		List []struct{ Name, Type, Definition string }
@@ -37,10 +36,10 @@ func readDashboard(t *testing.T) dashboard {
 	return d
 }
 
-// filled puts something in the place of the variables, as Grafana does.
+// filled replaces variables by values, as Grafana does.
 var filled = strings.NewReplacer("$__rate_interval", "5m", "$namespace", "leasehold-system", "$pod", "a|b")
 
-func TestDashboardAsksForWhatIsExposed(t *testing.T) {
+func TestDashboardSelectsExposedSeries(t *testing.T) {
 	metrics := readExposed(t)
 	queries := 0
 	for _, panel := range readDashboard(t).Panels {
@@ -68,7 +67,7 @@ func TestDashboardAsksForWhatIsExposed(t *testing.T) {
 
 var labelValues = regexp.MustCompile(`^label_values\((.+), ([a-z_]+)\)$`)
 
-func TestVariablesOfTheDashboardAskForWhatIsExposed(t *testing.T) {
+func TestDashboardVariablesSelectExposedSeries(t *testing.T) {
 	metrics := readExposed(t)
 	for _, variable := range readDashboard(t).Templating.List {
 		if variable.Type == "datasource" {
@@ -87,7 +86,7 @@ func TestVariablesOfTheDashboardAskForWhatIsExposed(t *testing.T) {
 
 var alertName = regexp.MustCompile(`\bLeasehold[A-Z]\w+`)
 
-// Each alert has a panel and a section in the docs, and each that these name exists.
+// Each alert has a panel and a section in the docs. Each alert that these name exists.
 func TestAlertsAreExplained(t *testing.T) {
 	var names []string
 	for _, alert := range alertsOf(readRules(t)) {

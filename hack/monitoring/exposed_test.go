@@ -15,8 +15,8 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// targetLabels are what Prometheus adds by a ServiceMonitor. A label of the same
-// name that the operator exposes has exported_ before it then.
+// targetLabels are the labels that Prometheus adds for a ServiceMonitor. It renames a metric's own
+// label of the same name to exported_<name>.
 var targetLabels = []string{"container", "endpoint", "instance", "job", "namespace", "pod", "service"}
 
 // family is a metric that the operator exposes.
@@ -24,22 +24,21 @@ type family struct {
 	Name   string
 	Type   string
 	Labels []string
-	// Values of labels that have no others.
+	// Values has the labels with a closed set of values.
 	Values map[string][]string
 }
 
-// series is a metric as Prometheus stores it: for a histogram one of three.
+// series is a metric as Prometheus stores it. A histogram has three.
 type series struct {
-	counts bool // only ever more, until the process restarts
+	counts bool // a counter: it only grows until the process restarts
 	labels []string
 	values map[string][]string
 }
 
-// exposed are all series that there can be, by name.
+// exposed has all possible series by name.
 type exposed map[string]series
 
-// readExposed reads the list that test/integration/storagebucket holds to the
-// real binary.
+// readExposed reads the list that test/integration/storagebucket compares with the shipped binary.
 func readExposed(t *testing.T) exposed {
 	t.Helper()
 	var families []family
@@ -68,7 +67,7 @@ func readExposed(t *testing.T) exposed {
 	return all
 }
 
-// read decodes a file of YAML strictly.
+// read decodes a YAML file strictly.
 func read(t *testing.T, path string, into any) {
 	t.Helper()
 	text, err := os.ReadFile(path)
@@ -107,8 +106,7 @@ func (e exposed) check(expression string) error {
 	return errors.Join(errs...)
 }
 
-// selects checks the name of a selector, its labels, and their values where the
-// operator has no others.
+// selects checks the name, the labels and the closed label values of a selector.
 func (e exposed) selects(name string, matchers []*labels.Matcher) error {
 	s, ok := e[name]
 	if !ok {
@@ -124,7 +122,7 @@ func (e exposed) selects(name string, matchers []*labels.Matcher) error {
 			continue
 		}
 		values, closed := s.values[m.Name]
-		// "Not Tenant" is checked as "Tenant": it leaves nothing out if there is none.
+		// "Not Tenant" is checked as "Tenant": without one, it excludes nothing.
 		positive := m
 		if m.Type == labels.MatchNotEqual || m.Type == labels.MatchNotRegexp {
 			positive, _ = m.Inverse()
@@ -136,8 +134,7 @@ func (e exposed) selects(name string, matchers []*labels.Matcher) error {
 	return errors.Join(errs...)
 }
 
-// have checks that all series within an expression have labels by which it is
-// aggregated or matched.
+// have checks that all series within an expression have the labels by which it aggregates or matches.
 func (e exposed) have(within parser.Expr, wanted []string, how string) error {
 	var errs []error
 	for _, s := range selectors(within) {
@@ -150,7 +147,7 @@ func (e exposed) have(within parser.Expr, wanted []string, how string) error {
 	return errors.Join(errs...)
 }
 
-// suits checks that functions for counters are applied to counters.
+// suits checks that functions for counters get counters.
 func (e exposed) suits(call *parser.Call) error {
 	if !slices.Contains([]string{"rate", "irate", "increase", "resets"}, call.Func.Name) {
 		return nil
@@ -163,7 +160,7 @@ func (e exposed) suits(call *parser.Call) error {
 	return nil
 }
 
-// selectors are those within a part of an expression.
+// selectors returns the selectors within a part of an expression.
 func selectors(within parser.Node) []*parser.VectorSelector {
 	var found []*parser.VectorSelector
 	parser.Inspect(within, func(node parser.Node, _ []parser.Node) error {
@@ -175,7 +172,7 @@ func selectors(within parser.Node) []*parser.VectorSelector {
 	return found
 }
 
-func TestWhatIsNotExposedIsFound(t *testing.T) {
+func TestMissingSeriesAreFound(t *testing.T) {
 	metrics := readExposed(t)
 	for expression, want := range map[string]string{
 		`sum(rate(controller_runtime_reconcile_errors_total{controller="tenant", pod="a"}[5m])) by (controller, pod)`: "",

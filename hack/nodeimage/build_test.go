@@ -1,4 +1,4 @@
-// Package nodeimage has the tests of build.sh, with fake programs in place of docker and of what is compiled.
+// Package nodeimage has the tests of build.sh. They replace docker and go by fake programs.
 package nodeimage
 
 import (
@@ -14,8 +14,8 @@ import (
 	. "github.com/onsi/gomega"
 )
 
-// fakeDocker has the image of the root file system, and a node image with $INPUTS as the label unless that is empty.
-// It keeps what it gets in $DIR.
+// fakeDocker has the image of the root file system, and a node image with $INPUTS as the label unless that is empty. It
+// stores what it receives in $DIR.
 const fakeDocker = `#!/usr/bin/env bash
 case "$1 $2" in
 "version --format") [[ $3 == *Os* ]] && echo linux || echo "$SERVER" ;;
@@ -28,7 +28,7 @@ case "$1 $2" in
 esac
 `
 
-// fakeGo compiles programs that print what kubeadm wants, but the one named $BROKEN.
+// fakeGo compiles a kubeadm that prints the images it requires, and fails for the program named $BROKEN.
 const fakeGo = `#!/usr/bin/env bash
 [[ $1 == build ]] || exec "$REAL" "$@"
 [[ $7 != *"$BROKEN" ]] || { echo "broken on purpose" >&2; exit 1; }
@@ -38,7 +38,7 @@ mkdir -p "$(dirname "$6")" && printf '#!/bin/sh\necho "$WANTED"\n' >"$6" && chmo
 const wanted = "registry.test/kube-apiserver:v1 registry.test/kube-controller-manager:v1 registry.test/kube-scheduler:v1 " +
 	"registry.test/kube-proxy:v1 registry.test/coredns/coredns:v1 registry.test:5000/pause:3.10.2 registry.test/etcd:3.6.8-0"
 
-// build runs the build.sh of a folder with fakes that read variables. dir has what they keep.
+// build runs the build.sh of a folder with fakes that read variables. dir has the files of the fakes.
 func build(t *testing.T, folder string, variables ...string) (stdout, stderr, dir string) {
 	t.Helper()
 	g := NewWithT(t)
@@ -120,7 +120,7 @@ func TestBuild(t *testing.T) {
 		g.Expect(files).To(HaveKey("./opt/cni/bin/" + plugin[1]))
 	}
 
-	// What is there is not built again, unless it was built from something else.
+	// An existing image is built again only if its inputs have changed.
 	again, log, _ := build(t, ".", "INPUTS="+inputs[1], "BROKEN=pause")
 	g.Expect(again).To(Equal(image), log)
 	g.Expect(log).To(ContainSubstring("up to date"))
@@ -130,7 +130,7 @@ func TestBuild(t *testing.T) {
 
 var built = regexp.MustCompile(`building \S+ of ([0-9a-f]{64}) `)
 
-// What changes what is built has another image made.
+// Each change of an input changes the hash. A test file is no input.
 func TestInputs(t *testing.T) {
 	g, copied := NewWithT(t), t.TempDir()
 	for _, name := range []string{"nodeimage", "needs-docker.sh", "tools/go.mod"} {
@@ -167,7 +167,7 @@ func TestBuildRefuses(t *testing.T) {
 	}
 }
 
-// The programs of Kubernetes are those of the control plane of the other tests.
+// The node runs the same programs of Kubernetes as the control plane of the other tests.
 func TestVersionsAreThoseOfTheControlPlane(t *testing.T) {
 	requirements := func(path string) map[string]string {
 		text, err := os.ReadFile(path)

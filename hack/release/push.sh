@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Pushes the images of a release with crane, and prints the references of both: that of the
-# manager, then that of the viewer. What was pushed has the digest that install.yaml names.
+# Pushes the images of a release with crane and prints their references: the manager's, then the
+# viewer's. The digests must be those in install.yaml.
 #
 #   hack/release/push.sh <folder of the release> <registry, such as ghcr.io/example> <version>
 set -euo pipefail

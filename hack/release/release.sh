@@ -7,13 +7,13 @@
 #   install.yaml, leasehold-0.1.0.tgz   the manifests and the chart, with images by digest
 #   SHA256SUMS
 #
-# It builds a clone of the commit, so files that git does not know have no influence, and the Go
-# command stamps the tag that the clone gets. The same commit, version, registry and Go release
-# give the same bytes in any folder. It needs GNU tar.
+# It builds a clone of the commit, so untracked files have no influence, and the Go command stamps
+# the tag of the clone. The same commit, version, registry and Go release give the same bytes in any
+# folder. It needs GNU tar.
 #
 #   hack/release/release.sh <checkout> <folder to write> <version> <registry>
 #
-# GO, KO, KUSTOMIZE and HELM name the tools. It exits with 2 if it refuses before it builds.
+# GO, KO, KUSTOMIZE and HELM name the tools. The exit code is 2 if it refuses to build.
 set -euo pipefail
 source=$1 out=$2 version=$3 registry=$4
 : "${GO:=go}" "${KO:=ko}" "${KUSTOMIZE:=kustomize}" "${HELM:=helm}"
@@ -28,11 +28,11 @@ number='(0|[1-9][0-9]*)'
 commit=$(git -C "$source" rev-parse --verify 'HEAD^{commit}') || refuse "$source has no commit"
 changed=$(git -C "$source" status --porcelain)
 [[ -z $changed ]] || refuse "the tree is dirty, a release is made of a commit:"$'\n'"$changed"
-# A release may be built before its commit is tagged, but not in place of the tagged one.
+# A release may be built before its commit is tagged, but not for another commit than the tagged one.
 tagged=$(git -C "$source" rev-parse --verify --quiet "refs/tags/$version^{commit}" || true)
 [[ -z $tagged || $tagged == "$commit" ]] || refuse "tag $version is commit $tagged and $commit is checked out"
 
-# The folder appears by a rename, when all of it is there. A rename does not cross file systems.
+# The folder is renamed into place when it is complete. A rename does not cross file systems.
 mkdir -p "$(dirname "$out")"
 out=$(cd "$(dirname "$out")" && pwd)/$(basename "$out")
 work=$(mktemp -d)
@@ -44,7 +44,7 @@ cd "$work/source"
 git checkout --quiet --detach "$commit"
 git -c tag.gpgSign=false tag "$version"
 
-# All times are that of the commit. Nothing of the user's environment reaches the compiler.
+# All times are the commit's. The user's environment does not reach the compiler.
 SOURCE_DATE_EPOCH=$(git log -1 --format=%ct)
 export TZ=UTC0
 created=$(git log -1 --format=%cd --date=format-local:%Y-%m-%dT%H:%M:%SZ)
@@ -52,9 +52,9 @@ export SOURCE_DATE_EPOCH KO_DATA_DATE_EPOCH=$SOURCE_DATE_EPOCH LC_ALL=C CGO_ENAB
   GOFLAGS='-mod=readonly -trimpath -buildvcs=true' GOWORK=off GOFIPS140=off GOEXPERIMENT= GODEBUG=
 repack() { tar --sort=name --owner=0 --group=0 --numeric-owner --mode=u=rwX,go=rX --mtime="@$SOURCE_DATE_EPOCH" "$@"; }
 
-# ko takes a base image from its cache before it takes it from a registry. This one is empty, so an
-# image has the program and no other file.
-blob() { # stdin: the content. It prints the digest and the size, as a descriptor has them.
+# ko prefers a base image in its cache to one in a registry. This one is empty, so an image contains
+# only the program.
+blob() { # reads content from stdin, prints digest and size as in a descriptor
   local sum
   tee "$work/blob" >/dev/null
   sum=$(sha256sum "$work/blob" | cut -d' ' -f1)
@@ -74,7 +74,7 @@ for arch in amd64 arm64; do
 done
 index=$(printf '{"schemaVersion":2,"mediaType":"%s","manifests":[%s]}' $oci.index.v1+json "$manifests" | blob)
 echo '{"imageLayoutVersion":"1.0.0"}' > "$KOCACHE/img/oci-layout"
-# The cache finds an image by itself, not through the index that has it.
+# The cache lists each image itself, and not only the index.
 printf '{"schemaVersion":2,"manifests":[{"mediaType":"%s",%s},%s]}' $oci.index.v1+json "$index" "$manifests" > "$KOCACHE/img/index.json"
 [[ $index =~ sha256:[0-9a-f]{64} ]]
 export KO_DEFAULTBASEIMAGE=leasehold.invalid/empty@${BASH_REMATCH[0]}
@@ -95,7 +95,7 @@ build() {
     }
   done
   mkdir -p "$work/sbom"
-  # ko takes the path of the layout for a repository, which has no upper case.
+  # ko uses the path of the layout as a repository name, which must be lower case.
   KO_DOCKER_REPO=$image "$KO" build --bare --push=false --oci-layout-path="../$program" --sbom=spdx --sbom-dir="$work/sbom" \
     --platform=linux/amd64,linux/arm64 --ldflags='-s -w' --image-user=65532:65532 \
     --image-label="org.opencontainers.image.revision=$commit,org.opencontainers.image.version=$version" \
@@ -115,8 +115,8 @@ build viewer ./controllers/markdownview/viewer leasehold-viewer
 viewer=$registry/leasehold-viewer@$digest
 hack/render.sh "$KUSTOMIZE" config/default "$manager" "$viewer" > "$dist/install.yaml"
 
-# The programs are built, so a changed file in the clone is not stamped into them. Helm dates the
-# files of a package by the clock, so it is packed anew.
+# All programs are built by now, so this change of the clone does not stamp them as modified. Helm
+# sets the files' times to the current time, so the package is repacked.
 for image in "$manager" "$viewer"; do
   name=${image##*/} name=${name%@*}
   sed -i "/repository: $name\$/,/digest:/{s|repository: .*|repository: ${image%@*}|;s|digest: \"\"|digest: ${image#*@}|}" \

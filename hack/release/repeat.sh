@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Makes a release of the commit that is checked out in two clones, the second of which has
-# an empty build cache, and fails if a file differs.
+# Builds a release of the current commit in two clones, the second with an empty build cache, and
+# fails if a file differs.
 #
 #   hack/release/repeat.sh <version> <registry>
 set -euo pipefail

@@ -44,7 +44,7 @@ const (
 // polling waits for a condition for up to 2 minutes.
 var polling = wait.Backoff{Duration: 100 * time.Millisecond, Steps: 1200}
 
-// commands may be tried by a user.
+// commands are for the user to try.
 //
 //go:embed commands.txt
 var commands string
@@ -109,17 +109,17 @@ func (e *environment) start(ctx context.Context) (err error) {
 	if e.server, err = env.StartS3(ctx, env.S3Options{WorkDir: e.workDir}); err != nil {
 		return err
 	}
-	// The sample that observes a bucket needs it.
+	// The sample that observes a bucket does not create it.
 	if err = e.server.Client().MakeBucket(ctx, "sample-data", minio.MakeBucketOptions{}); err != nil {
 		return fmt.Errorf("making the bucket of a sample: %w", err)
 	}
 	e.out.printf("storage", "an S3 server outside the cluster answers at %s as process %d", e.server.Endpoint(), e.server.Pid())
 	e.running.Go(func() {
 		again := func() error { return e.server.Restart(ctx) }
-		// Long enough for its buckets to become unreachable.
+		// An outage is long enough for the buckets to become unreachable.
 		e.out.keep(ctx, "storage", "the S3 server", e.server, time.Minute, time.Minute, again)
 	})
-	// The S3 server runs on this machine, which the operator denies by default.
+	// The operator rejects local addresses, such as this S3 server's, by default.
 	subject := leasehold.Subject(config, filepath.Join("bin", "manager"), "--endpoint-allow-cidr=127.0.0.1/32",
 		"--default-viewer-image="+viewerImage)
 	if e.installation, err = e.plane.Install(ctx, subject); err != nil {
@@ -139,7 +139,7 @@ func (e *environment) start(ctx context.Context) (err error) {
 	return nil
 }
 
-// startNode runs the viewers as processes in place of containers.
+// startNode runs the viewers as processes instead of containers.
 func (e *environment) startNode(ctx context.Context) (err error) {
 	e.node, err = e.plane.StartNode(ctx, env.NodeOptions{
 		Images: map[string]env.Program{viewerImage: {
@@ -224,7 +224,7 @@ func (e *environment) stop(ctx context.Context) error {
 		e.out.printf("stopping", "the replicas have ended")
 	}
 	if e.server != nil {
-		running := e.server.Running() // it is no failure if a user has killed it
+		running := e.server.Running() // a user may have killed it
 		if err := e.server.Stop(); running {
 			errs = append(errs, err)
 		}

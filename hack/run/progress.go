@@ -22,14 +22,14 @@ import (
 	"leasehold.dev/test/leasehold"
 )
 
-// progress prints one line for each thing that happens, with the seconds since the start.
+// progress prints one line for each event, with the seconds since the start.
 // It is safe for concurrent use.
 type progress struct {
 	began time.Time
 
 	mu      sync.Mutex
 	out     io.Writer
-	printed map[string]string // the last text about each subject
+	printed map[string]string // the last text by subject
 }
 
 func newProgress(out io.Writer) *progress {
@@ -39,7 +39,7 @@ func newProgress(out io.Writer) *progress {
 // printf prints a line about topic.
 func (p *progress) printf(topic, format string, args ...any) { p.once("", topic, format, args...) }
 
-// once is printf, unless that was the last text about subject. It indents the lines of text below the first.
+// once is printf, but skips a text equal to the last one about subject. It indents the lines below the first.
 func (p *progress) once(subject, topic, format string, args ...any) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -59,15 +59,14 @@ func (p *progress) template(text string, values any) error {
 	return template.Must(template.New("").Parse(text)).Execute(p.out, values)
 }
 
-// process is one that is started again: another Done follows a restart.
+// process can be restarted. Each restart makes a new Done channel.
 type process interface {
 	Pid() int
 	Done() <-chan struct{}
 }
 
-// keep restarts a process each time that it has ended, until ctx is done. It pauses like a kubelet: not at
-// all the first time, then for 10 s and twice as long each time, between the bounds. A process that ran for
-// twice the longest pause starts over.
+// keep restarts a process each time it ends, until ctx is done. It backs off like a kubelet: no pause the first time,
+// then 10 s, doubled each time, between the bounds. The back-off is reset after a run of twice the longest pause.
 func (p *progress) keep(ctx context.Context, topic, name string, process process, shortest, longest time.Duration,
 	restart func() error) {
 	backOff := flowcontrol.NewBackOff(10*time.Second, longest)
@@ -103,7 +102,7 @@ func (e *environment) follow(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("creating the cache: %w", err)
 	}
-	e.running.Go(func() { _ = watched.Start(ctx) }) // it fails only where GetInformer does
+	e.running.Go(func() { _ = watched.Start(ctx) }) // its only error is that of GetInformer
 	for _, kind := range []client.Object{&coordinationv1.Lease{}, &v1beta1.Tenant{}, &v1beta1.StorageBucket{},
 		&v1beta1.MarkdownView{}, &eventsv1.Event{}} {
 		informer, err := watched.GetInformer(ctx, kind)
@@ -121,7 +120,7 @@ func (e *environment) follow(ctx context.Context) error {
 	return nil
 }
 
-// change prints what is new of an object. gone is that it has been deleted.
+// change prints how an object has changed. gone means that it was deleted.
 func (p *progress) change(obj any, gone bool) {
 	switch o := obj.(type) {
 	case toolscache.DeletedFinalStateUnknown: // the informer missed the deletion itself while its watch was broken

@@ -18,12 +18,11 @@ import (
 	"leasehold.dev/test/leasehold"
 )
 
-// TestChange_PrintsEachChangeOnce shows what is printed for a history of objects. TestTour shows the rest of
-// the program.
+// TestChange_PrintsEachChangeOnce tests the output for a series of objects. TestTour tests the rest.
 func TestChange_PrintsEachChangeOnce(t *testing.T) {
 	var out bytes.Buffer
 	p := newProgress(&out)
-	for _, holder := range []string{"a_1", "a_1", "", "b_2"} { // it is renewed at first
+	for _, holder := range []string{"a_1", "a_1", "", "b_2"} { // the first is renewed
 		lease := &coordinationv1.Lease{Spec: coordinationv1.LeaseSpec{HolderIdentity: &holder}}
 		lease.Namespace, lease.Name = leasehold.Namespace, leasehold.Lease
 		p.change(lease, false)
@@ -40,7 +39,7 @@ func TestChange_PrintsEachChangeOnce(t *testing.T) {
 
 	event := &eventsv1.Event{Type: "Normal", Reason: "Updated", Note: "the tenant was updated"}
 	event.Regarding.Name = "t"
-	p.change(event, false) // about something else
+	p.change(event, false) // about another object
 	event.Regarding.APIVersion = v1beta1.GroupVersion.String()
 	p.change(event, false)
 	event.Series = &eventsv1.EventSeries{Count: 2}
@@ -62,7 +61,7 @@ event: t: Normal Updated: the tenant was updated (2 times)
 	}
 }
 
-// crashing ends after the time of its latest start, or at once if there is none.
+// crashing ends after the duration of its latest start, or at once without one.
 type crashing struct {
 	starts int
 	runs   map[int]time.Duration
@@ -76,7 +75,7 @@ func (c *crashing) Done() <-chan struct{} {
 	return done
 }
 
-// The pauses grow up to the longest, and begin anew after a process that ran for long.
+// The pauses grow to the longest, and are reset after a process has run for long.
 func TestKeep_RestartsWithBackOff(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var out bytes.Buffer
