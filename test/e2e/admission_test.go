@@ -13,13 +13,12 @@ import (
 
 const (
 	admissionEvery = 250 * time.Millisecond
-	// The timeout is longer than the webhooks' timeoutSeconds: the API server gives up first,
-	// and its error has the reason.
+	// Longer than the webhooks' timeoutSeconds, so the API server times out first and its error has
+	// the reason.
 	admissionTimeout = 15 * time.Second
 )
 
-// admission calls the webhooks repeatedly, by creations with dry run.
-// Each request is on time, however long the one before it takes.
+// admission calls the webhooks by dry-run creations at a fixed rate, which a slow request does not delay.
 type admission struct {
 	client  client.Client
 	end     context.CancelFunc
@@ -30,7 +29,7 @@ type admission struct {
 	failures []refusal
 }
 
-// refusal is a request that was not answered.
+// refusal is a failed request.
 type refusal struct {
 	At   time.Time
 	Took time.Duration
@@ -42,14 +41,14 @@ func (r refusal) String() string {
 	return fmt.Sprintf("%s after %s: %v", r.At.UTC().Format("15:04:05.000"), r.Took.Round(time.Millisecond), r.Err)
 }
 
-// expectAnswered fails for a request that was not answered since then.
+// expectAnswered fails if a request after since has failed.
 func expectAnswered(g *WithT, failures []refusal, since time.Time) {
 	for _, r := range failures {
 		g.Expect(r.At).To(BeTemporally("<=", since), "%s late: %s", r.At.Sub(since), r)
 	}
 }
 
-// startAdmission starts the calls. It returns after the first answer.
+// startAdmission starts the requests and returns after the first success.
 func startAdmission(ctx context.Context) (*admission, error) {
 	config := shared.cluster.Config()
 	config.Timeout = admissionTimeout
@@ -70,7 +69,7 @@ func startAdmission(ctx context.Context) (*admission, error) {
 			case <-ctx.Done():
 				return
 			case <-ticks.C:
-				// A request that was sent is waited for, also at the end.
+				// A request in flight at the end is not cancelled.
 				a.running.Go(func() { a.note(time.Now(), a.request(context.WithoutCancel(ctx))) })
 			}
 		}
@@ -78,8 +77,8 @@ func startAdmission(ctx context.Context) (*admission, error) {
 	return a, nil
 }
 
-// request succeeds when both webhooks answered: the defaulting one sets a prefix, and
-// the API server takes nothing that the validating one has not seen.
+// request succeeds when both webhooks answered: the defaulting one sets a prefix, and the API
+// server rejects objects that it could not validate.
 func (a *admission) request(ctx context.Context) error {
 	t := newTenant("e2e-admission", "a")
 	if err := a.client.Create(ctx, t, client.DryRunAll); err != nil {
@@ -100,7 +99,7 @@ func (a *admission) note(began time.Time, err error) {
 	}
 }
 
-// stop ends it, once all requests have been answered or given up.
+// stop ends the requests and waits for those in flight.
 func (a *admission) stop() (sent int, failures []refusal) {
 	a.end()
 	a.running.Wait()

@@ -14,35 +14,32 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// clone is a Pod beside the operator's own: the Deployment's template with one
-// thing changed, under a ServiceAccount and with a Lease of its own, so that it
-// can be led into states that the operator should never be in. The webhook
-// Service selects it like the others.
+// clone is a Pod beside the operator's own: the Deployment's template with one change, under
+// another ServiceAccount and with its own Lease, so tests can bring it into states that the
+// operator should never have. The webhook Service selects it like the others.
 type clone struct {
 	pod     *corev1.Pod
 	lease   string
-	objects []client.Object // what it needs, in the order of creation
+	objects []client.Object // its prerequisites in the order of creation
 }
 
-// cloneOptions is what is different.
+// cloneOptions are the differences from the Deployment's Pod.
 type cloneOptions struct {
 	name string
-	// mayWatch gives it the operator's rights; without, its caches never fill.
+	// mayWatch grants the operator's rights. Without them the caches never sync.
 	mayWatch bool
 	// heldByOther makes it a standby: a holder that does not exist has its Lease.
 	heldByOther bool
-	// once leaves it ended when it has ended.
+	// once disables restarts of its container.
 	once bool
-	// lingers is for how many seconds it goes on before it is stopped; 0 is the
-	// Deployment's.
+	// lingers is the delay of its shutdown in seconds; 0 is the Deployment's.
 	lingers int64
 	args    []string
 	env     []corev1.EnvVar
 }
 
-// startClones creates clones and what they need, and waits until their processes
-// have been started. Each is added to clones, by name, before anything of it is
-// made.
+// startClones creates clones and their prerequisites, and waits until their processes have started.
+// It adds each to clones before it creates anything of it.
 func startClones(ctx context.Context, g *WithT, clones map[string]*clone, options ...cloneOptions) {
 	var d appsv1.Deployment
 	g.Expect(shared.client.Get(ctx, client.ObjectKey{Namespace: operatorNamespace, Name: operatorName}, &d)).To(Succeed())
@@ -86,7 +83,7 @@ func newClone(d *appsv1.Deployment, o cloneOptions) *clone {
 	return c
 }
 
-// heldLease returns a Lease that a holder that does not exist has for an hour.
+// heldLease returns a Lease that a nonexistent holder has for an hour.
 func heldLease(name string) *coordinationv1.Lease {
 	now := metav1.NowMicro()
 	return &coordinationv1.Lease{
@@ -97,8 +94,8 @@ func heldLease(name string) *coordinationv1.Lease {
 	}
 }
 
-// cloneRights are the ServiceAccount and what it may do: take its Lease, and read
-// the certificate, which it may not change.
+// cloneRights are the ServiceAccount and its permissions: to take its Lease, and to read the
+// certificate but not change it.
 func cloneRights(name string, mayWatch bool) []client.Object {
 	subjects := []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Name: name, Namespace: operatorNamespace}}
 	role := func(kind, name string) rbacv1.RoleRef {
@@ -129,13 +126,13 @@ func cloneRights(name string, mayWatch bool) []client.Object {
 	return objects
 }
 
-// removeClones deletes clones, and waits until nothing of them is left. The Pods go
-// first and at once: one that has lost its rights takes its time to end.
+// removeClones deletes clones and waits until nothing of them is left. It kills the Pods first: one
+// without permissions is slow to end.
 func removeClones(ctx context.Context, g *WithT, clones map[string]*clone) {
 	var pods, others []client.Object
 	for _, c := range clones {
 		pods = append(pods, c.pod)
-		// Those that led made their Lease themselves.
+		// Leaders created their Lease themselves.
 		others = append(others, &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Name: c.lease,
 			Namespace: operatorNamespace}})
 		others = append(others, c.objects...)

@@ -17,16 +17,16 @@ import (
 )
 
 const (
-	// The third crash is the second one of the same container: from then on the kubelet holds
-	// its restarts back, for 10 s at first.
+	// The third crash is the second one of the same container. From then on the kubelet delays
+	// restarts, at first by 10 s.
 	crashLoops = 5
-	// The kubelet checks its containers once a second.
+	// The kubelet checks its containers every second.
 	crashTakeover = 3 * time.Second
-	// crashBackOff is the kubelet's reason for a restart that it holds back.
+	// crashBackOff is the kubelet's reason for a delayed restart.
 	crashBackOff = "CrashLoopBackOff"
 )
 
-// TestCrashes uses the shipped times, so that nothing here can be the expiry of a Lease.
+// TestCrashes uses the shipped times, so a takeover cannot be due to an expired Lease.
 func TestCrashes(t *testing.T) {
 	_, usual := electionArgs(t)
 	testenv.Test(t,
@@ -40,13 +40,13 @@ func TestCrashes(t *testing.T) {
 		singleReplica())
 }
 
-// crash is one crash of the leader's container, and what came of it.
+// crash is one crash of the leader's container and its effects.
 type crash struct {
 	lost      time.Time
-	pod       string // whose container crashed
-	restarts  int32  // of it, before
-	heldBack  bool   // the kubelet held the next one back
-	successor string // the identity that led next
+	pod       string // of the container
+	restarts  int32  // of the container, before the crash
+	heldBack  bool   // the kubelet delayed the next restart
+	successor string // the identity of the next leader
 	acquired  time.Time
 }
 
@@ -58,7 +58,7 @@ func crashLoop() features.Feature {
 	f := &failing{}
 	var crashes []crash
 	return features.New("each leader crashes").
-		Assess("and each time a replica leads soon", step(func(ctx context.Context, g *WithT) {
+		Assess("a replica leads soon after each crash", step(func(ctx context.Context, g *WithT) {
 			f.prepare(ctx, g)
 			f.lost = time.Now()
 			for range crashLoops {
@@ -72,17 +72,17 @@ func crashLoop() features.Feature {
 				g.Expect(c.gap()).To(BeNumerically("<=", crashTakeover))
 			}
 		})).
-		Assess("also when the kubelet holds restarts back", step(func(_ context.Context, g *WithT) {
+		Assess("also while the kubelet delays restarts", step(func(_ context.Context, g *WithT) {
 			g.Expect(slices.ContainsFunc(crashes, func(c crash) bool { return c.heldBack })).To(BeTrue())
 		})).
-		Assess("the Lease goes from one to the other", step(func(ctx context.Context, g *WithT) {
+		Assess("the Lease alternates between the replicas", step(func(ctx context.Context, g *WithT) {
 			lease, err := shared.lease(ctx)
 			g.Expect(err).NotTo(HaveOccurred())
 			g.Expect(string(lease.UID)).To(Equal(f.lease))
 			g.Expect(*lease.Spec.LeaseTransitions).To(BeEquivalentTo(f.transitions + crashLoops))
 			g.Expect(*lease.Spec.HolderIdentity).To(Equal(f.holder))
 		})).
-		Assess("and each write came from the Pod that held it", step(func(ctx context.Context, g *WithT) {
+		Assess("each write came from the Pod that held it", step(func(ctx context.Context, g *WithT) {
 			for _, c := range crashes {
 				shared.report.add(crashTimes, "crash loop | %s | %.2f | ", defaultSettings, c.gap().Seconds())
 			}
@@ -114,8 +114,8 @@ func crashLeader(ctx context.Context, g *WithT) crash {
 	return c
 }
 
-// awaitRestart waits until the container runs again and is ready, and returns whether the kubelet
-// has held that back.
+// awaitRestart waits until the container is ready again, and returns whether the kubelet delayed
+// the restart.
 func (c crash) awaitRestart(ctx context.Context, g *WithT) (heldBack bool) {
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: operatorNamespace, Name: c.pod}}
 	await(ctx, g, func(g Gomega) {
@@ -130,7 +130,7 @@ func (c crash) awaitRestart(ctx context.Context, g *WithT) (heldBack bool) {
 	return heldBack
 }
 
-// judgeCrashes checks the writers and the holders of the Lease in the audit log.
+// judgeCrashes checks the authors of writes and the holders of the Lease in the audit log.
 func judgeCrashes(ctx context.Context, g *WithT, f *failing) {
 	_, leadership := f.leadership(ctx, g)
 	g.Expect(leadership.Strays).To(BeEmpty())

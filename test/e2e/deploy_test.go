@@ -27,7 +27,7 @@ func TestDeploy(t *testing.T) {
 				g.Expect(pods[i].Spec.NodeName).To(ContainSubstring("worker"))
 			}
 		})).
-		Assess("of which one holds the one Lease", step(func(ctx context.Context, g *WithT) {
+		Assess("and one of them holds the only Lease", step(func(ctx context.Context, g *WithT) {
 			leases, err := shared.cluster.Clients().CoordinationV1().Leases(operatorNamespace).List(ctx, metav1.ListOptions{})
 			g.Expect(err).NotTo(HaveOccurred())
 			g.Expect(leases.Items).To(HaveLen(1))
@@ -35,19 +35,18 @@ func TestDeploy(t *testing.T) {
 			g.Expect(err).NotTo(HaveOccurred())
 			g.Expect(holderOf(&leases.Items[0])).To(Equal(pod.Name))
 		})).
-		Assess("with no other rights than the shipped ones", step(func(ctx context.Context, g *WithT) {
+		Assess("with exactly the shipped rights", step(func(ctx context.Context, g *WithT) {
 			g.Expect(bindingsOfOthers(ctx)).To(BeEmpty())
 		})).
-		Assess("and collects garbage in time for the container's memory limit", step(func(ctx context.Context, g *WithT) {
+		Assess("and collects garbage before the container's memory limit", step(func(ctx context.Context, g *WithT) {
 			share, found := memoryLimit(ctx, g)
 			g.Expect(found).To(Equal(share))
 		})).
 		Feature())
 }
 
-// bindingsOfOthers are bindings for the operator's ServiceAccount, by name or as
-// one of a group, beyond those that are labelled as shipped and those that
-// Kubernetes gives to every account.
+// bindingsOfOthers returns bindings for the operator's ServiceAccount, by name or by group, that
+// are neither labelled as shipped nor Kubernetes' default for every account.
 func bindingsOfOthers(ctx context.Context) ([]string, error) {
 	var others []string
 	look := func(o client.Object, kind string, subjects []rbacv1.Subject) {
@@ -78,8 +77,8 @@ func bindingsOfOthers(ctx context.Context) ([]string, error) {
 	return others, nil
 }
 
-// memoryLimit returns the share of the container's memory limit that is used before garbage is
-// collected, and the one that a replica took from its control group, both as metrics.
+// memoryLimit returns the share of the container's memory limit at which the garbage collector
+// works harder, and the limit that a replica read from its control group, both as metrics.
 func memoryLimit(ctx context.Context, g *WithT) (share, found string) {
 	const reader = "e2e-metrics"
 	kubectl := func(argv ...string) string {
@@ -93,7 +92,7 @@ func memoryLimit(ctx context.Context, g *WithT) (share, found string) {
 	pod, err := shared.leader(ctx)
 	g.Expect(err).NotTo(HaveOccurred())
 	await(ctx, g, func() (err error) {
-		// A refusal from before the right was there is remembered for a while.
+		// The authorizer caches a refusal for a while.
 		found, err = shared.cluster.Exec(ctx, pod.Spec.NodeName, "sh", "-c",
 			`curl --silent --fail --insecure --header "Authorization: Bearer $1" "$2" | grep '^go_gc_gomemlimit_bytes '`,
 			"sh", kubectl("create", "token", reader), fmt.Sprintf("https://%s:8443/metrics", pod.Status.PodIP))

@@ -1,5 +1,4 @@
-// Package e2e drives the operator as a platform team would, on a kind cluster of
-// three nodes: only what needs real Pods is here, and test/integration has the
-// rest. Run it by `make e2e`, which builds what it needs; the features share the
-// cluster and run one after the other.
+// Package e2e tests the operator as a platform team uses it, on a kind cluster of three nodes. It
+// has only tests that need real Pods; test/integration has the rest. `make e2e` builds what it
+// needs and runs it. The features share the cluster and run one after the other.
 package e2e

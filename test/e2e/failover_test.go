@@ -18,7 +18,7 @@ import (
 	"leasehold.dev/api/v1beta1"
 )
 
-// What config/e2e sets, and how the report writes it.
+// The times of config/e2e, and their text in the report.
 const (
 	shortLease    = 6 * time.Second
 	shortSettings = "6/4/1"
@@ -28,14 +28,14 @@ func TestFailoverPodDeleted(t *testing.T) {
 	testenv.Test(t, takeover{
 		mode: "Pod deleted (from the release)", settings: shortSettings, transitions: 1, released: true,
 		lose: func(ctx context.Context, g *WithT, f *failing) {
-			// The Pod that replaces it stays Pending, and so is no candidate.
+			// The replacement Pod stays Pending, so it cannot take the Lease.
 			f.cordonWorkers(ctx, g)
 			f.lost = time.Now()
 			g.Expect(shared.client.Delete(ctx, f.leader)).To(Succeed())
-			// It leads until it has drained: the gap begins with the release of the Lease.
-			f.awaitLetGo(ctx, g)
+			// The leader drains first: the gap begins with the release of the Lease.
+			f.awaitRelease(ctx, g)
 		},
-		// The Service drops it before it stops to answer, and it closes its open connections.
+		// The Service removes the Pod before it stops answering, and it closes its open connections.
 		refusedFor: 0,
 	}.feature())
 }
@@ -46,8 +46,8 @@ func TestFailoverProcessKilled(t *testing.T) {
 		lose: func(ctx context.Context, g *WithT, f *failing) {
 			f.lost = time.Now()
 			g.Expect(shared.cluster.Signal(ctx, f.leader, operatorContainer, syscall.SIGKILL)).To(Succeed())
-			// The kubelet starts it anew at once. Without the API server it is no
-			// candidate.
+			// The kubelet restarts the container at once. Without the API server it cannot take the
+			// Lease.
 			f.cutOff(ctx, g)
 		},
 		refusedFor: crashNoticed,
@@ -58,7 +58,7 @@ func TestFailoverNodeStopped(t *testing.T) {
 	testenv.Test(t, nodeStopped(shortSettings, shortLease).feature())
 }
 
-// nodeStopped lets the leader's node hang, with all that runs on it.
+// nodeStopped freezes the leader's node.
 func nodeStopped(settings string, lease time.Duration) takeover {
 	return takeover{
 		mode: "node stopped (docker pause)", settings: settings, transitions: 1, expires: lease,
@@ -80,18 +80,18 @@ func TestFailoverCutOff(t *testing.T) {
 			f.lost = time.Now()
 			f.cutOff(ctx, g)
 		},
-		// It answers until the renew deadline, then ends, as it may not lead on.
+		// The leader answers until the renew deadline and exits then, because it may not lead longer.
 		refusedFor: 4*time.Second + crashNoticed,
 	}.feature())
 }
 
-// A forced deletion removes the Pod's object at once. Its process runs on, as its node learns
-// nothing of that, so the deletion is no evidence.
+// A forced deletion removes only the Pod's object. The process continues, because its node is cut
+// off, so the deletion is no evidence.
 func TestFailoverForceDeleted(t *testing.T) {
 	testenv.Test(t, takeover{
 		mode: "Pod force-deleted, its node cut off", settings: shortSettings, transitions: 1, expires: shortLease,
 		lose: func(ctx context.Context, g *WithT, f *failing) {
-			// The Pod that replaces it stays Pending, and so is no candidate.
+			// The replacement Pod stays Pending, so it cannot take the Lease.
 			f.cordonWorkers(ctx, g)
 			heal, err := shared.cluster.CutOffNode(ctx, f.leader.Spec.NodeName)
 			g.Expect(err).NotTo(HaveOccurred())
@@ -107,7 +107,7 @@ func TestFailoverForceDeleted(t *testing.T) {
 func TestFailoverLeaseDeleted(t *testing.T) {
 	testenv.Test(t,
 		features.New("the Lease is deleted while the leader lives").
-			Assess("the leader makes it anew", step(func(ctx context.Context, g *WithT) {
+			Assess("the leader creates it again", step(func(ctx context.Context, g *WithT) {
 				g.Expect(shared.settle(ctx)).To(Succeed())
 				leader, err := shared.leader(ctx)
 				g.Expect(err).NotTo(HaveOccurred())
@@ -124,10 +124,10 @@ func TestFailoverLeaseDeleted(t *testing.T) {
 			Feature(),
 		takeover{
 			mode: "Lease deleted, the leader asleep", settings: shortSettings,
-			fresh: true, // the new Lease has nothing of the old one
+			fresh: true, // the Lease was created again
 			lose: func(ctx context.Context, g *WithT, f *failing) {
-				// The one candidate is the standby: the leader sleeps, for less than the
-				// kubelet allows, and wakes to find another one leading.
+				// Only the standby can take the Lease: the leader is stopped, for less than the
+				// kubelet allows, and another replica leads when it continues.
 				f.undoing("waking the leader", func(ctx context.Context) error {
 					if err := shared.cluster.Signal(ctx, f.leader, operatorContainer, syscall.SIGCONT); err != nil {
 						shared.logf("  the kubelet was faster: %v", err)
@@ -150,22 +150,22 @@ func TestFailoverWedged(t *testing.T) {
 		mode: "process wedged (SIGSTOP)", settings: shortSettings, transitions: 1,
 		lose: func(ctx context.Context, g *WithT, f *failing) {
 			f.lost = time.Now()
-			// It stays stopped until the liveness probe fails.
+			// The process stays stopped until the liveness probe fails.
 			g.Expect(shared.cluster.Signal(ctx, f.leader, operatorContainer, syscall.SIGSTOP)).To(Succeed())
 		},
 		refusedFor: wedgeNoticed,
 	}.feature())
 }
 
-// failing is a takeover that goes on.
+// failing is a takeover in progress.
 type failing struct {
 	leader, standby *corev1.Pod
-	transitions     int32 // of the Lease, before
+	transitions     int32 // of the Lease, before the loss
 	lease           string
 	lost            time.Time
-	woken           time.Time // when the lost one was let go on, to find that it is lost
+	woken           time.Time // when the former leader resumed
 	began           time.Time
-	holder          string // the leader now
+	holder          string // the current leader
 	tenant          *v1beta1.Tenant
 	firstReady      time.Time
 	admission       *admission
@@ -182,8 +182,7 @@ func (f *failing) undoing(doing string, do func(context.Context) error) {
 	f.undos = append(f.undos, undo{doing, do})
 }
 
-// undo takes all faults back, the last one first, also when the run has been
-// interrupted: the cluster may be one that stays.
+// undo heals all faults, in reverse order, also after an interrupt, because the cluster may be kept.
 func (f *failing) undo(ctx context.Context, g *WithT) {
 	var errs []error
 	for _, u := range slices.Backward(f.undos) {
@@ -208,7 +207,7 @@ func (f *failing) cordonWorkers(ctx context.Context, g *WithT) {
 	}
 }
 
-// cordon keeps new Pods off a node, or lets them back.
+// cordon makes a node unschedulable or schedulable.
 func cordon(ctx context.Context, name string, on bool) error {
 	node := &corev1.Node{}
 	node.Name = name
@@ -216,7 +215,7 @@ func cordon(ctx context.Context, name string, on bool) error {
 	return shared.client.Patch(ctx, node, client.RawPatch(types.MergePatchType, patch))
 }
 
-// awaitHolder waits until another Pod than the old leader holds the Lease.
+// awaitHolder waits until another Pod than the former leader holds the Lease.
 func (f *failing) awaitHolder(ctx context.Context, g *WithT) {
 	g.Eventually(func(g Gomega) {
 		lease, err := shared.lease(ctx)
@@ -226,8 +225,8 @@ func (f *failing) awaitHolder(ctx context.Context, g *WithT) {
 	}).WithContext(ctx).WithTimeout(readyTimeout).WithPolling(poll).Should(Succeed())
 }
 
-// awaitLetGo waits until the old leader does not hold the Lease any more.
-func (f *failing) awaitLetGo(ctx context.Context, g *WithT) {
+// awaitRelease waits until the former leader does not hold the Lease.
+func (f *failing) awaitRelease(ctx context.Context, g *WithT) {
 	g.Eventually(func(g Gomega) {
 		lease, err := shared.lease(ctx)
 		g.Expect(err).NotTo(HaveOccurred())

@@ -24,8 +24,8 @@ const (
 	helmFlag    = "--max-concurrent-reconciles=7"
 )
 
-// helmUser is what users have while Helm installs, upgrades and removes the operator: an
-// object of each kind.
+// helmUser has the objects of users while Helm installs, upgrades and removes the operator, one of
+// each kind.
 type helmUser struct {
 	server *s3
 	bucket *v1beta1.StorageBucket
@@ -40,12 +40,11 @@ func newHelmUser() *helmUser {
 	return u
 }
 
-// steps adds to a feature, on a cluster without the operator.
+// steps adds the steps to a feature, on a cluster without the operator.
 func (u *helmUser) steps(f *features.FeatureBuilder) *features.FeatureBuilder {
 	return f.
-		// An API server that has lost the fence once judges no more by it until it is restarted.
-		// The fence has to be alive for what follows: it would deny the writes of an operator
-		// that is installed again.
+		// An API server that has once observed the fence's removal ignores the fence until it is restarted.
+		// The next steps need an active fence: it would deny the writes of a reinstalled operator.
 		Assess("helm installs it", step(func(ctx context.Context, g *WithT) {
 			g.Expect(shared.killAPIServer(ctx)).To(Succeed())
 			u.install(ctx, g)
@@ -61,7 +60,7 @@ func (u *helmUser) steps(f *features.FeatureBuilder) *features.FeatureBuilder {
 		Assess("rolls it back", step(func(ctx context.Context, g *WithT) {
 			u.rolls(ctx, g, Not(ContainElement(helmFlag)), "rollback", helmRelease, "1")
 		})).
-		Assess("and uninstalls it, without what users have", step(u.uninstall))
+		Assess("uninstalls it and keeps the objects of users", step(u.uninstall))
 }
 
 const helmChart = root + "/config/chart"
@@ -90,7 +89,7 @@ func (u *helmUser) install(ctx context.Context, g *WithT) {
 	g.Expect(err).NotTo(HaveOccurred())
 }
 
-// rolls runs helm, and expects new Pods with other arguments and everything else as it was.
+// rolls runs helm, and expects new Pods with other arguments and no other change.
 func (u *helmUser) rolls(ctx context.Context, g *WithT, arguments OmegaMatcher, argv ...string) {
 	before, err := shared.pods(ctx)
 	g.Expect(err).NotTo(HaveOccurred())
@@ -127,7 +126,7 @@ func (u *helmUser) uninstall(ctx context.Context, g *WithT) {
 	g.Expect(u.server.owners(ctx)).To(Equal(map[string]string{u.bucket.Spec.BucketName: string(u.bucket.UID)}))
 }
 
-// remains expects of an operator that is installed again that it goes on with what it finds.
+// remains expects a reinstalled operator to continue with the existing objects.
 func (u *helmUser) remains(ctx context.Context, g *WithT) {
 	u.ready(ctx, g)
 	g.Expect(u.uids(ctx)).To(Equal(u.before))
@@ -139,8 +138,8 @@ func (u *helmUser) ready(ctx context.Context, g *WithT) {
 	ready(ctx, g, u.bucket, metav1.ConditionTrue, v1beta1.ReasonProbeSucceeded)
 }
 
-// uids are those of the definitions and of all that users have, with what the operator made
-// of it.
+// uids returns the UIDs of the definitions, of all objects of users, and of those that the operator
+// made for them.
 func (u *helmUser) uids(ctx context.Context) (map[string]types.UID, error) {
 	viewer := metav1.ObjectMeta{Namespace: u.view.Namespace, Name: "viewer-" + u.view.Name}
 	objects := []client.Object{u.tenant, u.bucket, u.view,
@@ -168,14 +167,14 @@ func (u *helmUser) uids(ctx context.Context) (map[string]types.UID, error) {
 	return uids, nil
 }
 
-// clear removes what users have; the operator runs.
+// clear removes the users' objects while the operator runs.
 func (u *helmUser) clear(ctx context.Context, g *WithT) {
 	remove(ctx, g, u.tenant)
 	u.server.remove(ctx, g)
 	discard(ctx, g, namespaceOf(u.view.Namespace))
 }
 
-// helm runs helm as the administrator, and reports how long it took.
+// helm runs helm as the administrator and logs its duration.
 func (s *suite) helm(ctx context.Context, argv ...string) (string, error) {
 	began := time.Now()
 	cmd := exec.CommandContext(ctx, s.settings.Helm, argv...)

@@ -23,17 +23,17 @@ type load struct {
 	mu      sync.Mutex
 	tenants []*loaded
 	errs    []error
-	// fewest is the smallest number of Ready replicas that was seen.
+	// fewest is the smallest observed number of Ready replicas.
 	fewest int
 }
 
-// loaded is a Tenant of a load. Ready is zero if it never was.
+// loaded is a Tenant of a load. Ready is zero if the Tenant never was.
 type loaded struct {
 	Tenant         *v1beta1.Tenant
 	Created, Ready time.Time
 }
 
-// startLoad begins with the first Tenant at once. The others follow at the interval.
+// startLoad creates the first Tenant at once and the others at the interval.
 func startLoad(ctx context.Context, every time.Duration, whole bool) *load {
 	l := &load{whole: whole, fewest: 1 << 10}
 	ctx, l.end = context.WithCancel(ctx)
@@ -43,7 +43,7 @@ func startLoad(ctx context.Context, every time.Duration, whole bool) *load {
 		}, every)
 	})
 	l.running.Go(func() {
-		// The end of the load interrupts it.
+		// stop cancels the context.
 		if err := wait.PollUntilContextCancel(ctx, poll, true, l.count); !wait.Interrupted(err) {
 			l.note(err)
 		}
@@ -51,7 +51,7 @@ func startLoad(ctx context.Context, every time.Duration, whole bool) *load {
 	return l
 }
 
-// live is the life of one Tenant, which others may outlive.
+// live runs the life cycle of one Tenant; those of others may overlap.
 func (l *load) live(ctx context.Context) error {
 	t := newTenant(unique("load"), "a")
 	one := &loaded{Tenant: t, Created: time.Now()}
@@ -107,13 +107,13 @@ func (l *load) note(err error) {
 	}
 }
 
-// stop ends the load and waits until the last of its Tenants is done.
+// stop ends the load and waits for the last Tenant.
 func (l *load) stop() {
 	l.end()
 	l.running.Wait()
 }
 
-// slowest is the Tenant that took longest to become Ready.
+// slowest returns the Tenant that took longest to become Ready.
 func (l *load) slowest() (name string, took time.Duration) {
 	for _, t := range l.tenants {
 		if t.Ready.Sub(t.Created) >= took {
@@ -123,8 +123,7 @@ func (l *load) slowest() (name string, took time.Duration) {
 	return name, took
 }
 
-// firstReadySince is when the first of the Tenants that were created since then
-// became Ready.
+// firstReadySince returns the time at which the first Tenant created after since became Ready.
 func (l *load) firstReadySince(since time.Time) time.Time {
 	var first time.Time
 	for _, t := range l.tenants {
@@ -135,7 +134,7 @@ func (l *load) firstReadySince(since time.Time) time.Time {
 	return first
 }
 
-// objects are all that the load has created.
+// objects returns all objects that the load has created.
 func (l *load) objects() []client.Object {
 	var all []client.Object
 	for _, t := range l.tenants {

@@ -26,7 +26,7 @@ import (
 	"leasehold.dev/test/e2e/cluster"
 )
 
-// All features share these. Only TestMain sets them, before the first feature.
+// Shared by all features. Only TestMain sets them, before the first feature.
 var (
 	testenv env.Environment
 	shared  *suite
@@ -36,30 +36,30 @@ var (
 type suite struct {
 	settings  settings
 	cluster   *cluster.Cluster
-	client    client.Client // the administrator's; reads the API server, not a cache
+	client    client.Client // the administrator's, without a cache
 	report    *report
 	began     time.Time
-	testBegan time.Time       // of the test that runs
-	traces    map[string]bool // of which tests they have been kept
+	testBegan time.Time       // of the current test
+	traces    map[string]bool // the tests whose traces were collected
 
 	hasPrevious bool // the features of the upgrade need it
 
 	stopLogs func()
-	failed   error // what went wrong at the end
+	failed   error // from finish
 }
 
-// settings come from the environment, which `make e2e` fills.
+// settings are read from the environment, which `make e2e` sets.
 type settings struct {
 	NodeImage                   string
-	Name, Cluster               string // of a cluster of its own, and of one to be reused
+	Name, Cluster               string // Name of a new cluster, Cluster of an existing one
 	Keep                        bool
 	Artifacts                   string
 	Kubectl, Kind, Kustomize    string
 	Helm                        string
 	Image, ViewerImage, S3Image string
-	// The image of the prover, which may be missing, and the folder that it was built of.
+	// The image of the prover, which may be missing, and the folder that it was built from.
 	ProverImage, ProverDir string
-	// The release before: its images, which may be missing, and the folder of its manifests.
+	// The previous release: its images, which may be missing, and the folder of its manifests.
 	PreviousImage, PreviousViewerImage, PreviousDir string
 }
 
@@ -81,7 +81,7 @@ func readSettings(getenv func(string) string) (settings, error) {
 }
 
 func TestMain(m *testing.M) {
-	log.SetLogger(ctrl.Log) // no complaint about a logger that was never set
+	log.SetLogger(ctrl.Log) // without it the log package prints a warning
 	settings, err := readSettings(os.Getenv)
 	if err == nil {
 		testenv, err = env.NewFromFlags()
@@ -90,7 +90,7 @@ func TestMain(m *testing.M) {
 		fmt.Fprintf(os.Stderr, "e2e: %v\n", err)
 		os.Exit(1)
 	}
-	// The first signal ends the feature that runs and lets Finish clear up.
+	// The first signal ends the current feature and then runs finish.
 	//nolint:forbidigo // there is no test yet whose context could be used
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	shared = &suite{settings: settings, began: time.Now(), report: &report{rows: map[string]string{}},
@@ -164,8 +164,8 @@ func (s *suite) startCluster(ctx context.Context) error {
 	return err
 }
 
-// finish writes the report and leaves nothing behind. The log streams end first,
-// as they would only fail when the cluster goes.
+// finish writes the report and removes the cluster. The log streams end first, because they would
+// fail without it.
 func (s *suite) finish(ctx context.Context, _ *envconf.Config) (context.Context, error) {
 	if s.cluster == nil {
 		return ctx, nil
@@ -175,7 +175,7 @@ func (s *suite) finish(ctx context.Context, _ *envconf.Config) (context.Context,
 		s.stopLogs()
 	}
 	_, auditErr := s.cluster.AuditLog(ctx)
-	// The framework would pass over an error, and the run be called a success.
+	// The framework ignores errors of finish.
 	s.failed = errors.Join(auditErr, s.report.write(s.settings.Artifacts, progress{s}), s.cluster.Stop(ctx))
 	return ctx, nil
 }
@@ -195,7 +195,7 @@ func (s *suite) afterTest(ctx context.Context, _ *envconf.Config, t *testing.T) 
 	return ctx, nil
 }
 
-// keepTraces does so once for each test: what comes later has been cleared up.
+// keepTraces collects them once for each test, before its teardown.
 func (s *suite) keepTraces(ctx context.Context, t *testing.T) {
 	t.Helper()
 	if name, _, _ := strings.Cut(t.Name(), "/"); t.Failed() && !s.traces[name] {
@@ -204,7 +204,7 @@ func (s *suite) keepTraces(ctx context.Context, t *testing.T) {
 	}
 }
 
-// keep writes down what is there to be seen of a failure.
+// keep writes the state of the cluster after a failure.
 func (s *suite) keep(ctx context.Context, of string) {
 	dir := filepath.Join(s.settings.Artifacts, "failures", of)
 	s.logf("%s failed; objects, events, logs of the nodes: %s", of, dir)
@@ -213,7 +213,7 @@ func (s *suite) keep(ctx context.Context, of string) {
 	}
 }
 
-// teardown is the step that clears up: the framework takes it before afterTest.
+// teardown is a step that cleans up: the framework runs it before afterTest.
 func teardown(f func(ctx context.Context, g *WithT)) features.Func {
 	return func(ctx context.Context, t *testing.T, _ *envconf.Config) context.Context {
 		t.Helper()
@@ -223,7 +223,7 @@ func teardown(f func(ctx context.Context, g *WithT)) features.Func {
 	}
 }
 
-// step is a step of a feature that needs no more than a context and a Gomega.
+// step is a step of a feature that needs only a context and a Gomega.
 func step(f func(ctx context.Context, g *WithT)) features.Func {
 	return func(ctx context.Context, t *testing.T, _ *envconf.Config) context.Context {
 		t.Helper()
@@ -243,7 +243,7 @@ func (s *suite) logf(format string, args ...any) {
 	fmt.Fprintf(progress{s}, format+"\n", args...)
 }
 
-// progress puts the time since the start of the run before each line.
+// progress prefixes each line with the time since the start of the run.
 type progress struct{ suite *suite }
 
 // Write implements io.Writer.

@@ -36,17 +36,17 @@ func TestMarkdownView(t *testing.T) {
 		Assess("is served by its Service, at the URL in its status", step(func(ctx context.Context, g *WithT) {
 			service = &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: view.Namespace, Name: "viewer-" + view.Name}}
 			g.Expect(shared.client.Get(ctx, client.ObjectKeyFromObject(service), service)).To(Succeed())
-			await(ctx, g, shared.leadsSomewhere(service), Succeed())
+			await(ctx, g, shared.reachable(service), Succeed())
 			for _, node := range shared.workers(ctx, g) {
 				g.Expect(shared.fetchByName(ctx, node, view.Status.URL)).To(ContainSubstring("Edition one"))
 			}
 		})).
-		Assess("shows other content without a request that fails",
+		Assess("shows changed content without a failed request",
 			step(func(ctx context.Context, g *WithT) { rollsOut(ctx, g, view, service) })).
 		Feature())
 }
 
-// viewers are the Pods that the view's own selector finds.
+// viewers returns the Pods that match the view's selector.
 func viewers(ctx context.Context, g *WithT, v *v1beta1.MarkdownView) []corev1.Pod {
 	selector, err := labels.Parse(v.Status.Selector)
 	g.Expect(err).NotTo(HaveOccurred())
@@ -56,7 +56,7 @@ func viewers(ctx context.Context, g *WithT, v *v1beta1.MarkdownView) []corev1.Po
 	return pods.Items
 }
 
-// privileges are what the kernel lets the one process of a Pod do: the lines of
+// privileges returns the capabilities and restrictions of the Pod's only process, as lines of
 // /proc/<pid>/status.
 func privileges(ctx context.Context, g *WithT, pod *corev1.Pod) map[string]string {
 	_, id, _ := strings.Cut(pod.Status.ContainerStatuses[0].ContainerID, "://")
@@ -71,8 +71,8 @@ func privileges(ctx context.Context, g *WithT, pod *corev1.Pod) map[string]strin
 	return found
 }
 
-// rollsOut changes the content while clients on two nodes fetch it, with as few viewers
-// as may be: what fails cannot hide behind another.
+// rollsOut changes the content while clients on two nodes fetch it. There is one viewer, so another
+// cannot mask its failure.
 func rollsOut(ctx context.Context, g *WithT, v *v1beta1.MarkdownView, service *corev1.Service) {
 	change(ctx, g, v, func(v *v1beta1.MarkdownView) { v.Spec.Replicas = 1 })
 	await(ctx, g, viewReady(v), Succeed())
@@ -85,7 +85,7 @@ func rollsOut(ctx context.Context, g *WithT, v *v1beta1.MarkdownView, service *c
 		v.Spec.Markdowns["welcome.md"] = "# Edition two\n\nPears are picked in **October**.\n"
 	})
 	await(ctx, g, viewReady(v), Succeed())
-	// The old viewers end after that, and it is their end that must not be noticed.
+	// The old viewers end after the rollout, and requests must not fail then either.
 	await(ctx, g, func() []corev1.Pod { return viewers(ctx, g, v) }, HaveLen(1))
 	sent := 0
 	for _, c := range clients {

@@ -20,12 +20,10 @@ import (
 // nonRoot is the user ID of the Pods of these tests.
 const nonRoot = 65532
 
-// unique is a name that nothing had before, so that a feature can be run again on
-// a cluster that is kept.
+// unique returns a new name, so a feature can run again on a cluster that is kept.
 func unique(base string) string { return "e2e-" + base + "-" + utilrand.String(5) }
 
-// afterwards clears up when the feature is over, also when it has failed: then
-// after its traces were kept.
+// afterwards cleans up at the end of a feature, also after a failure, when its traces have been collected.
 func afterwards(t *testing.T, f func(ctx context.Context, g *WithT)) {
 	t.Helper()
 	t.Cleanup(func() {
@@ -40,7 +38,7 @@ func await(ctx context.Context, g *WithT, actual any, matcher OmegaMatcher, desc
 	g.Eventually(actual).WithContext(ctx).WithTimeout(readyTimeout).WithPolling(poll).Should(matcher, description...)
 }
 
-// read reads an object anew.
+// read returns a function that reads the current object.
 func read[T client.Object](o T) func(context.Context) (T, error) {
 	return func(ctx context.Context) (T, error) {
 		return o, shared.client.Get(ctx, client.ObjectKeyFromObject(o), o)
@@ -60,23 +58,22 @@ func namespaceOf(name string) *corev1.Namespace {
 	return &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}
 }
 
-// strictNamespace makes a namespace in which `restricted` is enforced.
+// strictNamespace creates a namespace that enforces `restricted`.
 func strictNamespace(ctx context.Context, g *WithT, name string) {
 	ns := namespaceOf(name)
 	ns.Labels = map[string]string{"pod-security.kubernetes.io/enforce": "restricted"}
 	g.Expect(shared.client.Create(ctx, ns)).To(Succeed())
 }
 
-// discard deletes objects, which may take its time: their names are of no use to
-// another client.
+// discard deletes objects without waiting: no other feature uses their names.
 func discard(ctx context.Context, g *WithT, objects ...client.Object) {
 	for _, o := range objects {
 		g.Expect(client.IgnoreNotFound(shared.client.Delete(ctx, o))).To(Succeed())
 	}
 }
 
-// newPod is a Pod that may run anywhere, and does until it is deleted. It is of
-// the page server, as that is an image which is there.
+// newPod returns a Pod for any node that runs until it is deleted. It uses the page server's image,
+// because that is loaded.
 func newPod(namespace, name string) *corev1.Pod {
 	return &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name},
@@ -109,7 +106,7 @@ func restrictedContainer() *corev1.SecurityContext {
 	}
 }
 
-// as returns a client of another user with groups, beside system:authenticated.
+// as returns a client of another user, with these groups and system:authenticated.
 func as(g *WithT, user string, groups ...string) client.Client {
 	config := shared.cluster.Config()
 	config.Impersonate = rest.ImpersonationConfig{UserName: user, Groups: append(groups, "system:authenticated")}
@@ -118,8 +115,8 @@ func as(g *WithT, user string, groups ...string) client.Client {
 	return c
 }
 
-// eventsOf are the events about an object; those about what is in no namespace
-// are kept in `default`.
+// eventsOf returns a function that lists the events about an object. Events about cluster-scoped
+// objects are in `default`.
 func eventsOf(o client.Object) func(context.Context) ([]eventsv1.Event, error) {
 	namespace := o.GetNamespace()
 	if namespace == "" {

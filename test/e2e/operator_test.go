@@ -22,7 +22,7 @@ import (
 	"leasehold.dev/api/v1beta1"
 )
 
-// What config/default calls things.
+// Names in config/default.
 const (
 	operatorNamespace = "leasehold-system"
 	operatorName      = "leasehold-controller-manager"
@@ -39,7 +39,7 @@ const (
 func newScheme() *runtime.Scheme {
 	scheme := runtime.NewScheme()
 	if err := errors.Join(clientgoscheme.AddToScheme(scheme), v1beta1.AddToScheme(scheme)); err != nil {
-		panic(err) // two kinds of one name: nothing can be tested
+		panic(err) // two kinds of one name, so no test can work
 	}
 	return scheme
 }
@@ -49,9 +49,8 @@ func (s *suite) deploy(ctx context.Context) error {
 	return s.make(ctx, "deploy", "OVERLAY=config/e2e")
 }
 
-// replacePods deletes the operator's Pods on a cluster that was there before: the
-// image has the same name as that of the last run, so the Deployment has not
-// changed, and they would go on to run the last run's program.
+// replacePods deletes the operator's Pods on an existing cluster. The image has the same name as in the
+// last run, so the Deployment has not changed, and the Pods would continue to run the old program.
 func (s *suite) replacePods(ctx context.Context) error {
 	err := s.client.DeleteAllOf(ctx, &corev1.Pod{}, client.InNamespace(operatorNamespace),
 		client.MatchingLabels{"control-plane": "controller-manager"})
@@ -66,7 +65,7 @@ func (s *suite) make(ctx context.Context, argv ...string) error {
 	cmd := exec.CommandContext(ctx, "make", append(argv, "KUBECTL="+s.settings.Kubectl,
 		"IMG="+s.settings.Image, "VIEWER_IMG="+s.settings.ViewerImage)...)
 	cmd.Dir = root
-	// Not as a part of the make that runs these tests.
+	// The flags of the make that runs these tests do not apply.
 	cmd.Env = slices.DeleteFunc(os.Environ(), func(v string) bool {
 		return strings.HasPrefix(v, "MAKEFLAGS=") || strings.HasPrefix(v, "MAKELEVEL=") || strings.HasPrefix(v, "MFLAGS=")
 	})
@@ -79,14 +78,14 @@ func (s *suite) make(ctx context.Context, argv ...string) error {
 	return nil
 }
 
-// awaitOperator waits until the Deployment has been rolled out, all replicas are Ready, the
-// Lease has a holder and the API server reaches the webhooks. The nodes learn of a Service's
-// endpoints later than this process.
+// awaitOperator waits until the Deployment has been rolled out, all replicas are Ready, the Lease
+// has a holder and the API server reaches the webhooks. The nodes update a Service's endpoints
+// later than this process.
 func (s *suite) awaitOperator(ctx context.Context) error {
 	return until(ctx, "the operator", s.operatorReady)
 }
 
-// until polls a check. Its error has the last one of the check.
+// until polls a check. Its error is the check's last one.
 func until(ctx context.Context, what string, check func(context.Context) error) error {
 	var missing error
 	err := wait.PollUntilContextTimeout(ctx, poll, readyTimeout, true, func(ctx context.Context) (bool, error) {
@@ -115,7 +114,7 @@ func (s *suite) operatorReady(ctx context.Context) error {
 	return s.client.Create(ctx, newTenant("e2e-dry-run", "a"), client.DryRunAll)
 }
 
-// pods are the Deployment's Pods that are not on their way out, by name.
+// pods returns the Deployment's Pods by name, without those being deleted.
 func (s *suite) pods(ctx context.Context) ([]corev1.Pod, error) {
 	var list corev1.PodList
 	if err := s.client.List(ctx, &list, client.InNamespace(operatorNamespace),
@@ -130,7 +129,7 @@ func (s *suite) pods(ctx context.Context) ([]corev1.Pod, error) {
 	return pods, nil
 }
 
-// lease is the election's Lease.
+// lease returns the election's Lease.
 func (s *suite) lease(ctx context.Context) (*coordinationv1.Lease, error) {
 	var lease coordinationv1.Lease
 	if err := s.client.Get(ctx, client.ObjectKey{Namespace: operatorNamespace, Name: leaseName}, &lease); err != nil {
@@ -148,7 +147,7 @@ func holderOf(lease *coordinationv1.Lease) string {
 	return pod
 }
 
-// leader is the Pod that holds the Lease; it is an error if there is none.
+// leader returns the Pod that holds the Lease, or an error if there is none.
 func (s *suite) leader(ctx context.Context) (*corev1.Pod, error) {
 	lease, err := s.lease(ctx)
 	if err != nil {
@@ -166,7 +165,7 @@ func (s *suite) leader(ctx context.Context) (*corev1.Pod, error) {
 	return nil, fmt.Errorf("the Lease is held by %q, which is none of %d Pods", holderOf(lease), len(pods))
 }
 
-// standby is the one other Pod.
+// standby returns the other Pod.
 func (s *suite) standby(ctx context.Context) (*corev1.Pod, error) {
 	leader, err := s.leader(ctx)
 	if err != nil {

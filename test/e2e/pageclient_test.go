@@ -10,23 +10,23 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// pageClient is a client in the cluster that fetches a page through a Service all the
-// time, with a new connection for each request.
+// pageClient is a client in the cluster that fetches a page through a Service in a loop, with a new
+// connection for each request.
 type pageClient struct {
 	node, file string
 	ended      chan replies
 }
 
-// replies are what a client got: how often each line, and which was the last.
+// replies counts the lines of a client and has the last one.
 type replies struct {
 	counts map[string]int
 	last   string
 	err    error
 }
 
-// startPageClient sends requests from a node, so through its kube-proxy. A line is the first of
-// the texts that a successful response contains; any other response is a line of its own.
-// It ends by itself after a while.
+// startPageClient sends requests from a node, and so through its kube-proxy. For a successful
+// response the line is the first of the texts that it contains; any other response has its own
+// line. It ends by itself after a while.
 func startPageClient(ctx context.Context, node, url string, texts ...string) *pageClient {
 	const script = `page=$1 file=$2; shift 2
 while [ ! -e "$file" ]; do
@@ -50,7 +50,7 @@ rm "$file"`
 	return a
 }
 
-// stop ends it and returns what it got.
+// stop ends the client and returns its replies.
 func (a *pageClient) stop(ctx context.Context) replies {
 	if _, err := shared.cluster.Exec(ctx, a.node, "touch", a.file); err != nil {
 		return replies{err: err}
@@ -74,7 +74,7 @@ mount --bind /tmp/resolv.pod /etc/resolv.conf && exec curl --silent --show-error
 	return s.cluster.Exec(ctx, node, "unshare", "--mount", "sh", "-c", script, "sh", dns.Spec.ClusterIP, url)
 }
 
-// workers are the nodes on which Pods run.
+// workers returns the nodes for Pods.
 func (s *suite) workers(ctx context.Context, g *WithT) []string {
 	var nodes corev1.NodeList
 	g.Expect(s.client.List(ctx, &nodes)).To(Succeed())
@@ -88,9 +88,9 @@ func (s *suite) workers(ctx context.Context, g *WithT) []string {
 	return names
 }
 
-// leadsSomewhere tests on each node whether port 80 of a Service answers there:
-// kube-proxy takes its time, and on each node its own.
-func (s *suite) leadsSomewhere(service *corev1.Service) func(context.Context) error {
+// reachable tests on each node whether port 80 of a Service answers, because each kube-proxy
+// updates its node separately.
+func (s *suite) reachable(service *corev1.Service) func(context.Context) error {
 	return func(ctx context.Context) error {
 		var nodes corev1.NodeList
 		if err := s.client.List(ctx, &nodes); err != nil {

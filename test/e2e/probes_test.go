@@ -20,7 +20,7 @@ import (
 // answers are the HTTP statuses of the endpoints, by path; 0 is no answer.
 type answers map[string]int
 
-// endpoints are all that a replica has on its probe port.
+// endpoints returns all paths of a replica's probe port.
 func endpoints() []string {
 	return []string{"/healthz", "/healthz/ping", "/healthz/workers", "/readyz", "/readyz/caches", "/readyz/webhook"}
 }
@@ -33,7 +33,7 @@ func allAnswer(status int) answers {
 	return a
 }
 
-// but is a with other answers from some paths.
+// but returns a with other statuses for some paths.
 func (a answers) but(status int, paths ...string) answers {
 	for _, path := range paths {
 		a[path] = status
@@ -47,15 +47,15 @@ func probe(ctx context.Context, pod *corev1.Pod) (answers, error) {
 	return answers(statuses), err
 }
 
-// finding is a replica in a state: what its endpoints must answer, and with
-// them the Pod's condition and the webhooks' Service.
+// finding is the expected state of a replica: the statuses of its endpoints, its condition Ready,
+// and whether the webhooks' Service selects it.
 type finding struct {
 	state, replica string
 	want           answers
-	leaving        bool // and so gets no new connections, Ready or not
+	leaving        bool // draining, so it gets no new connections, Ready or not
 }
 
-// assess waits for the answers, and for all others to agree with /readyz.
+// assess waits for the statuses, and for the condition and the Service to agree with /readyz.
 func (f finding) assess(ctx context.Context, g *WithT, pod *corev1.Pod) {
 	g.Eventually(func(g Gomega) {
 		g.Expect(probe(ctx, pod)).To(Equal(f.want), f.state+", "+f.replica)
@@ -129,12 +129,12 @@ func steadyReplicas(f *features.FeatureBuilder) *features.FeatureBuilder {
 		}))
 }
 
-// notYetReady are the states on the way up. The election begins when the caches
-// have been filled, so until then there is neither leader nor standby.
+// notYetReady tests the states of a starting replica. The election begins when the caches have
+// synced, so until then there is neither leader nor standby.
 func notYetReady(f *features.FeatureBuilder, by func(name string) *clone) *features.FeatureBuilder {
 	const neither = "either, before the election"
 	return f.
-		// It cannot issue one, gives up after some seconds and is started again.
+		// The replica cannot issue one, exits after some seconds and is restarted.
 		Assess("a leader without a certificate is alive and not ready", step(func(ctx context.Context, g *WithT) {
 			c := by("certificate-leader")
 			finding{"webhook certificate missing", "leader", allAnswer(http.StatusOK).but(http.StatusInternalServerError,
@@ -147,7 +147,7 @@ func notYetReady(f *features.FeatureBuilder, by func(name string) *clone) *featu
 				"/readyz", "/readyz/webhook"), false}.assess(ctx, g, c.pod)
 			g.Expect(c.leads(ctx)).NotTo(Succeed())
 		})).
-		Assess("a replica that cannot reach the API server ends, and answers nothing",
+		Assess("a replica that cannot reach the API server exits and does not answer",
 			step(func(ctx context.Context, g *WithT) {
 				c := by("starting")
 				finding{"starting without an API server", neither, allAnswer(0), false}.assess(ctx, g, c.pod)
@@ -163,7 +163,7 @@ func notYetReady(f *features.FeatureBuilder, by func(name string) *clone) *featu
 			}))
 }
 
-// leaseLost gives the Lease to another holder. It only affects a leader.
+// leaseLost gives the Lease to another holder, which only a leader reacts to.
 func leaseLost(f *features.FeatureBuilder, by func(name string) *clone) *features.FeatureBuilder {
 	giveAway := func(ctx context.Context, g *WithT, c *clone) {
 		g.Eventually(func(g Gomega) {
@@ -176,14 +176,14 @@ func leaseLost(f *features.FeatureBuilder, by func(name string) *clone) *feature
 		}).WithContext(ctx).WithTimeout(expect.Short).WithPolling(poll).Should(Succeed())
 	}
 	return f.
-		Assess("a leader that has lost its Lease ends, and answers no more", step(func(ctx context.Context, g *WithT) {
+		Assess("a leader that has lost its Lease exits and does not answer", step(func(ctx context.Context, g *WithT) {
 			c := by("lost-leader")
 			g.Eventually(c.leads).WithContext(ctx).WithTimeout(expect.Medium).Should(Succeed())
 			giveAway(ctx, g, c)
 			finding{"lease lost", "leader", allAnswer(0), false}.assess(ctx, g, c.pod)
 			g.Expect(c.pod.Status.ContainerStatuses[0].State.Terminated).To(HaveField("ExitCode", BeEquivalentTo(1)))
 		})).
-		Assess("a standby goes on while another client holds the Lease", step(func(ctx context.Context, g *WithT) {
+		Assess("a standby continues while another client holds the Lease", step(func(ctx context.Context, g *WithT) {
 			c := by("lost-standby")
 			giveAway(ctx, g, c)
 			finding{"lease lost", "standby", allAnswer(http.StatusOK), false}.assess(ctx, g, c.pod)
@@ -191,8 +191,8 @@ func leaseLost(f *features.FeatureBuilder, by func(name string) *clone) *feature
 		}))
 }
 
-// draining deletes Pods. Their preStop hook lets them answer until no node sends new
-// connections to them. Here it waits long enough for a slow machine to observe that.
+// draining deletes Pods. Their preStop hook keeps them answering until no node sends new
+// connections to them. Its delay here is long enough to observe that on a slow machine.
 func draining(f *features.FeatureBuilder, by func(name string) *clone) *features.FeatureBuilder {
 	for _, replica := range []string{"leader", "standby"} {
 		f = f.Assess(fmt.Sprintf("a %s that drains answers, and gets no new admission requests", replica),

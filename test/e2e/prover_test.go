@@ -27,22 +27,22 @@ import (
 )
 
 const (
-	// proverManifest is the one of the prover's documentation.
+	// proverManifest is the example of the prover's documentation.
 	proverManifest = root + "/test/harness/docs/indexed-job.yaml"
-	// proverTimeout bounds the shards, which a small node runs one after the other.
+	// proverTimeout bounds the shards, which a small node runs sequentially.
 	proverTimeout = 10 * time.Minute
-	// fewPlans selects four plans, of which each shard has one. The example fails two of them.
+	// fewPlans selects four plans, one for each shard. The example operator fails two of them.
 	fewPlans = "--match=:(lost-response|failed-write[^:]*):(POST:/apis/batch|DELETE:)"
-	// reportsPath is where a node has the volume of the reports.
+	// reportsPath is the node's folder of the volume for reports.
 	reportsPath = "/var/local/e2e-prover"
 )
 
-// sweeps are a run of the shards as Pods, and one of all plans on this machine.
+// sweeps are one run by Pods, each with a shard, and one of all plans on this machine.
 type sweeps struct {
 	namespace, node string
 	volume          *corev1.PersistentVolume
 	dir             string   // has the folder of each shard
-	argv            []string // of a shard, without what makes it one
+	argv            []string // of each shard, without the flags that select it
 }
 
 func TestProver(t *testing.T) {
@@ -51,7 +51,7 @@ func TestProver(t *testing.T) {
 	}
 	s := &sweeps{namespace: unique("prover"), dir: t.TempDir()}
 	testenv.Test(t, features.New("shards of prove").
-		Assess("run as an Indexed Job that fits the Pod Security Standard `restricted`",
+		Assess("its shards run as an Indexed Job under the Pod Security Standard `restricted`",
 			step(func(ctx context.Context, g *WithT) {
 				s.node = shared.workers(ctx, g)[0]
 				g.Expect(shared.cluster.Load(ctx, s.node, shared.settings.ProverImage)).To(Succeed())
@@ -60,7 +60,7 @@ func TestProver(t *testing.T) {
 				s.apply(ctx, g)
 				g.Expect(s.exitCodes(ctx, g)).To(ConsistOf(BeEquivalentTo(0), BeEquivalentTo(1), BeEquivalentTo(1)))
 			})).
-		Assess("and their merged report is that of one run with the same seed", step(func(ctx context.Context, g *WithT) {
+		Assess("their merged report equals one run with the same seed", step(func(ctx context.Context, g *WithT) {
 			_, err := shared.kubectl(ctx, "cp", "--namespace="+s.namespace, "prove-reports:/reports", s.dir)
 			g.Expect(err).NotTo(HaveOccurred())
 			merged, one := filepath.Join(s.dir, "merged"), filepath.Join(s.dir, "one")
@@ -79,8 +79,8 @@ func TestProver(t *testing.T) {
 		Feature())
 }
 
-// provideVolume makes a volume for several Pods, as a cluster of more than one node has from its
-// storage. That this one is on a node keeps all Pods there.
+// provideVolume creates a volume for several Pods, in place of a cluster's shared storage. It is on
+// one node, which keeps all Pods there.
 func (s *sweeps) provideVolume(ctx context.Context, g *WithT) {
 	_, err := shared.cluster.Exec(ctx, s.node, "mkdir", "-p", reportsPath)
 	g.Expect(err).NotTo(HaveOccurred())
@@ -102,7 +102,7 @@ func (s *sweeps) provideVolume(ctx context.Context, g *WithT) {
 	g.Expect(shared.client.Create(ctx, s.volume)).To(Succeed())
 }
 
-// apply creates what the manifest has, with its image, in the namespace, and with few plans.
+// apply creates the objects of the manifest in the namespace, with the image under test and few plans.
 func (s *sweeps) apply(ctx context.Context, g *WithT) {
 	manifest, err := os.Open(proverManifest)
 	g.Expect(err).NotTo(HaveOccurred())
@@ -133,7 +133,7 @@ func (s *sweeps) apply(ctx context.Context, g *WithT) {
 	}
 }
 
-// exitCodes waits until the Job has ended, and returns the exit codes of its Pods.
+// exitCodes waits for the end of the Job and returns the exit codes of its Pods.
 func (s *sweeps) exitCodes(ctx context.Context, g *WithT) (codes []int32) {
 	job := &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: "prove"}}
 	g.Eventually(func(g Gomega, ctx context.Context) {
@@ -153,7 +153,7 @@ func (s *sweeps) exitCodes(ctx context.Context, g *WithT) (codes []int32) {
 	return codes
 }
 
-// prove runs the prover of the image on this machine, and returns its exit code.
+// prove runs the image's prover on this machine and returns its exit code.
 func (s *sweeps) prove(ctx context.Context, argv ...string) (int, error) {
 	dir := shared.settings.ProverDir
 	cmd := exec.CommandContext(ctx, filepath.Join(dir, "bin", "prove"), argv...)
@@ -167,7 +167,7 @@ func (s *sweeps) prove(ctx context.Context, argv ...string) (int, error) {
 	return 0, fmt.Errorf("running prove %s: %w: %s", strings.Join(argv, " "), err, out)
 }
 
-// conclusions are a line for each plan and each finding of a report.
+// conclusions returns a line for each plan and each finding of a report.
 func conclusions(g *WithT, dir string) (lines []string) {
 	sweep, err := proverreport.LoadSweep(dir)
 	g.Expect(err).NotTo(HaveOccurred())

@@ -19,7 +19,7 @@ const (
 	phases     = "\n## Phases\n\n| phase | seconds | |\n|---|---|---|\n"
 )
 
-// report is what the run measured, as rows of its tables.
+// report has the measurements of the run as rows of tables.
 type report struct {
 	mu   sync.Mutex
 	rows map[string]string
@@ -33,7 +33,7 @@ func (r *report) add(table, format string, cells ...any) {
 	r.rows[table] += "| " + fmt.Sprintf(format, cells...) + " |\n"
 }
 
-// phase adds a part of the run: setting up, or one test.
+// phase adds a part of the run: the setup or one test.
 func (r *report) phase(name string, began time.Time, failed bool) {
 	took, result := time.Since(began), ""
 	if failed {

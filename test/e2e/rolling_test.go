@@ -18,7 +18,7 @@ import (
 	"sigs.k8s.io/e2e-framework/pkg/features"
 )
 
-// What the manager takes where nothing is set, as in config/default.
+// The manager's defaults, which config/default keeps.
 const (
 	defaultLease    = 15 * time.Second
 	defaultSettings = "15/10/2"
@@ -35,8 +35,8 @@ func TestRollingUpgrade(t *testing.T) {
 			lease: defaultLease}.feature())
 }
 
-// electionArgs returns the arguments of the Deployment as they are, with short times, and
-// without those, as in config/default. The short ones are put back after the test.
+// electionArgs returns the Deployment's arguments with the short times of the tests, and without
+// them, as in config/default. The test's cleanup restores the short ones.
 func electionArgs(t *testing.T) (short, usual []string) {
 	t.Helper()
 	short, err := shared.operatorArgs(t.Context())
@@ -55,7 +55,7 @@ func electionArgs(t *testing.T) (short, usual []string) {
 		func(arg string) bool { return strings.HasPrefix(arg, "--leader-elect-") })
 }
 
-// operatorArgs are the arguments of the Deployment.
+// operatorArgs returns the arguments of the Deployment.
 func (s *suite) operatorArgs(ctx context.Context) ([]string, error) {
 	var d appsv1.Deployment
 	if err := s.client.Get(ctx, client.ObjectKey{Namespace: operatorNamespace, Name: operatorName}, &d); err != nil {
@@ -74,17 +74,17 @@ func (s *suite) setOperatorArgs(ctx context.Context, args []string) error {
 	return s.client.Patch(ctx, d, client.RawPatch(types.JSONPatchType, patch))
 }
 
-// upgrade replaces the replicas one after the other while Tenants keep coming.
+// upgrade replaces the replicas one after the other while Tenants are created.
 type upgrade struct {
 	mode, settings string
 	args           []string
-	lease          time.Duration // of the replicas that are replaced
+	lease          time.Duration // of the replaced replicas
 }
 
 func (u upgrade) feature() features.Feature {
 	f, tenants := &failing{}, (*load)(nil)
 	return features.New("both replicas are replaced: "+u.settings).
-		Assess("while Tenants come, each of which becomes Ready", step(func(ctx context.Context, g *WithT) {
+		Assess("while Tenants are created, and each becomes Ready", step(func(ctx context.Context, g *WithT) {
 			f.prepare(ctx, g)
 			tenants = startLoad(ctx, time.Second, false)
 			f.lost = time.Now()
@@ -95,12 +95,12 @@ func (u upgrade) feature() features.Feature {
 			g.Expect(tenants.errs).To(BeEmpty())
 			g.Expect(len(tenants.tenants)).To(BeNumerically(">", 5))
 		})).
-		Assess("without a gap that is longer than a lease", step(func(_ context.Context, g *WithT) {
+		Assess("without a gap longer than a lease", step(func(_ context.Context, g *WithT) {
 			slowest, took := tenants.slowest()
 			shared.logf("  %s: %d Tenants, the slowest took %s", u.settings, len(tenants.tenants), took)
 			g.Expect(took).To(BeNumerically("<", u.lease), slowest)
 		})).
-		Assess("with at least one replica Ready, and both on nodes of their own in the end",
+		Assess("with at least one replica Ready, and at the end with both on different nodes",
 			step(func(ctx context.Context, g *WithT) {
 				g.Expect(tenants.fewest).To(BeNumerically(">=", 1))
 				pods, err := shared.pods(ctx)
@@ -133,7 +133,7 @@ func (u upgrade) judge(ctx context.Context, g *WithT, f *failing, tenants *load)
 	g.Expect(err).NotTo(HaveOccurred())
 	f.holder = leader.Name
 	_, leadership := f.leadership(ctx, g)
-	released := letGo(leadership, f.lost, f.holder)
+	released := releaseTime(leadership, f.lost, f.holder)
 	f.firstReady = tenants.firstReadySince(released)
 	lease, err := shared.lease(ctx)
 	g.Expect(err).NotTo(HaveOccurred())
@@ -147,7 +147,7 @@ func (u upgrade) judge(ctx context.Context, g *WithT, f *failing, tenants *load)
 		}
 	}
 	g.Expect(grown).To(Equal(acquired), "the Lease counts each hand-over")
-	// At worst it goes to the other old replica first.
+	// In the worst case the other old replica gets it first.
 	g.Expect(grown).To(And(BeNumerically(">=", 1), BeNumerically("<=", 3)))
 }
 
@@ -156,21 +156,21 @@ func TestEvictions(t *testing.T) {
 	testenv.Test(t, features.New("nodes are drained").
 		Assess("one replica can be evicted", step(func(ctx context.Context, g *WithT) {
 			f.prepare(ctx, g)
-			f.cordonWorkers(ctx, g) // no replica takes its place yet
+			f.cordonWorkers(ctx, g) // no replacement can be scheduled yet
 			g.Expect(evict(ctx, f.standby.Name)).To(Succeed())
 		})).
-		Assess("the other cannot, until there are two again", step(func(ctx context.Context, g *WithT) {
+		Assess("the other cannot be evicted until there are two again", step(func(ctx context.Context, g *WithT) {
 			g.Expect(evict(ctx, f.leader.Name)).To(Satisfy(apierrors.IsTooManyRequests))
 			leader, err := shared.leader(ctx)
 			g.Expect(err).NotTo(HaveOccurred())
 			g.Expect(podReady(leader)).To(BeTrue())
 			f.undo(ctx, g)
 			g.Expect(shared.settle(ctx)).To(Succeed())
-			// A leader that a slow machine made lose its Lease has been replaced.
+			// If the leader lost its Lease on a slow machine, there is another.
 			f.leader, err = shared.leader(ctx)
 			g.Expect(err).NotTo(HaveOccurred())
 		})).
-		Assess("then it goes, and the new one leads", step(func(ctx context.Context, g *WithT) {
+		Assess("then it is evicted, and the new one leads", step(func(ctx context.Context, g *WithT) {
 			f.lost = time.Now()
 			g.Expect(evict(ctx, f.leader.Name)).To(Succeed())
 			f.awaitHolder(ctx, g)

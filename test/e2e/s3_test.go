@@ -22,19 +22,19 @@ import (
 const (
 	s3Port   = 7070
 	s3Region = "us-east-1"
-	// s3Secret has the keys of the account that may do everything.
+	// s3Secret has the keys of the administrator's account.
 	s3Secret = "root"
 )
 
-// s3 is an S3 server in the cluster, in a namespace of its own in which
-// `restricted` is enforced. Its data go with its Pod.
+// s3 is an S3 server in a namespace of its own that enforces `restricted`. Its data is deleted with
+// its Pod.
 type s3 struct {
 	namespace  string
 	keys       map[string]string
 	deployment *appsv1.Deployment
 }
 
-// newS3 describes a server with new random keys.
+// newS3 returns a server with random keys.
 func newS3() *s3 {
 	s := &s3{
 		namespace: unique("s3"),
@@ -54,8 +54,8 @@ func newS3() *s3 {
 	return s
 }
 
-// podSpec has folders for the data and for what is known of them, so that no file
-// system has to support extended attributes.
+// podSpec has separate folders for data and metadata, so the file system need not support extended
+// attributes.
 func (s *s3) podSpec() corev1.PodSpec {
 	container := corev1.Container{
 		Name: "versitygw", Image: shared.settings.S3Image, ImagePullPolicy: corev1.PullIfNotPresent,
@@ -86,7 +86,7 @@ func (s *s3) podSpec() corev1.PodSpec {
 	return pod
 }
 
-// start makes the namespace with all that is in it, and waits for the server.
+// start creates the namespace and its objects, and waits for the server.
 func (s *s3) start(ctx context.Context, g *WithT) {
 	strictNamespace(ctx, g, s.namespace)
 	g.Expect(shared.client.Create(ctx, &corev1.Secret{
@@ -102,10 +102,10 @@ func (s *s3) start(ctx context.Context, g *WithT) {
 	g.Expect(shared.client.Create(ctx, service)).To(Succeed())
 	g.Expect(shared.client.Create(ctx, s.deployment)).To(Succeed())
 	s.awaitReplicas(ctx, g, 1)
-	await(ctx, g, shared.leadsSomewhere(service), Succeed())
+	await(ctx, g, shared.reachable(service), Succeed())
 }
 
-// scale runs so many servers, of which each has its own data.
+// scale sets the number of servers. Each has its own data.
 func (s *s3) scale(ctx context.Context, g *WithT, replicas int32) {
 	change(ctx, g, s.deployment, func(d *appsv1.Deployment) { d.Spec.Replicas = &replicas })
 	s.awaitReplicas(ctx, g, replicas)
@@ -117,10 +117,10 @@ func (s *s3) awaitReplicas(ctx context.Context, g *WithT, replicas int32) {
 		WithTransform(func(d *appsv1.Deployment) bool { return d.Status.ObservedGeneration == d.Generation }, BeTrue())))
 }
 
-// endpoint is the server's Service, by the cluster's DNS.
+// endpoint returns the URL of the server's Service by DNS name.
 func (s *s3) endpoint() string { return "http://s3." + s.namespace + ".svc" }
 
-// pod is the one that runs now.
+// pod returns the running Pod.
 func (s *s3) pod(ctx context.Context) (*corev1.Pod, error) {
 	var pods corev1.PodList
 	if err := shared.client.List(ctx, &pods, client.InNamespace(s.namespace)); err != nil {
@@ -133,8 +133,7 @@ func (s *s3) pod(ctx context.Context) (*corev1.Pod, error) {
 	return &running[0], nil
 }
 
-// do calls the server that runs now, past the Service and the operator, with a client of the account that may do
-// everything.
+// do calls the running server with the administrator's account, without the Service and the operator.
 func (s *s3) do(ctx context.Context, request func(*minio.Client) error) error {
 	pod, err := s.pod(ctx)
 	if err != nil {
@@ -157,13 +156,12 @@ func (s *s3) do(ctx context.Context, request func(*minio.Client) error) error {
 	return request(c)
 }
 
-// make makes a bucket, as its owner would.
+// make creates a bucket, as its owner would.
 func (s *s3) make(ctx context.Context, bucket string) error {
 	return s.do(ctx, func(c *minio.Client) error { return c.MakeBucket(ctx, bucket, minio.MakeBucketOptions{}) })
 }
 
-// owners are all the buckets that there are, with the mark that each bears: the
-// UID of its StorageBucket, or "".
+// owners returns all buckets with the UID of the StorageBucket in their ownership tag, or "".
 func (s *s3) owners(ctx context.Context) (map[string]string, error) {
 	owners := map[string]string{}
 	err := s.do(ctx, func(c *minio.Client) error {

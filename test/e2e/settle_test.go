@@ -11,9 +11,9 @@ import (
 	"leasehold.dev/test/e2e/cluster"
 )
 
-// settle waits until the operator is as it was deployed, on two workers, and its
-// containers have never been restarted: one that was is held back longer and
-// longer before its next start, and the next feature would wait for it.
+// settle waits until the operator is as deployed, on two workers, with containers that have never
+// restarted. The kubelet delays restarts of a restarted container longer each time, which would
+// slow the next feature.
 func (s *suite) settle(ctx context.Context) error {
 	return until(ctx, "the operator to settle", func(ctx context.Context) error {
 		if err := s.settled(ctx); err != nil {
@@ -23,7 +23,7 @@ func (s *suite) settle(ctx context.Context) error {
 	})
 }
 
-// settled is nil when all nodes take Pods and both replicas are Ready.
+// settled returns nil when all nodes are schedulable and both replicas are Ready.
 func (s *suite) settled(ctx context.Context) error {
 	var nodes corev1.NodeList
 	if err := s.client.List(ctx, &nodes); err != nil {
@@ -52,7 +52,7 @@ func (s *suite) settled(ctx context.Context) error {
 	return nil
 }
 
-// candidates are all Pods of the operator's namespace: one that is on its way out can still lead.
+// candidates returns all Pods of the operator's namespace: one being deleted can still lead.
 func (s *suite) candidates(ctx context.Context) ([]corev1.Pod, error) {
 	var list corev1.PodList
 	if err := s.client.List(ctx, &list, client.InNamespace(operatorNamespace)); err != nil {
@@ -61,8 +61,8 @@ func (s *suite) candidates(ctx context.Context) ([]corev1.Pod, error) {
 	return list.Items, nil
 }
 
-// replaceWorn deletes a Pod that has been restarted, or that is on the node of the other
-// one; the standby first. It is an error if there was one.
+// replaceWorn deletes a Pod that has restarted or shares a node with the other, the standby first.
+// It returns an error if there was one.
 func (s *suite) replaceWorn(ctx context.Context) error {
 	standby, err := s.standby(ctx)
 	if err != nil {
@@ -74,7 +74,7 @@ func (s *suite) replaceWorn(ctx context.Context) error {
 	}
 	switch {
 	case restarts(standby) > 0 || standby.Spec.NodeName == leader.Spec.NodeName:
-		// It holds nothing that it would have to give back.
+		// A standby has no Lease to release.
 		err = s.client.Delete(ctx, standby, client.GracePeriodSeconds(1))
 	case restarts(leader) > 0:
 		err = s.client.Delete(ctx, leader)

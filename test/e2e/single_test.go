@@ -17,19 +17,19 @@ import (
 
 const (
 	singleCrashes = 3
-	// From the election's first line in the log, which follows the caches' sync, to the takeover:
-	// the median, as a busy machine can stop any process for a second.
+	// From the log's first line of the election, after the caches' sync, to the takeover. The
+	// median, because a busy machine can stop any process for a second.
 	restartedLeads = 500 * time.Millisecond
 )
 
-// What a replica logs when its caches are filled and it joins the election, and when it leads.
+// Log lines when a replica joins the election, with synced caches, and when it leads.
 const (
 	joinsElection = "Attempting to acquire leader lease"
 	tookLease     = "took the Lease"
 )
 
-// singleReplica kills the container of the only replica. Its Lease names another process, which
-// ran in the same Pod.
+// singleReplica kills the container of the only replica. Its Lease names the former process of the
+// same Pod.
 func singleReplica() features.Feature {
 	f := &failing{}
 	return features.New("the only replica crashes").
@@ -74,15 +74,15 @@ func singleReplica() features.Feature {
 		Feature()
 }
 
-// resumed reads from the log of the restarted container how long it took from filled caches to the
-// Lease, and why it could take it.
+// resumed returns, from the log of the restarted container, the time from synced caches to the
+// Lease, and the reason why it could take the Lease.
 func (c crash) resumed(ctx context.Context, g *WithT) (took time.Duration, reason string) {
 	log, err := shared.kubectl(ctx, "logs", c.pod, "--namespace="+operatorNamespace, "--container="+operatorContainer,
 		"--timestamps")
 	g.Expect(err).NotTo(HaveOccurred())
 	var joined, led time.Time
 	for line := range strings.Lines(log) {
-		stamp, text, _ := strings.Cut(line, " ") // the time at which the container runtime read it
+		stamp, text, _ := strings.Cut(line, " ") // the container runtime's time of reading the line
 		at, err := time.Parse(time.RFC3339Nano, stamp)
 		g.Expect(err).NotTo(HaveOccurred())
 		switch {
@@ -97,7 +97,7 @@ func (c crash) resumed(ctx context.Context, g *WithT) (took time.Duration, reaso
 	return led.Sub(joined), reason
 }
 
-// scale sets how many replicas the Deployment has.
+// scale sets the Deployment's replicas.
 func (s *suite) scale(ctx context.Context, replicas int) error {
 	d := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: operatorNamespace, Name: operatorName}}
 	return s.client.Patch(ctx, d, client.RawPatch(types.MergePatchType,

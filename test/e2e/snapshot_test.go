@@ -17,13 +17,12 @@ import (
 // snapshot is all objects of some Tenants and namespaces at one time, by "kind namespace/name".
 type snapshot struct {
 	objects map[string]unstructured.Unstructured
-	// names are their names, as "namespace/name".
+	// names are keys as "namespace/name".
 	names map[string]bool
 }
 
-// takeSnapshot reads every object of all kinds in the namespaces, those of the Tenants among them,
-// and all that is in no namespace and belongs to the Tenants. Events are left out: they are
-// reports, and expire.
+// takeSnapshot reads every object of all kinds in the namespaces and in the Tenants' namespaces,
+// and all cluster-scoped objects of the Tenants. It omits events, which expire.
 func takeSnapshot(ctx context.Context, of []client.Object, namespaces ...string) (*snapshot, error) {
 	tenants, within := map[string]bool{}, map[string]bool{}
 	for _, namespace := range namespaces {
@@ -50,7 +49,7 @@ func takeSnapshot(ctx context.Context, of []client.Object, namespaces ...string)
 	return s, nil
 }
 
-// snapshot reads what the upgrade must leave alone, once it has come to rest.
+// snapshot reads the objects that the upgrade must not change, when they are no longer written.
 func (u *releaseChange) snapshot(ctx context.Context, g *WithT) *snapshot {
 	last := &snapshot{}
 	await(ctx, g, func() ([]string, error) {
@@ -64,8 +63,8 @@ func (u *releaseChange) snapshot(ctx context.Context, g *WithT) *snapshot {
 	return last
 }
 
-// changes are the objects that are gone, new, made anew or written in the later snapshot, but for
-// what the changelog announces.
+// changes lists the objects that were deleted, created, replaced or written since the snapshot,
+// except for changes that the changelog announces.
 func (s *snapshot) changes(later *snapshot, u *releaseChange) []string {
 	var changes []string
 	for _, key := range slices.Sorted(maps.Keys(later.objects)) {
@@ -79,9 +78,9 @@ func (s *snapshot) changes(later *snapshot, u *releaseChange) []string {
 		switch {
 		case u.belongsToViewers(was):
 		case !known:
-			changes = append(changes, key+" is gone")
+			changes = append(changes, key+" was deleted")
 		case was.GetUID() != is.GetUID():
-			changes = append(changes, key+" was deleted and made anew")
+			changes = append(changes, key+" was deleted and created again")
 		case was.GetResourceVersion() != is.GetResourceVersion() && !u.isReport(was, is):
 			changes = append(changes, fmt.Sprintf("%s was written: %s, then %s", key, was.GetResourceVersion(),
 				is.GetResourceVersion()))
@@ -90,9 +89,8 @@ func (s *snapshot) changes(later *snapshot, u *releaseChange) []string {
 	return changes
 }
 
-// isReport reports whether two versions of an object of ours differ only in the times of the last
-// probe and the last success, which are written every five minutes, or in messages of conditions, if
-// these are announced.
+// isReport reports whether two versions of an object of ours differ only in the times of the last probe
+// and the last success, which are written every five minutes, or in announced messages of conditions.
 func (u *releaseChange) isReport(was, is unstructured.Unstructured) bool {
 	bare := func(o unstructured.Unstructured) map[string]any {
 		o = *o.DeepCopy()
@@ -107,7 +105,7 @@ func (u *releaseChange) isReport(was, is unstructured.Unstructured) bool {
 			}
 		}
 		if len(conditions) > 0 {
-			_ = unstructured.SetNestedSlice(o.Object, conditions, "status", "conditions") // it was one
+			_ = unstructured.SetNestedSlice(o.Object, conditions, "status", "conditions") // it was a slice before
 		}
 		return o.Object
 	}

@@ -15,8 +15,8 @@ import (
 	"leasehold.dev/test/harness/expect"
 )
 
-// bucket is a StorageBucket for a bucket of that name on the server. It is probed
-// as often as may be, and one failure is enough.
+// bucket returns a StorageBucket for a bucket of that name on the server. It is probed at the
+// shortest interval with a failure threshold of one.
 func (s *s3) bucket(name string) *v1beta1.StorageBucket {
 	return &v1beta1.StorageBucket{
 		ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: name},
@@ -28,15 +28,15 @@ func (s *s3) bucket(name string) *v1beta1.StorageBucket {
 	}
 }
 
-// managed is a bucket that comes and goes with its StorageBucket.
+// managed returns a StorageBucket that creates and deletes its bucket.
 func (s *s3) managed(name string) *v1beta1.StorageBucket {
 	b := s.bucket(name)
 	b.Spec.ManagementPolicy, b.Spec.DeletionPolicy = v1beta1.BucketManage, v1beta1.BucketDelete
 	return b
 }
 
-// remove removes the server, and before it the StorageBuckets on it. Without the server their
-// buckets cannot be deleted, so it retains them.
+// remove deletes the StorageBuckets and then the server. Buckets on a server that is down cannot be
+// deleted, so it sets Retain.
 func (s *s3) remove(ctx context.Context, g *WithT) {
 	var list v1beta1.StorageBucketList
 	g.Expect(shared.client.List(ctx, &list, client.InNamespace(s.namespace))).To(Succeed())
@@ -71,8 +71,8 @@ func TestStorageBucket(t *testing.T) {
 			}
 			g.Expect(server.owners(ctx)).To(Equal(map[string]string{"watched": "", "managed": string(managed.UID)}))
 		})).
-		Assess("never leads to the operator's surroundings", step(server.refusesSurroundings)).
-		Assess("reports an outage: the Service has no endpoint", step(func(ctx context.Context, g *WithT) {
+		Assess("rejects endpoints in the operator's own network", step(server.refusesSurroundings)).
+		Assess("reports an outage when the Service has no endpoint", step(func(ctx context.Context, g *WithT) {
 			server.scale(ctx, g, 0)
 			for _, b := range []*v1beta1.StorageBucket{watched, managed} {
 				ready(ctx, g, b, metav1.ConditionFalse, v1beta1.ReasonEndpointUnreachable)
@@ -80,28 +80,28 @@ func TestStorageBucket(t *testing.T) {
 			await(ctx, g, eventsOf(watched), expect.ContainEvent(
 				expect.Event{Type: corev1.EventTypeWarning, Reason: v1beta1.EventBucketUnhealthy, Times: 1}))
 		})).
-		Assess("reports what is there after it: the server has lost its data, and a managed bucket is created again",
+		Assess("reports missing buckets after a loss of data, and creates a managed one again",
 			step(func(ctx context.Context, g *WithT) {
 				server.scale(ctx, g, 1)
 				ready(ctx, g, watched, metav1.ConditionFalse, v1beta1.ReasonBucketNotFound)
 				ready(ctx, g, managed, metav1.ConditionTrue, v1beta1.ReasonProbeSucceeded)
 				g.Expect(server.owners(ctx)).To(Equal(map[string]string{"managed": string(managed.UID)}))
 			})).
-		Assess("is Ready again when its owner has made the bucket again", step(func(ctx context.Context, g *WithT) {
+		Assess("is Ready again when its owner has created the bucket again", step(func(ctx context.Context, g *WithT) {
 			g.Expect(server.make(ctx, "watched")).To(Succeed())
 			ready(ctx, g, watched, metav1.ConditionTrue, v1beta1.ReasonProbeSucceeded)
 			await(ctx, g, eventsOf(watched), expect.ContainEvent(
 				expect.Event{Type: corev1.EventTypeNormal, Reason: v1beta1.EventBucketHealthy, Times: 2}))
 		})).
-		Assess("takes its bucket with it where it is managed, and only there", step(func(ctx context.Context, g *WithT) {
+		Assess("deletes its bucket only if it is managed", step(func(ctx context.Context, g *WithT) {
 			remove(ctx, g, watched, managed)
 			g.Expect(server.owners(ctx)).To(Equal(map[string]string{"watched": ""}))
 		})).
 		Feature())
 }
 
-// refusesSurroundings: the range of the Services is allowed in these tests, and
-// what is the operator's own, or the API server's, is refused all the same.
+// refusesSurroundings tests that the operator's own addresses and the API server's are rejected
+// although these tests allow the range of the Services.
 func (s *s3) refusesSurroundings(ctx context.Context, g *WithT) {
 	leader, err := shared.leader(ctx)
 	g.Expect(err).NotTo(HaveOccurred())

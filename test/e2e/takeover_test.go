@@ -18,37 +18,36 @@ import (
 	"leasehold.dev/test/leasehold"
 )
 
-// takeover is a way to lose the leader, and what has to be true of it.
+// takeover is a way to lose the leader, with the expected effects.
 type takeover struct {
 	mode, settings string
-	// lose makes the leader fail, sets the time, and registers how to undo that.
+	// lose makes the leader fail, sets f.lost, and registers how to heal the fault.
 	lose func(ctx context.Context, g *WithT, f *failing)
-	// transitions is by how much leaseTransitions grows, unless the Lease is fresh:
-	// then it begins at 0 again.
+	// transitions is the increase of leaseTransitions, which is 0 in a new Lease.
 	transitions int
 	fresh       bool
-	// released: the leader releases the Lease, and the times count from then on.
+	// released: the leader releases the Lease, and the times count from the release.
 	released bool
-	// expires is how long the lost leader's Lease lasts where nothing shows that it has
-	// ended: another one leads no earlier than that after the last renewal.
+	// expires is how long the lost leader's Lease lasts if there is no evidence of its end: another
+	// replica leads no earlier than that after the last renewal.
 	expires time.Duration
-	// refusedFor is how long after the loss a question to the webhooks may go
-	// unanswered: while the Service still leads to the lost Pod.
+	// refusedFor is how long after the loss webhook calls may fail, because the Service still
+	// selects the lost Pod.
 	refusedFor time.Duration
 }
 
-// How long the Service leads to a Pod that cannot answer.
+// How long the Service selects a Pod that cannot answer.
 const (
-	// A process ended by itself: the kubelet notices, reports the Pod as not ready, and
-	// kube-proxy follows.
+	// After a process has exited, the kubelet detects it and reports the Pod as not ready, and
+	// kube-proxy updates the node.
 	crashNoticed = 5 * time.Second
-	// Three readiness probes of a second each have to time out first.
+	// Three readiness probes of one second have to time out first.
 	wedgeNoticed = 10 * time.Second
-	// The node controller notices a node that hangs after 50 s; the features end sooner.
+	// The node controller detects a node that hangs after 50 s; the features end sooner.
 	nodeHangs = time.Minute
 )
 
-// feature loses the leader, and follows what comes of it to the end.
+// feature loses the leader and tests the effects.
 func (to takeover) feature() features.Feature {
 	f := &failing{}
 	return features.New("the leader is lost: "+to.mode).
@@ -59,11 +58,11 @@ func (to takeover) feature() features.Feature {
 			f.awaitHolder(ctx, g)
 			g.Expect(f.holder).To(Equal(f.standby.Name))
 		})).
-		Assess("and makes a Tenant of the gap Ready", step(func(ctx context.Context, g *WithT) {
+		Assess("and makes a Tenant created in the gap Ready", step(func(ctx context.Context, g *WithT) {
 			g.Eventually(tenantReady(f.tenant)).WithContext(ctx).WithTimeout(readyTimeout).WithPolling(poll).Should(Succeed())
 			f.firstReady = time.Now()
 		})).
-		Assess("the Lease counts its holders", step(func(ctx context.Context, g *WithT) {
+		Assess("the Lease counts the transition", step(func(ctx context.Context, g *WithT) {
 			lease, err := shared.lease(ctx)
 			g.Expect(err).NotTo(HaveOccurred())
 			if to.fresh {
@@ -74,7 +73,7 @@ func (to takeover) feature() features.Feature {
 			}
 			g.Expect(*lease.Spec.LeaseTransitions).To(BeEquivalentTo(f.transitions + int32(to.transitions)))
 		})).
-		Assess("the lost one comes back and leaves the lead where it is", step(func(ctx context.Context, g *WithT) {
+		Assess("the former leader returns as a standby", step(func(ctx context.Context, g *WithT) {
 			f.undo(ctx, g)
 			f.awaitBack(ctx, g)
 			leader, err := shared.leader(ctx)
@@ -108,7 +107,7 @@ func (f *failing) prepare(ctx context.Context, g *WithT) {
 	g.Expect(err).NotTo(HaveOccurred())
 }
 
-// createTenant tries until admission lets it through.
+// createTenant retries until admission succeeds.
 func (f *failing) createTenant(ctx context.Context, g *WithT) {
 	tenant := newTenant(fmt.Sprintf("e2e-gap-%d", f.lost.UnixMilli()), "a", "b")
 	g.Eventually(shared.client.Create).WithContext(ctx).WithArguments(tenant).WithTimeout(readyTimeout).WithPolling(poll).
@@ -116,8 +115,7 @@ func (f *failing) createTenant(ctx context.Context, g *WithT) {
 	f.tenant = tenant
 }
 
-// awaitBack waits until there are two replicas again, and nothing is left of the
-// process that led.
+// awaitBack waits until there are two replicas again and the process that led has ended.
 func (f *failing) awaitBack(ctx context.Context, g *WithT) {
 	g.Eventually(func(g Gomega) {
 		g.Expect(shared.settled(ctx)).To(Succeed())
@@ -140,7 +138,7 @@ func containerIDOf(p *corev1.Pod) string {
 	return ""
 }
 
-// restore undoes all faults, also those of a feature that failed.
+// restore heals all faults, also after a failed feature.
 func (f *failing) restore(ctx context.Context, g *WithT) {
 	if f.admission != nil {
 		f.admission.stop()
@@ -166,7 +164,7 @@ func eventsAbout(ctx context.Context, o client.Object) (map[string]int, error) {
 	return counts, err
 }
 
-// judge reads the audit log, for the report and for the author of each write.
+// judge reads the audit log: the times for the report, and the author of each write.
 func (to takeover) judge(ctx context.Context, g *WithT, f *failing) {
 	ticks := int(time.Since(f.began) / admissionEvery)
 	sent, failures := f.admission.stop()
@@ -174,7 +172,7 @@ func (to takeover) judge(ctx context.Context, g *WithT, f *failing) {
 	events, leadership := f.leadership(ctx, g)
 	lost := f.lost
 	if to.released {
-		lost = letGo(leadership, f.lost, f.holder)
+		lost = releaseTime(leadership, f.lost, f.holder)
 	}
 	newHolder, firstWrite, took := 0.0, 0.0, false
 	for _, term := range leadership.Terms {
@@ -203,8 +201,8 @@ func (to takeover) judge(ctx context.Context, g *WithT, f *failing) {
 	if to.expires > 0 {
 		g.Expect(lapse(events, f.leader.Name, f.holder, f.lost)).To(BeNumerically(">=", to.expires), "the Lease had expired")
 	}
-	// A busy machine drops ticks.
-	g.Expect(sent).To(BeNumerically(">", ticks/2), "it sent requests all the time")
+	// A busy machine skips ticks.
+	g.Expect(sent).To(BeNumerically(">", ticks/2), "requests were sent throughout")
 	until := f.lost.Add(to.refusedFor)
 	if ends := f.woken.Add(crashNoticed); ends.After(until) {
 		until = ends
@@ -212,9 +210,9 @@ func (to takeover) judge(ctx context.Context, g *WithT, f *failing) {
 	expectAnswered(g, failures, until)
 }
 
-// letGo is when the Lease was released for the holder to take: the last time before
-// it did. There may be others between in a rolling upgrade.
-func letGo(l leasehold.Leadership, after time.Time, holder string) time.Time {
+// releaseTime returns when the Lease was last released before the holder took it. In a rolling
+// upgrade there may be other holders in between.
+func releaseTime(l leasehold.Leadership, after time.Time, holder string) time.Time {
 	last := after
 	for _, term := range l.Terms {
 		switch {
@@ -228,8 +226,8 @@ func letGo(l leasehold.Leadership, after time.Time, holder string) time.Time {
 	return last
 }
 
-// lapse returns the time from the last renewal by the old leader to the takeover by the new
-// one after the loss, both as they wrote it into the Lease. All nodes have this machine's clock.
+// lapse returns the time from the former leader's last renewal to the takeover after the loss, both
+// from the Lease. All nodes have this machine's clock.
 func lapse(events []auditv1.Event, from, to string, lost time.Time) (time.Duration, error) {
 	var renewed, acquired time.Time
 	for _, e := range record.Select(events, record.Verb("create", "update"),
@@ -252,8 +250,8 @@ func lapse(events []auditv1.Event, from, to string, lost time.Time) (time.Durati
 	return acquired.Sub(renewed), nil
 }
 
-// leadership judges all that the operator wrote since the feature began. Its
-// events are recorded beside its work and may arrive after it has let go.
+// leadership judges all writes of the operator since the feature began. Events are written
+// asynchronously, so they may arrive after the release.
 func (f *failing) leadership(ctx context.Context, g *WithT) ([]auditv1.Event, leasehold.Leadership) {
 	path, err := shared.cluster.AuditLog(ctx)
 	g.Expect(err).NotTo(HaveOccurred())
@@ -264,7 +262,7 @@ func (f *failing) leadership(ctx context.Context, g *WithT) ([]auditv1.Event, le
 	return events, found
 }
 
-// operatorWrites are the operator's writes to what it manages.
+// operatorWrites returns the operator's writes to the objects that it manages.
 func operatorWrites(events []auditv1.Event, also ...record.Filter) []auditv1.Event {
 	return record.Writes(events, operatorUser, append(also,
 		record.Not(record.Resource("coordination.k8s.io", "leases")),

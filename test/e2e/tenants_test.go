@@ -17,8 +17,8 @@ import (
 	"leasehold.dev/api/v1beta1"
 )
 
-// newTenant is a Tenant with one admin. Names begin with "e2e-": the logs of the
-// Pods in such namespaces are kept.
+// newTenant returns a Tenant with one admin. The run keeps the logs of Pods in namespaces that
+// begin with "e2e-".
 func newTenant(name string, namespaces ...v1beta1.NamespaceSuffix) *v1beta1.Tenant {
 	return &v1beta1.Tenant{
 		ObjectMeta: metav1.ObjectMeta{Name: name},
@@ -29,8 +29,8 @@ func newTenant(name string, namespaces ...v1beta1.NamespaceSuffix) *v1beta1.Tena
 	}
 }
 
-// isReady reads an object of ours anew; the result is nil when its condition
-// Ready is True for the spec it has now.
+// isReady returns a function that reads an object of ours. Its error is nil when the condition
+// Ready is True for the current generation.
 func isReady(o client.Object, conditions func() []metav1.Condition) func(context.Context) error {
 	return func(ctx context.Context) error {
 		if err := shared.client.Get(ctx, client.ObjectKeyFromObject(o), o); err != nil {
@@ -48,7 +48,7 @@ func tenantReady(t *v1beta1.Tenant) func(context.Context) error {
 	return isReady(t, func() []metav1.Condition { return t.Status.Conditions })
 }
 
-// gone reads an object anew; the result is nil when there is none of its name.
+// gone returns a function that fails while an object of this name exists.
 func gone(o client.Object) func(context.Context) error {
 	return func(ctx context.Context) error {
 		err := shared.client.Get(ctx, client.ObjectKeyFromObject(o), o)
@@ -62,7 +62,7 @@ func gone(o client.Object) func(context.Context) error {
 	}
 }
 
-// remove deletes objects, and waits until they are gone.
+// remove deletes objects and waits until they do not exist.
 func remove(ctx context.Context, g *WithT, objects ...client.Object) {
 	for _, o := range objects {
 		g.Expect(client.IgnoreNotFound(shared.client.Delete(ctx, o))).To(Succeed())
@@ -80,7 +80,7 @@ func TestTenant(t *testing.T) {
 			g.Expect(shared.client.Create(ctx, tenant)).To(Succeed())
 			await(ctx, g, tenantReady(tenant), Succeed())
 			namespace, admin := tenant.Name+"-dev", as(g, tenant.Name+"-admin")
-			// Pods need the ServiceAccount that kube-controller-manager makes.
+			// Pods need the ServiceAccount that kube-controller-manager creates.
 			await(ctx, g, func() error { return admin.Create(ctx, newPod(namespace, "worker")) }, Succeed())
 			await(ctx, g, read(newPod(namespace, "worker")), HaveField("Status.Phase", corev1.PodRunning))
 

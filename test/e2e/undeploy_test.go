@@ -18,8 +18,8 @@ import (
 
 const fenceName = "leasehold-fence.leasehold.dev"
 
-// The last of the features but the upgrade, by the name of this file: until
-// kube-apiserver is started anew, the fence stands open after it.
+// By the name of this file the last feature but the upgrade: after it the API server ignores the
+// fence until kube-apiserver is restarted.
 func TestUndeploy(t *testing.T) {
 	again := newTenant("e2e-deployed-again", "a")
 	afterwards(t, func(ctx context.Context, g *WithT) { remove(ctx, g, again) })
@@ -40,7 +40,7 @@ func TestUndeploy(t *testing.T) {
 			g.Expect(shared.make(ctx, "undeploy", "OVERLAY=config/e2e")).To(Succeed())
 			g.Eventually(shared.left).WithContext(ctx).WithTimeout(readyTimeout).Should(BeEmpty())
 		}))).
-		Assess("and `make deploy` puts it back", step(func(ctx context.Context, g *WithT) {
+		Assess("`make deploy` installs it again", step(func(ctx context.Context, g *WithT) {
 			g.Expect(shared.deploy(ctx)).To(Succeed())
 			g.Expect(shared.awaitOperator(ctx)).To(Succeed())
 			g.Expect(shared.client.Create(ctx, again)).To(Succeed())
@@ -48,7 +48,7 @@ func TestUndeploy(t *testing.T) {
 			users.remains(ctx, g)
 			users.clear(ctx, g)
 		})).
-		Assess("behind its fence, at the latest when kube-apiserver has been started anew",
+		Assess("the fence denies writes again, at the latest when kube-apiserver has restarted",
 			step(func(ctx context.Context, g *WithT) {
 				g.Expect(shared.killAPIServer(ctx)).To(Succeed())
 				await(ctx, g, fenceDenies, BeTrue())
@@ -57,7 +57,7 @@ func TestUndeploy(t *testing.T) {
 		Feature())
 }
 
-// fenceDenies sends requests as the operator's ServiceAccount, but from none of its Pods.
+// fenceDenies sends requests as the operator's ServiceAccount, but not from one of its Pods.
 func fenceDenies(ctx context.Context) (bool, error) {
 	config := shared.cluster.Config()
 	config.Impersonate = rest.ImpersonationConfig{UserName: operatorUser}
@@ -72,7 +72,7 @@ func fenceDenies(ctx context.Context) (bool, error) {
 	return false, err
 }
 
-// killAPIServer lets kube-apiserver crash; the kubelet starts it anew.
+// killAPIServer kills kube-apiserver; the kubelet restarts it.
 func (s *suite) killAPIServer(ctx context.Context) error {
 	const component = "kube-apiserver"
 	var pods corev1.PodList
@@ -86,7 +86,7 @@ func (s *suite) killAPIServer(ctx context.Context) error {
 	return s.cluster.Signal(ctx, &pods.Items[0], component, syscall.SIGKILL)
 }
 
-// left is everything of any kind that bears our label or our name.
+// left returns all objects of any kind with the operator's label or name.
 func (s *suite) left(ctx context.Context) ([]string, error) {
 	objects, err := s.cluster.Objects(ctx)
 	if err != nil {

@@ -22,8 +22,8 @@ import (
 	"leasehold.dev/test/harness/record"
 )
 
-// What begins the lines of CHANGELOG.md that announce new viewers, and other messages of
-// conditions: an upgrade writes each status with such a message once.
+// Prefixes of the lines of CHANGELOG.md that announce new viewers or changed messages of
+// conditions. An upgrade writes each status with such a message once.
 const (
 	viewersRemark  = "- Viewers roll"
 	messagesRemark = "- Conditions have other messages"
@@ -34,7 +34,8 @@ type release struct {
 	name, dir, image, viewerImage string
 }
 
-// TestUpgrade comes after TestUndeploy, by the names of the files: it too leaves the fence open.
+// TestUpgrade runs after TestUndeploy, by the names of the files, because the API server ignores
+// the fence after it too.
 func TestUpgrade(t *testing.T) {
 	if !shared.hasPrevious {
 		t.Skipf("there is no image %s: hack/previous.sh names the release before, whose commit is not in the history of this clone; "+
@@ -53,7 +54,7 @@ func TestUpgrade(t *testing.T) {
 				u.to(ctx, g, to)
 			}))
 	}
-	f = f.Assess("no webhook call was refused, and no Tenant kept waiting", step(u.judgeLoad)).
+	f = f.Assess("no webhook call failed, and each Tenant became Ready in time", step(u.judgeLoad)).
 		Teardown(teardown(u.clear))
 	testenv.Test(t, f.Feature())
 }
@@ -93,7 +94,7 @@ func newReleaseChange(ctx context.Context) (*releaseChange, error) {
 		return nil, err
 	}
 	if same {
-		// A release whose viewer has not changed refers to the image of the one before.
+		// If the viewer has not changed, the release refers to the previous image.
 		u.current.viewerImage = s.PreviousViewerImage
 		return u, nil
 	}
@@ -105,8 +106,8 @@ func newReleaseChange(ctx context.Context) (*releaseChange, error) {
 	return u, nil
 }
 
-// announces reports whether the first section of the changelog that lists anything, the one of the
-// version under test, has a line that begins with the remark.
+// announces reports whether the changelog's first section with a list, the one of the version under
+// test, has a line that begins with the remark.
 func announces(changelog, remark string) bool {
 	listed := false
 	for line := range strings.Lines(changelog) {
@@ -132,7 +133,7 @@ func sameImage(ctx context.Context, names ...string) (bool, error) {
 	return len(ids) == 2 && ids[0] == ids[1], nil
 }
 
-// apply does what `make deploy` of the release does, with the scripts of that release.
+// apply does the same as `make deploy` of the release, with its scripts.
 func (r release) apply(ctx context.Context) error {
 	render := exec.CommandContext(ctx, filepath.Join(r.dir, "hack", "render.sh"), shared.settings.Kustomize, "config/e2e",
 		r.image, r.viewerImage)
@@ -149,7 +150,7 @@ func (r release) apply(ctx context.Context) error {
 	return nil
 }
 
-// installPrevious removes the current release with all that belongs to it first.
+// installPrevious first removes the current release and its objects.
 func (u *releaseChange) installPrevious(ctx context.Context, g *WithT) {
 	g.Expect(shared.make(ctx, "undeploy", "OVERLAY=config/e2e")).To(Succeed())
 	await(ctx, g, shared.left, BeEmpty())
@@ -159,7 +160,7 @@ func (u *releaseChange) installPrevious(ctx context.Context, g *WithT) {
 	shared.logf("  install of the previous release: %s", time.Since(began).Round(time.Second/10))
 }
 
-// populate creates objects of all kinds, waits until each is Ready, and begins the load.
+// populate creates objects of all kinds, waits until each is Ready, and starts the load.
 func (u *releaseChange) populate(ctx context.Context, g *WithT) {
 	u.server.start(ctx, g)
 	strictNamespace(ctx, g, u.view.Namespace)
@@ -189,7 +190,7 @@ func (u *releaseChange) populate(ctx context.Context, g *WithT) {
 	u.churn = startLoad(ctx, 2*time.Second, true)
 }
 
-// newTeam is a Tenant with an admin of each kind.
+// newTeam returns a Tenant with an admin of each kind.
 func newTeam(base string) *v1beta1.Tenant {
 	t := newTenant(unique(base), "dev", "prod")
 	t.Spec.Admins = append(t.Spec.Admins,
@@ -198,14 +199,14 @@ func newTeam(base string) *v1beta1.Tenant {
 	return t
 }
 
-// to replaces the release that runs, and compares all objects that no step has changed.
+// to replaces the running release and compares all objects that no step has changed.
 func (u *releaseChange) to(ctx context.Context, g *WithT, r release) {
 	began, position := time.Now(), auditPosition(ctx, g)
 	g.Expect(r.apply(ctx)).To(Succeed())
 	g.Expect(shared.awaitOperator(ctx)).To(Succeed())
 	await(ctx, g, shared.settled, Succeed())
 	took := time.Since(began)
-	// The new leader has come to all objects once a Tenant that is newer than its term is Ready.
+	// The new leader has reconciled all objects when a Tenant created in its term is Ready.
 	last := newTenant(unique("last"), "a")
 	g.Expect(shared.client.Create(ctx, last)).To(Succeed())
 	await(ctx, g, tenantReady(last), Succeed())
@@ -226,7 +227,7 @@ func (u *releaseChange) to(ctx context.Context, g *WithT, r release) {
 	u.before = after
 }
 
-// auditPosition is where the audit log ends now.
+// auditPosition returns the current end of the audit log.
 func auditPosition(ctx context.Context, g *WithT) record.Bookmark {
 	path, err := shared.cluster.AuditLog(ctx)
 	g.Expect(err).NotTo(HaveOccurred())
@@ -235,9 +236,9 @@ func auditPosition(ctx context.Context, g *WithT) record.Bookmark {
 	return end
 }
 
-// writes are the operator's successful writes to the objects of the snapshot since then, also
-// those that changed nothing. The status of a StorageBucket is left out: it is written every five
-// minutes, and when the first probe by a new leader has another result.
+// writes returns the operator's successful writes to the objects of the snapshot since then, also
+// those without an effect. It omits the status of a StorageBucket, which is written every five
+// minutes and when a new leader's first probe has another result.
 func (u *releaseChange) writes(ctx context.Context, g *WithT, since record.Bookmark) []string {
 	path, err := shared.cluster.AuditLog(ctx)
 	g.Expect(err).NotTo(HaveOccurred())
@@ -279,7 +280,7 @@ func (u *releaseChange) judgeLoad(ctx context.Context, g *WithT) {
 	g.Expect(shared.fetchByName(ctx, shared.workers(ctx, g)[0], u.view.Status.URL)).To(ContainSubstring("Edition one"))
 }
 
-// clear installs the current release, also after a feature that failed.
+// clear installs the current release, also after a failed feature.
 func (u *releaseChange) clear(ctx context.Context, g *WithT) {
 	if u.churn != nil {
 		u.churn.stop()
@@ -292,7 +293,7 @@ func (u *releaseChange) clear(ctx context.Context, g *WithT) {
 	remove(ctx, g, u.tenants...)
 	u.server.remove(ctx, g)
 	discard(ctx, g, namespaceOf(u.view.Namespace))
-	for _, t := range u.tenants { // one of them retains its namespaces
+	for _, t := range u.tenants { // one of them has the policy Retain
 		discard(ctx, g, namespaceOf(t.GetName()+"-dev"), namespaceOf(t.GetName()+"-prod"))
 	}
 }

@@ -9,9 +9,8 @@ import (
 	"path/filepath"
 )
 
-// AuditLog brings the local copy of the audit log up to date and returns its
-// path. Only what is new is copied, so it can be called often. The API server
-// writes a line after it has answered.
+// AuditLog updates the local copy of the audit log and returns its path. It copies only new lines,
+// so it can be called often. The API server writes a line after it has answered.
 func (c *Cluster) AuditLog(ctx context.Context) (path string, err error) {
 	c.audit.Lock()
 	defer c.audit.Unlock()
@@ -29,7 +28,7 @@ func (c *Cluster) AuditLog(ctx context.Context) (path string, err error) {
 	if err != nil {
 		return "", fmt.Errorf("measuring the copy of the audit log: %w", err)
 	}
-	// The log belongs to root on the node, so it is read there.
+	// The log belongs to root on the node.
 	cmd := exec.CommandContext(ctx, "docker", "exec", c.controlPlaneNode(), "tail", "-c",
 		fmt.Sprintf("+%d", info.Size()+1), auditPath)
 	cmd.Stdout = file
@@ -39,5 +38,5 @@ func (c *Cluster) AuditLog(ctx context.Context) (path string, err error) {
 	return path, nil
 }
 
-// controlPlaneNode is how kind calls the first node.
+// controlPlaneNode returns kind's name for the first node.
 func (c *Cluster) controlPlaneNode() string { return c.options.Name + "-control-plane" }

@@ -22,20 +22,19 @@ type Options struct {
 	// an error.
 	Name  string
 	Reuse bool
-	// Keep leaves the cluster behind when it is stopped.
+	// Keep keeps the cluster when it is stopped.
 	Keep bool
 	// Kind is the kind command. Empty: kind, from the PATH.
 	Kind string
-	// NodeImage is what the nodes run. Empty: kind's own choice.
+	// NodeImage is the image of the nodes. Empty: kind's default.
 	NodeImage string
-	// Workers is how many nodes there are beside the one with the control plane.
+	// Workers is the number of nodes beside the control plane.
 	Workers int
 	// Images are loaded into the nodes from the local container engine.
 	Images []string
 	// Dir receives kubeconfig, kind's configuration and the audit log.
 	Dir string
-	// The audit log has request and response of the writes of AuditUsers, and of all users' writes
-	// in AuditGroups.
+	// The audit log has request and response of each write by AuditUsers and by users in AuditGroups.
 	AuditUsers, AuditGroups []string
 	// Progress receives a line for each step. Nil: no output.
 	Progress io.Writer
@@ -49,14 +48,13 @@ type Cluster struct {
 	kubeconfig string
 	config     *rest.Config
 	clients    *kubernetes.Clientset
-	made       bool // here, be it in part
+	made       bool // by this run, at least in part
 
-	audit sync.Mutex // holds together what is copied and where it goes
+	audit sync.Mutex // serializes copies of the log
 }
 
-// Start creates a cluster, or connects to the one of that name, and loads the
-// images. It returns when the nodes are Ready. A cluster that cannot be finished
-// is deleted unless the options keep it.
+// Start creates a cluster, or connects to an existing one, and loads the images. It returns when
+// the nodes are Ready. It deletes a cluster that it could not complete, unless the options keep it.
 func Start(ctx context.Context, o Options) (*Cluster, error) {
 	if o.Kind == "" {
 		o.Kind = "kind"
@@ -102,8 +100,8 @@ func (c *Cluster) start(ctx context.Context) error {
 	return c.awaitDaemons(ctx)
 }
 
-// create lets kind make the cluster, unless it is there. The provider would also
-// write to the user's own kubeconfig, hence the flag.
+// create creates the cluster with kind, unless it exists. Without the flag the provider would also
+// write to the user's kubeconfig.
 func (c *Cluster) create(ctx context.Context, there bool) error {
 	if there {
 		c.logf("using cluster %s as it is", c.options.Name)
@@ -124,7 +122,7 @@ func (c *Cluster) create(ctx context.Context, there bool) error {
 	if err != nil {
 		return err
 	}
-	// The provider keeps a second copy among the temporary files.
+	// The provider keeps a second copy in the temporary directory.
 	if err := os.Remove(exported); err != nil {
 		return fmt.Errorf("removing the second kubeconfig: %w", err)
 	}
@@ -136,7 +134,7 @@ func (c *Cluster) connect() error {
 	if c.config, err = clientcmd.BuildConfigFromFlags("", c.kubeconfig); err != nil {
 		return fmt.Errorf("reading its kubeconfig: %w", err)
 	}
-	// Tests send requests at any rate.
+	// Tests are not rate limited.
 	c.config.QPS, c.config.Burst = 200, 400
 	c.config.WarningHandler = rest.NoWarnings{} // Objects lists deprecated kinds too
 	if c.clients, err = kubernetes.NewForConfig(c.config); err != nil {
@@ -145,13 +143,13 @@ func (c *Cluster) connect() error {
 	return nil
 }
 
-// Config is how to reach the API server as the administrator.
+// Config returns the administrator's client configuration.
 func (c *Cluster) Config() *rest.Config { return rest.CopyConfig(c.config) }
 
-// Clients are typed clients of the administrator.
+// Clients returns typed clients of the administrator.
 func (c *Cluster) Clients() *kubernetes.Clientset { return c.clients }
 
-// Kubeconfig is the file with which to reach it as the administrator.
+// Kubeconfig returns the path of the administrator's kubeconfig.
 func (c *Cluster) Kubeconfig() string { return c.kubeconfig }
 
 // Stop deletes the cluster, unless it existed before or the options keep it.

@@ -10,8 +10,7 @@ import (
 	"leasehold.dev/test/e2e/cluster"
 )
 
-// fakeKind stands in for kind: it lists the clusters in names, creates none, and records how it was
-// called.
+// fakeKind replaces kind: it lists the clusters in names, creates none, and records its calls.
 func fakeKind(t *testing.T, names string) (command string, calls func() string) {
 	t.Helper()
 	dir := t.TempDir()
@@ -36,8 +35,8 @@ esac
 	}
 }
 
-// Whatever goes wrong, only what Start has begun to make is deleted.
-func TestStartDeletesWhatItCannotFinishAndNothingElse(t *testing.T) {
+// After an error Start deletes the cluster only if it began to create it.
+func TestStartDeletesOnlyIncompleteClusters(t *testing.T) {
 	for name, tc := range map[string]struct {
 		reason      string
 		there       string
@@ -49,7 +48,7 @@ func TestStartDeletesWhatItCannotFinishAndNothingElse(t *testing.T) {
 			message: "choose another"},
 		"Reused": {reason: "it was there before and stays", there: "taken", reuse: true, message: "reading its kubeconfig"},
 		"Broken": {reason: "half a cluster is of no use", there: "other", message: "not today", deletes: true},
-		"Kept":   {reason: "its maker wants to see what is wrong", there: "other", keep: true, message: "not today"},
+		"Kept":   {reason: "it is kept for analysis", there: "other", keep: true, message: "not today"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			kind, calls := fakeKind(t, tc.there)

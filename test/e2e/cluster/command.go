@@ -9,8 +9,7 @@ import (
 	"strings"
 )
 
-// run runs a command and returns its standard output; its standard error is
-// in the error.
+// run runs a command and returns its standard output. An error has its standard error.
 func run(ctx context.Context, argv ...string) (string, error) {
 	cmd := exec.CommandContext(ctx, argv[0], argv[1:]...)
 	var out, stderr bytes.Buffer

@@ -14,15 +14,15 @@ import (
 	"leasehold.dev/test/harness/env"
 )
 
-// Where the nodes have what the API server needs for its audit log.
+// Paths on the nodes of the API server's audit configuration.
 const (
 	policyPath = "/etc/kubernetes/audit/policy.yaml"
 	auditDir   = "/var/log/kubernetes/audit"
 	auditPath  = auditDir + "/audit.log"
 )
 
-// apiServerPatch turns the audit log on. Its size is in megabytes, and large, as
-// a log that is rotated would have lost lines.
+// apiServerPatch enables the audit log. The size, in megabytes, is large because a rotation would
+// lose lines.
 const apiServerPatch = `kind: ClusterConfiguration
 apiServer:
   extraArgs:
@@ -71,8 +71,8 @@ func (c *Cluster) writeConfig() (path string, err error) {
 	return path, nil
 }
 
-// auditPolicy is env's policy for the groups, with all that the users write in
-// full. Nodes report themselves all the time; that is left out.
+// auditPolicy is env's policy for the groups, with full records of the users' writes. It omits the
+// frequent status reports of nodes.
 func auditPolicy(users, groups []string) *auditv1.Policy {
 	policy := env.AuditPolicy(groups)
 	own := []auditv1.PolicyRule{{Level: auditv1.LevelNone, UserGroups: []string{"system:nodes"}}}
@@ -85,7 +85,7 @@ func auditPolicy(users, groups []string) *auditv1.Policy {
 			},
 		})
 	}
-	// The first rule that matches decides, and none of these is about a Secret.
+	// The first matching rule applies, and none of these is about a Secret.
 	policy.Rules = slices.Concat(own, policy.Rules)
 	return policy
 }

@@ -1,7 +1,7 @@
-// Package cluster runs kind clusters for tests of operators: real nodes, real
-// Pods, an audit log, and ways to break what only nodes and Pods have. A cluster
-// has a kubeconfig of its own and leaves nothing behind when it is stopped.
+// Package cluster runs kind clusters for tests of operators: real nodes, real Pods, an audit log,
+// and faults that only nodes and Pods have. A cluster has its own kubeconfig and leaves nothing
+// behind when it is stopped.
 //
-// What env does with processes on a control plane without nodes, this package
-// does with containers; specs that do not need a kubelet are faster there.
+// Package env does the same with processes on a control plane without nodes. Specs that need no
+// kubelet run faster there.
 package cluster

@@ -35,9 +35,8 @@ func (c *Cluster) Dump(ctx context.Context, dir string) error {
 	return nil
 }
 
-// Objects returns every object that can be listed, of all kinds and namespaces.
-// Secrets come without their data. What could be listed is returned also when
-// there is an error.
+// Objects returns every object of all kinds and namespaces. Secrets have no data. If it returns an
+// error, it also returns the objects that it could list.
 func (c *Cluster) Objects(ctx context.Context) ([]unstructured.Unstructured, error) {
 	lists, err := discovery.ServerPreferredResources(c.clients)
 	errs := []error{err}
@@ -58,7 +57,7 @@ func (c *Cluster) Objects(ctx context.Context) ([]unstructured.Unstructured, err
 			}
 			found, err := anything.Resource(group.WithResource(r.Name)).List(ctx, metav1.ListOptions{})
 			if apierrors.IsNotFound(err) {
-				continue // a kind that went since it was discovered has no objects
+				continue // the kind was removed since the discovery
 			}
 			if err != nil {
 				errs = append(errs, fmt.Errorf("listing %s: %w", r.Name, err))
@@ -75,7 +74,7 @@ func (c *Cluster) Objects(ctx context.Context) ([]unstructured.Unstructured, err
 	return objects, errors.Join(errs...)
 }
 
-// dumpObjects writes all objects, one kind after the other.
+// dumpObjects writes all objects, kind by kind.
 func (c *Cluster) dumpObjects(ctx context.Context, path string) error {
 	objects, err := c.Objects(ctx)
 	errs := []error{err}

@@ -13,9 +13,8 @@ import (
 	"k8s.io/client-go/tools/cache"
 )
 
-// StreamLogs writes the log of each container of the Pods that are wanted to a
-// file of its own in dir, from its first line on and while it runs, so that it
-// outlives the Pod. The result ends it and waits.
+// StreamLogs writes the complete log of each container of the wanted Pods into a file of its own in dir,
+// while the container runs, so the file outlives the Pod. stop ends the streams and waits for them.
 func (c *Cluster) StreamLogs(ctx context.Context, dir string, wanted func(*corev1.Pod) bool) (stop func(), err error) {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return nil, fmt.Errorf("making the folder of logs: %w", err)
@@ -46,16 +45,16 @@ type logStreams struct {
 	running sync.WaitGroup
 
 	mu   sync.Mutex
-	seen map[string]bool // by the container's id: each restart has its own
+	seen map[string]bool // by the container's ID, which a restart changes
 }
 
-// follow begins with the containers that it has not seen yet.
+// follow starts to copy the logs of new containers.
 func (s *logStreams) follow(ctx context.Context, pod *corev1.Pod) {
 	if !s.wanted(pod) {
 		return
 	}
 	for _, status := range pod.Status.ContainerStatuses {
-		// One that ended at once is never seen to run.
+		// A container that ended at once may never be observed running.
 		if status.State.Running == nil && status.State.Terminated == nil || !s.first(status.ContainerID) {
 			continue
 		}
@@ -79,7 +78,7 @@ func (s *logStreams) first(id string) bool {
 	return true
 }
 
-// copy ends when the container does, or with ctx.
+// copy returns when the container ends, or with ctx.
 func (s *logStreams) copy(ctx context.Context, pod *corev1.Pod, container, path string) (err error) {
 	lines, err := s.cluster.clients.CoreV1().Pods(pod.Namespace).
 		GetLogs(pod.Name, &corev1.PodLogOptions{Container: container, Follow: true, Timestamps: true}).Stream(ctx)

@@ -14,11 +14,10 @@ import (
 
 const (
 	poll         = 250 * time.Millisecond
-	readyTimeout = 3 * time.Minute // of nodes on a machine that does more than this
+	readyTimeout = 3 * time.Minute // allows for other load on the machine
 )
 
-// awaitNodes waits until all nodes are Ready, so that Pods are not all put on the
-// first one.
+// awaitNodes waits until all nodes are Ready. Otherwise all Pods could be scheduled to the first.
 func (c *Cluster) awaitNodes(ctx context.Context) error {
 	var waitingFor string
 	err := wait.PollUntilContextTimeout(ctx, poll, readyTimeout, true, func(ctx context.Context) (bool, error) {
@@ -27,7 +26,7 @@ func (c *Cluster) awaitNodes(ctx context.Context) error {
 			waitingFor = err.Error()
 			return false, nil //nolint:nilerr // retried: the API server may be starting or busy
 		}
-		// kind ends when a worker has requested to join, which is before its node exists.
+		// kind returns when a worker has requested to join, before its Node object exists.
 		if missing := 1 + c.options.Workers - len(nodes.Items); missing > 0 {
 			waitingFor = fmt.Sprintf("%d more", missing)
 			return false, nil
@@ -44,8 +43,8 @@ func (c *Cluster) awaitNodes(ctx context.Context) error {
 	return nil
 }
 
-// awaitDaemons waits until each node has what kube-system runs on all of them. A
-// Pod that is there before kube-proxy cannot reach Services.
+// awaitDaemons waits until the DaemonSets of kube-system run on each node. A Pod that starts before
+// kube-proxy cannot reach Services.
 func (c *Cluster) awaitDaemons(ctx context.Context) error {
 	waitingFor := "any"
 	err := wait.PollUntilContextTimeout(ctx, poll, readyTimeout, true, func(ctx context.Context) (bool, error) {
@@ -75,8 +74,8 @@ func NodeReady(n *corev1.Node) bool {
 	})
 }
 
-// PauseNode freezes a node with all its processes, like a machine that hangs: its connections stay
-// open, and no process answers.
+// PauseNode freezes all processes of a node, as on a machine that hangs: its connections stay open,
+// and no process answers.
 func (c *Cluster) PauseNode(ctx context.Context, node string) error {
 	if _, err := run(ctx, "docker", "pause", node); err != nil {
 		return fmt.Errorf("pausing node %s: %w", node, err)
@@ -84,7 +83,7 @@ func (c *Cluster) PauseNode(ctx context.Context, node string) error {
 	return nil
 }
 
-// ResumeNode lets a paused node go on, and waits until it is Ready again.
+// ResumeNode resumes a paused node and waits until it is Ready again.
 func (c *Cluster) ResumeNode(ctx context.Context, node string) error {
 	if _, err := run(ctx, "docker", "unpause", node); err != nil {
 		return fmt.Errorf("resuming node %s: %w", node, err)

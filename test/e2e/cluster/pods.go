@@ -11,19 +11,17 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// apiServerPort is where kind's API servers listen, once a Service has been
-// translated.
+// apiServerPort is the port of kind's API servers behind the Service.
 const apiServerPort = "6443"
 
-// Signal sends a signal to all processes of a container of a Pod, past the
-// kubelet, which learns of it as it would of a crash. A container without a
-// process is an error.
+// Signal sends a signal to all processes of a container. The kubelet observes the effect as a
+// crash. A container without a process is an error.
 func (c *Cluster) Signal(ctx context.Context, pod *corev1.Pod, container string, s syscall.Signal) error {
 	id, err := containerID(pod, container)
 	if err != nil {
 		return fmt.Errorf("sending a signal to Pod %s: %w", pod.Name, err)
 	}
-	// Each process names its container in its control group.
+	// The control group of each process contains the container's ID.
 	const script = `found=1
 for p in $(grep -l -- "$1" /proc/[0-9]*/cgroup 2>/dev/null); do
   p=${p#/proc/}; kill -"$2" "${p%/cgroup}" && found=0
@@ -47,9 +45,8 @@ func containerID(pod *corev1.Pod, container string) (string, error) {
 	return "", fmt.Errorf("container %s has not started", container)
 }
 
-// CutOff drops all that goes between the Pod and the API server from now on. Open
-// connections stay half open, as with a broken network; what the API server sends
-// to ports of the Pod still arrives. The result undoes it.
+// CutOff drops all packets from the Pod to the API server. Open connections stay half open, as in a
+// network failure. The API server can still reach ports of the Pod. heal undoes it.
 func (c *Cluster) CutOff(ctx context.Context, pod *corev1.Pod) (heal func(context.Context) error, err error) {
 	if pod.Status.PodIP == "" {
 		return nil, fmt.Errorf("cutting Pod %s off: it has no address", pod.Name)
@@ -64,8 +61,8 @@ func (c *Cluster) CutOff(ctx context.Context, pod *corev1.Pod) (heal func(contex
 	return heal, nil
 }
 
-// CutOffNode does as CutOff for a worker: for its kubelet, its kube-proxy and all of
-// its Pods. Containers run on, and the kubelet neither reports nor learns anything.
+// CutOffNode does the same for a worker: its kubelet, its kube-proxy and all its Pods. Containers
+// continue to run; the kubelet neither reports nor receives changes.
 func (c *Cluster) CutOffNode(ctx context.Context, node string) (heal func(context.Context) error, err error) {
 	var rules [][]string
 	for _, chain := range []string{"INPUT", "OUTPUT", "FORWARD"} {
@@ -79,7 +76,7 @@ func (c *Cluster) CutOffNode(ctx context.Context, node string) (heal func(contex
 	return heal, nil
 }
 
-// drop adds rules, each with its chain, to a node's firewall. The result removes them.
+// drop adds firewall rules with their chains to a node. heal removes them.
 func (c *Cluster) drop(ctx context.Context, node string,
 	rules [][]string) (heal func(context.Context) error, err error) {
 	change := func(ctx context.Context, action string) error {
@@ -101,14 +98,14 @@ func (c *Cluster) drop(ctx context.Context, node string,
 	}, nil
 }
 
-// Statuses sends requests to a Pod over HTTP, from its node, as the kubelet does: by the Pod's
-// own address, so that it answers also while it is not ready or cut off from the
-// API server. It returns the status code for each path; no answer is 0.
+// Statuses sends HTTP requests to a Pod from its node, as the kubelet does, at the Pod's own
+// address, so they also reach a Pod that is not ready or cut off from the API server. It returns
+// the status code of each path, 0 without a response.
 func (c *Cluster) Statuses(ctx context.Context, pod *corev1.Pod, port int, paths ...string) (map[string]int, error) {
 	if pod.Status.PodIP == "" {
 		return nil, fmt.Errorf("requesting from Pod %s: it has no address", pod.Name)
 	}
-	// curl's exit code is that of the last one alone, and no answer is a result.
+	// curl's exit code is that of the last request, and no response is a result.
 	argv := []string{"sh", "-c", `curl --silent --max-time 2 --write-out '%{http_code}\n' "$@" || true`, "sh"}
 	for _, path := range paths {
 		argv = append(argv, "--output", "/dev/null", fmt.Sprintf("http://%s:%d%s", pod.Status.PodIP, port, path))

@@ -9,11 +9,10 @@ import (
 	"sync"
 )
 
-// Tunnel makes an address that can be reached from a node, such as a Service's,
-// reachable at the returned address of this machine. Each connection is made on
-// the node, so kube-proxy there picks a Pod for it; it takes nothing but `docker
-// exec`, whatever lies between this machine and the nodes. The result ends it,
-// with all its connections.
+// Tunnel makes an address in the cluster, such as a Service's, reachable at the returned local
+// address. Each connection is opened on the node, so kube-proxy there selects a Pod for it. It
+// needs only `docker exec`, independent of the network between this machine and the nodes. stop
+// ends it and all its connections.
 func (c *Cluster) Tunnel(ctx context.Context, node, host string, port int32) (address string, stop func(), err error) {
 	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", "127.0.0.1:0")
 	if err != nil {
@@ -25,7 +24,7 @@ func (c *Cluster) Tunnel(ctx context.Context, node, host string, port int32) (ad
 		for {
 			conn, err := listener.Accept()
 			if err != nil {
-				return // it was closed
+				return // the listener was closed
 			}
 			running.Go(func() { c.carry(ctx, conn, node, host, port) })
 		}
@@ -37,8 +36,8 @@ func (c *Cluster) Tunnel(ctx context.Context, node, host string, port int32) (ad
 	}, nil
 }
 
-// carry carries one connection until either side ends it. What goes wrong ends
-// the connection, which is what its user would see of a broken network.
+// carry forwards one connection until either side ends it. An error ends the connection, as in a
+// network failure.
 func (c *Cluster) carry(ctx context.Context, conn net.Conn, node, host string, port int32) {
 	const script = `exec 3<>"/dev/tcp/$1/$2" 4<&0 || exit
 cat <&4 >&3 & sender=$!
@@ -60,10 +59,10 @@ kill $sender $receiver 2>/dev/null`
 	}
 	var sending sync.WaitGroup
 	sending.Go(func() {
-		_, _ = io.Copy(in, conn) // either side may end it at any time
+		_, _ = io.Copy(in, conn) // either side may close at any time
 		_ = in.Close()
 	})
-	_ = cmd.Wait() // by a signal, as a rule
+	_ = cmd.Wait() // usually killed by a signal
 	conn.Close()
 	sending.Wait()
 }
