@@ -11,8 +11,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// actionlint does not read actions, so their scripts are run here, with a prove that prints its
-// arguments.
+// actionlint does not check the scripts of actions. These tests run them with a fake prove that
+// prints its arguments.
 func TestProveAction(t *testing.T) {
 	for name, tc := range map[string]struct {
 		shards, flags, code string

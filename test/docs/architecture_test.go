@@ -14,7 +14,7 @@ import (
 	"golang.org/x/mod/modfile"
 )
 
-// The layout names each folder of the tree down to the second level, and no other.
+// The layout lists exactly the folders of the tree down to the second level.
 func TestLayout(t *testing.T) {
 	document, err := os.ReadFile(filepath.Join(root, "docs", "architecture.md"))
 	if err != nil {
@@ -33,7 +33,7 @@ func TestLayout(t *testing.T) {
 	}
 }
 
-// The table names each module that go.mod requires directly, and no other.
+// The table lists exactly the modules that go.mod requires directly.
 func TestDependencies(t *testing.T) {
 	document, err := os.ReadFile(filepath.Join(root, "docs", "architecture.md"))
 	if err != nil {
@@ -93,8 +93,8 @@ func dependencies(document string) (named []string) {
 	return named
 }
 
-// folders returns the folders of the tree down to the second level, without those that .gitignore
-// names and those that git and editors keep.
+// folders returns the folders of the tree down to the second level, without those of .gitignore,
+// git and editors.
 func folders(tree string) ([]string, error) {
 	text, err := os.ReadFile(filepath.Join(tree, ".gitignore"))
 	if err != nil {
@@ -124,7 +124,7 @@ func folders(tree string) ([]string, error) {
 	return all, nil
 }
 
-// differences reports what is in one of two lists only, and what is named twice.
+// differences reports elements of only one list, and repeated ones.
 func differences(want, got []string) (problems []string) {
 	counts := map[string]int{}
 	for _, name := range got {
@@ -146,7 +146,7 @@ func differences(want, got []string) (problems []string) {
 	return problems
 }
 
-// A reader has an hour for these four.
+// These four documents are for a reader who has an hour.
 func TestLengthOfDocuments(t *testing.T) {
 	for _, name := range []string{"CONTRIBUTING.md", "docs/architecture.md", "docs/testing.md", "docs/performance.md"} {
 		document, err := os.ReadFile(filepath.Join(root, name))
@@ -159,7 +159,7 @@ func TestLengthOfDocuments(t *testing.T) {
 	}
 }
 
-// tooLong reports what exceeds a number of lines or of columns.
+// tooLong reports lines beyond a number of lines or columns.
 func tooLong(document string, lines, columns int) (problems []string) {
 	all := strings.Split(strings.TrimSuffix(document, "\n"), "\n")
 	if len(all) > lines {

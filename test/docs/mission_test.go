@@ -1,4 +1,4 @@
-// Package docs holds what docs/ names in the source to the source. It has tests only.
+// Package docs tests that names of code in the documents exist. It has only tests.
 package docs
 
 import (
@@ -24,7 +24,7 @@ type part struct {
 	specs          []spec
 }
 
-// spec is a test function, or a spec of Ginkgo by its text.
+// spec is a test function, or the text of a Ginkgo spec.
 type spec struct{ file, text string }
 
 // parts reads the rows of the tables in document.
@@ -48,7 +48,7 @@ func parts(document string) []part {
 	return rows
 }
 
-// specsOf returns the test functions of a file, and the texts of its specs of Ginkgo.
+// specsOf returns the test functions of a file and the texts of its Ginkgo specs.
 func specsOf(t *testing.T, file string) []string {
 	t.Helper()
 	parsed, err := parser.ParseFile(token.NewFileSet(), file, nil, 0)
@@ -87,7 +87,7 @@ func TestMissionNamesWhatExists(t *testing.T) {
 	for _, p := range parts(string(document)) {
 		for _, path := range p.code {
 			if _, err := os.Stat(filepath.Join(root, path)); err != nil {
-				t.Errorf("%s: the code is gone: %v", p.name, err)
+				t.Errorf("%s: the code does not exist: %v", p.name, err)
 			}
 		}
 		for _, s := range p.specs {
@@ -98,7 +98,7 @@ func TestMissionNamesWhatExists(t *testing.T) {
 	}
 }
 
-// An integration spec that builds a manager of its own tests the library and not the program that ships.
+// An integration spec that builds its own manager tests the library, not the shipped program.
 func TestMissionNamesSpecsOfTheProgram(t *testing.T) {
 	document, err := os.ReadFile(filepath.Join(root, "docs", "mission.md"))
 	if err != nil {
@@ -143,8 +143,8 @@ func TestMissionIsComplete(t *testing.T) {
 	}
 }
 
-// Links lead to files that exist, and to headings that they have. Those of the prover stay in its
-// module, as its zip has nothing else.
+// Links lead to existing files and headings. Those of the prover's docs stay in its module, because
+// its zip has no other files.
 func TestLinksOfDocs(t *testing.T) {
 	links := regexp.MustCompile(`\]\(([^)#]*)(#[^)]+)?\)`)
 	code := regexp.MustCompile("(?s)```.*?```|`[^`\n]*`")
@@ -171,7 +171,7 @@ func TestLinksOfDocs(t *testing.T) {
 	}
 }
 
-// leadsTo reports what is wrong with a link in a file; path is empty for the file itself.
+// leadsTo returns an error if a link in a file is broken; path is empty for the file itself.
 func leadsTo(file, path, heading string) error {
 	target := file
 	if path != "" {
@@ -197,7 +197,7 @@ func leadsTo(file, path, heading string) error {
 	return errors.New("there is no such heading")
 }
 
-// anchor is the fragment that links to a heading.
+// anchor returns the fragment of a heading.
 func anchor(title string) string {
 	kept := regexp.MustCompile(`[^a-z0-9 -]`).ReplaceAllString(strings.ToLower(strings.TrimSpace(title)), "")
 	return strings.ReplaceAll(kept, " ", "-")
@@ -218,7 +218,7 @@ func TestBrokenLinksAreFound(t *testing.T) {
 	}
 }
 
-// The index has each record once, by its title, and each record has a date.
+// The index lists each record once, by its title, and each record has a date.
 func TestDecisionsAreInTheIndex(t *testing.T) {
 	folder := filepath.Join(root, "docs", "decisions")
 	index, err := os.ReadFile(filepath.Join(folder, "README.md"))
@@ -250,7 +250,7 @@ func TestDecisionsAreInTheIndex(t *testing.T) {
 	}
 }
 
-// The checks are checks: each finds what a table must not have.
+// specsOf finds specs and nothing else.
 func TestSpecsAreFound(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "some_test.go")
 	source := "package some\nfunc TestA() {}\nfunc (x) TestB() {}\n" +

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// inTour are lines of docs/operations.md that the end of the tour runs, in this order.
+// inTour are lines of docs/operations.md that run at the end of the tour, in this order.
 var inTour = []string{
 	"kubectl apply -k config/grafana     # a ConfigMap for Grafana's sidecar; elsewhere import config/grafana/leasehold.json (Grafana 10 or later)",
 	`kubectl patch validatingadmissionpolicybinding leasehold-fence.leasehold.dev --type=merge -p '{"spec":{"validationActions":["Audit"]}}'`,
@@ -16,8 +16,8 @@ var inTour = []string{
 	"make undeploy",
 }
 
-// elsewhere has the beginning of each block of docs/operations.md that another test runs, or the
-// reason why none does.
+// elsewhere has the first line of each block of docs/operations.md that another test runs, or the
+// reason why no test does.
 var elsewhere = map[string]struct{ test, mention, reason string }{
 	"kubectl apply --server-side -f install.yaml": {reason: "needs a release; make release checks its manifests"},
 	"export IMG=":                        {reason: "needs a registry; hack/docker-test.sh builds both images by make docker-build"},
@@ -32,7 +32,7 @@ var elsewhere = map[string]struct{ test, mention, reason string }{
 	"kubectl apply -k config/prometheus": {reason: "needs the Prometheus operator's kinds; the second line is in the tour"},
 }
 
-// Each command of docs/operations.md runs in a test, or has a reason why not.
+// Each command of docs/operations.md runs in a test, or has a reason why none does.
 func TestOperationsRun(t *testing.T) {
 	used := map[string]bool{}
 	text := strings.Join(blocks(t, "docs/operations.md"), "\n")
@@ -74,8 +74,7 @@ func TestOperationsRun(t *testing.T) {
 	}
 }
 
-// operate runs the commands for operators. The last ones remove the operator from under its
-// processes.
+// operate runs the commands for operators. The last ones uninstall the operator while its processes run.
 func operate(t *testing.T, r *liveRun) {
 	t.Helper()
 	for _, line := range inTour {

@@ -15,7 +15,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// read decodes a file of YAML of the repository.
+// read decodes a YAML file of the repository.
 func read[T any](t *testing.T, name string) T {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join(root, name))
@@ -29,7 +29,7 @@ func read[T any](t *testing.T, name string) T {
 	return into
 }
 
-// foldersWith returns the folders that have a file of this name, as dependabot.yml writes them.
+// foldersWith returns the folders that have a file of this name, in the notation of dependabot.yml.
 func foldersWith(t *testing.T, name string) []string {
 	t.Helper()
 	var folders []string
@@ -50,7 +50,7 @@ func foldersWith(t *testing.T, name string) []string {
 	return folders
 }
 
-// Dependabot does not look for modules, and reports nothing of those that it has no entry for.
+// Dependabot does not search for modules, and does not report those without an entry.
 func TestDependencyUpdates(t *testing.T) {
 	config := read[struct {
 		Updates []struct {
@@ -79,7 +79,7 @@ type step struct {
 	With map[string]any
 }
 
-// pinned is an action at a commit, with its version for people.
+// pinned is an action at a commit, with its version in a comment.
 var pinned = regexp.MustCompile(`(?m)^ *-? *uses: (\./\S+|\S+@[0-9a-f]{40} # v\S+)$`)
 
 // actionlint does not check these rules.
@@ -100,7 +100,7 @@ func TestWorkflows(t *testing.T) {
 	}
 }
 
-// untrusted returns what a workflow or an action trusts without need.
+// untrusted returns what a workflow or an action trusts unnecessarily.
 func untrusted(text []byte) []string {
 	var workflow struct {
 		Permissions map[string]string
@@ -158,7 +158,7 @@ func TestUntrusted(t *testing.T) {
 	}
 }
 
-// A threat model is worth what the decisions and tests are that it names.
+// The decisions and tests that the threat model names exist.
 func TestSecurityNamesWhatExists(t *testing.T) {
 	text, err := os.ReadFile(filepath.Join(root, "SECURITY.md"))
 	if err != nil {

@@ -19,13 +19,13 @@ import (
 )
 
 const (
-	// outputTimeout bounds the wait for an output of a command.
+	// outputTimeout bounds the wait for the output of a command.
 	outputTimeout = 30 * time.Second
-	// reportTimeout bounds the wait for a line of the program. The S3 server is away for a minute.
+	// reportTimeout bounds the wait for a line of the program. The S3 server is down for a minute.
 	reportTimeout = 2 * time.Minute
 )
 
-// fence matches blocks of a document that have no language.
+// fence matches blocks of a document without a language.
 var fence = regexp.MustCompile("(?s)\n```\n(.*?)\n```\n")
 
 func blocks(t *testing.T, document string) []string {
@@ -41,7 +41,7 @@ func blocks(t *testing.T, document string) []string {
 	return found
 }
 
-// command is a line after "$ " and the output below it.
+// command is a line after "$ " and its output.
 type command struct{ line, output string }
 
 func commands(block string) []command {
@@ -56,7 +56,7 @@ func commands(block string) []command {
 	return found
 }
 
-// variable are the parts of an output that differ from run to run, and what stands for them.
+// variable has the parts of an output that differ between runs, and their replacements.
 var variable = []struct {
 	pattern *regexp.Regexp
 	as      string
@@ -72,7 +72,7 @@ var variable = []struct {
 	{regexp.MustCompile(`(?m) $`), ""},
 }
 
-// normalLines returns the lines of an output without what differs from run to run.
+// normalLines returns the lines of an output with the parts that differ between runs replaced.
 func normalLines(text string) []string {
 	for _, v := range variable {
 		text = v.pattern.ReplaceAllString(text, v.as)
@@ -86,8 +86,8 @@ func normalLines(text string) []string {
 	return lines
 }
 
-// shows returns how an output differs from a documented one, in which a line "..." stands for any
-// number of lines; nil if it does not.
+// shows returns an error unless the output matches the documented one, in which "..." stands for
+// any number of lines.
 func shows(documented, output string) error {
 	want, got := normalLines(documented), normalLines(output)
 	if !matches(want, got) {
@@ -139,7 +139,7 @@ func TestShows(t *testing.T) {
 type liveRun struct {
 	cmd   *exec.Cmd
 	ended chan struct{}
-	env   []string // of commands of the document
+	env   []string // of the document's commands
 
 	mu  sync.Mutex
 	out bytes.Buffer
@@ -158,7 +158,7 @@ func (r *liveRun) output() string {
 	return r.out.String()
 }
 
-// startRun starts what `make run` starts, and returns when it has printed its suggestions.
+// startRun starts the program of `make run` and returns when it has printed its suggestions.
 func startRun(t *testing.T) *liveRun {
 	t.Helper()
 	program := filepath.Join(t.TempDir(), "run")
@@ -177,7 +177,7 @@ func startRun(t *testing.T) *liveRun {
 		close(r.ended)
 	}()
 	t.Cleanup(func() {
-		_ = r.cmd.Process.Signal(os.Interrupt) // it may have ended
+		_ = r.cmd.Process.Signal(os.Interrupt) // it may have ended already
 		<-r.ended
 		if end != nil {
 			t.Errorf("make run ends with %v:\n%s", end, r.output())
@@ -217,7 +217,7 @@ func (r *liveRun) await(t *testing.T, what string, timeout time.Duration, check 
 	}
 }
 
-// bash runs a line of a document as an administrator of the cluster, with k for kubectl.
+// bash runs a line of a document as the cluster's administrator, with k for kubectl.
 func (r *liveRun) bash(t *testing.T, line string) (string, error) {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), "bash", "-euo", "pipefail", "-c", `k() { kubectl "$@"; }; `+line)
@@ -226,8 +226,8 @@ func (r *liveRun) bash(t *testing.T, line string) (string, error) {
 	return string(out), err
 }
 
-// reports waits until the program has printed each line of a documented block, in any order: what
-// controllers do at the same time has none.
+// reports waits until the program has printed each line of a documented block, in any order,
+// because controllers run concurrently.
 func (r *liveRun) reports(t *testing.T, block string) {
 	t.Helper()
 	wanted := normalLines(block)
@@ -242,15 +242,15 @@ func (r *liveRun) reports(t *testing.T, block string) {
 	})
 }
 
-// reads reports whether a command of kubectl changes nothing, so that it can be repeated.
+// reads reports whether a kubectl command changes nothing, and so can be repeated.
 func (c command) reads() bool { return strings.HasPrefix(c.line, "k get ") }
 
-// execute runs the command and compares its output. Objects that a controller has still to write
-// appear later.
+// execute runs the command and compares its output. It retries reads, because a controller may not
+// have written an object yet.
 func (c command) execute(t *testing.T, r *liveRun) {
 	t.Helper()
 	if !c.reads() {
-		out, _ := r.bash(t, c.line) // the document shows refusals too
+		out, _ := r.bash(t, c.line) // the document also shows refused commands
 		if err := shows(c.output, out); err != nil {
 			t.Errorf("$ %s: %v", c.line, err)
 		}
@@ -262,7 +262,7 @@ func (c command) execute(t *testing.T, r *liveRun) {
 	})
 }
 
-// TestTour takes the tour word by word, and then the commands of docs/operations.md that need no
+// TestTour runs the tour as documented, and then the commands of docs/operations.md that need no
 // Pods of the operator.
 func TestTour(t *testing.T) {
 	if os.Getenv("USE_EXISTING_CLUSTER") == "true" {
@@ -275,7 +275,7 @@ func TestTour(t *testing.T) {
 	}
 	tour := blocks(t, "docs/tour.md")
 	if len(tour) != 3 {
-		t.Fatalf("docs/tour.md has %d blocks, want what is printed, what to try, and what is printed then", len(tour))
+		t.Fatalf("docs/tour.md has %d blocks, want the output, the commands and their output", len(tour))
 	}
 	r := startRun(t)
 	r.reports(t, tour[0])
@@ -286,13 +286,13 @@ func TestTour(t *testing.T) {
 	for _, c := range listed {
 		c.execute(t, r)
 	}
-	// "Kill the S3 server".
+	// Step "Kill the S3 server".
 	server := regexp.MustCompile(`an S3 server outside the cluster answers at \S+ as process (\d+)`).FindStringSubmatch(r.output())
 	if out, err := r.bash(t, "kill -9 "+server[1]); err != nil {
 		t.Fatalf("killing the S3 server: %v\n%s", err, out)
 	}
 	r.reports(t, tour[2])
-	// "Kill the leader's process": another one takes over.
+	// Step "Kill the leader's process": another replica takes over.
 	leaders := regexp.MustCompile(`leader +(\S+) leads`)
 	leader := leaders.FindStringSubmatch(r.output())[1]
 	pid := regexp.MustCompile(`operator +` + leader + ` runs as process (\d+)`).FindStringSubmatch(r.output())[1]
@@ -316,7 +316,7 @@ func TestTour(t *testing.T) {
 	operate(t, r)
 }
 
-// README's short tour is a part of the tour, so it need not be taken.
+// README's short tour is a part of the tour, so the test of the tour covers it.
 func TestShortTourIsPartOfTheTour(t *testing.T) {
 	readme, err := os.ReadFile(filepath.Join(root, "README.md"))
 	if err != nil {

@@ -11,18 +11,18 @@ import (
 	"leasehold.dev/test/harness/record"
 )
 
-// Leadership is which replica led at which revision, and the writes of replicas that did not.
+// Leadership has the writes of replicas that did not lead when they wrote.
 type Leadership struct {
 	Terms []history.Term
-	// Judged is how many writes came from the leader of their time.
+	// Judged is the number of writes by the leader at their time.
 	Judged int
-	// Strays describe writes of replicas that did not lead when the store accepted them. Undecided describe
-	// those at whose time the leader changed.
+	// Strays describe writes of replicas that did not lead when the store accepted them. Undecided describe writes
+	// during a change of the leader.
 	Strays, Undecided []string
 }
 
-// JudgeWrites finds the writes that did not come from the holder of the election's Lease. The events are all
-// of the log, with the bodies of Leases, and the writes have succeeded. One that changed nothing is not judged.
+// JudgeWrites finds the writes that did not come from the holder of the election's Lease. events are all events of the
+// log, with the bodies of Leases; writes are successful writes. It ignores writes without an effect.
 func JudgeWrites(events, writes []auditv1.Event) (Leadership, error) {
 	log, err := record.FromAudit(events)
 	if err != nil {

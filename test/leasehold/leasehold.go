@@ -1,5 +1,5 @@
-// Package leasehold starts the operator of this repository as it ships, as processes beside a
-// control plane of harness/env. The integration suites, the measurements and make run share it.
+// Package leasehold starts the shipped operator of this repository as processes beside a control
+// plane of harness/env. The integration suites, the measurements and make run use it.
 package leasehold
 
 import (
@@ -28,16 +28,16 @@ const (
 	Lease          = "manager.leasehold.dev"
 )
 
-// StartControlPlane starts a control plane with the definitions of the folder config. Its audit log
-// has the bodies of writes to the operator's kinds.
+// StartControlPlane starts a control plane with the CRDs of the folder config. Its audit log has
+// the bodies of writes to the operator's kinds.
 func StartControlPlane(ctx context.Context, config string, o env.Options) (*env.ControlPlane, error) {
 	o.CRDs = append(slices.Clone(o.CRDs), filepath.Join(config, "crd", "bases"))
 	o.AuditGroups = append(slices.Clone(o.AuditGroups), v1beta1.GroupVersion.Group)
 	return env.Start(ctx, o)
 }
 
-// Subject is the operator as the folder config installs it, with the program at binary. The
-// arguments follow those that ship and Arguments.
+// Subject is the operator as the folder config installs it, with the program at binary. args follow
+// the shipped arguments and Arguments.
 func Subject(config, binary string, args ...string) env.InstallOptions {
 	return env.InstallOptions{
 		Manifests: filepath.Join(config, "default"),
@@ -46,7 +46,7 @@ func Subject(config, binary string, args ...string) env.InstallOptions {
 	}
 }
 
-// Arguments are what several replicas on one machine need, and nothing that ships otherwise.
+// Arguments are the arguments that allow several replicas on one machine. All others are as shipped.
 func Arguments(p env.ReplicaPorts) []string {
 	return []string{
 		fmt.Sprintf("--health-probe-bind-address=127.0.0.1:%d", p.Probe),
@@ -72,7 +72,7 @@ func ElectionLease(ctx context.Context, c client.Reader) (*coordinationv1.Lease,
 	return lease, nil
 }
 
-// Holder returns the replica that the Lease names, or nil if it names none of them.
+// Holder returns the replica that the Lease names, or nil if it names none of replicas.
 func Holder(lease *coordinationv1.Lease, replicas []*env.Replica) *env.Replica {
 	pod, _, _ := strings.Cut(ptr.Deref(lease.Spec.HolderIdentity, ""), "_")
 	for _, r := range replicas {

@@ -10,8 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-// With cert-manager the manager reads its certificate from files and has no
-// right left over from issuing it.
+// With cert-manager the manager reads its certificate from files and has no permission to issue one.
 func TestCertManagerOverlay(t *testing.T) {
 	objects := render(t, "certmanager")
 	d := one[*appsv1.Deployment](t, objects, deploymentName)
@@ -33,7 +32,8 @@ func TestCertManagerOverlay(t *testing.T) {
 			t.Errorf("volume %s at %s is not the Secret %s that the Certificate fills", v.Name, path, secret)
 		}
 	}
-	// Its type and its writer differ, so a change of the issuer would fail or leave two writers.
+	// The type and the writer of this Secret differ, so a change of the issuer would fail or leave
+	// two writers.
 	for _, own := range all[*corev1.Secret](render(t, "default")) {
 		if own.Name == secret {
 			t.Errorf("cert-manager and the manager write the same Secret %s", secret)
@@ -47,7 +47,7 @@ func TestCertManagerOverlay(t *testing.T) {
 	}
 	for _, g := range grants(t, objects) {
 		for _, rule := range g.Rules {
-			// Buckets' Secrets are read one at a time, here as there.
+			// Buckets' Secrets are read one at a time in both overlays.
 			reads := slices.Equal(rule.Verbs, []string{"get"}) && len(rule.ResourceNames) == 0
 			if !reads && intersects(rule.Resources, "secrets", "mutatingwebhookconfigurations",
 				"validatingwebhookconfigurations") {
@@ -62,8 +62,8 @@ func TestCertManagerOverlay(t *testing.T) {
 	injectFrom(t, objects, certificate)
 }
 
-// injectFrom checks the annotations by which cert-manager injects this certificate's CA into
-// both webhook configurations.
+// injectFrom checks the annotations with which cert-manager injects this certificate's CA into both
+// webhook configurations.
 func injectFrom(t *testing.T, objects []object, certificate *unstructured.Unstructured) {
 	t.Helper()
 	want := certificate.GetNamespace() + "/" + certificate.GetName()

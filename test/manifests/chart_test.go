@@ -19,7 +19,7 @@ import (
 
 const root = "../.."
 
-// release returns what Helm makes of the chart in a namespace.
+// release returns the objects that Helm renders from the chart in a namespace.
 func release(t *testing.T, namespace string, args ...string) []byte {
 	t.Helper()
 	out, err := openChart(t).Template(t.Context(), namespace, args...)
@@ -40,8 +40,8 @@ func openChart(t *testing.T) *chart.Chart {
 	return c
 }
 
-// The chart is what kustomize makes of config/, whichever way its parts are chosen. Three
-// things differ: Helm makes the namespace, CRDs outlive the release, and the Lease is
+// The chart renders the same objects as kustomize renders from config/, for each choice of parts,
+// with three differences: Helm creates the namespace, CRDs outlive the release, and the Lease is
 // removed with it.
 func TestChartEqualsOverlays(t *testing.T) {
 	for name, tc := range map[string]struct {
@@ -73,8 +73,7 @@ func TestChartEqualsOverlays(t *testing.T) {
 	}
 }
 
-// withoutDifferences takes from the chart's objects what only the chart has, and adds the
-// namespace.
+// withoutDifferences removes the objects that only the chart has, and adds the namespace.
 func withoutDifferences(t *testing.T, got, overlay map[string]string) map[string]string {
 	t.Helper()
 	const keep = "    helm.sh/resource-policy: keep\n"
@@ -95,7 +94,7 @@ func withoutDifferences(t *testing.T, got, overlay map[string]string) map[string
 	return same
 }
 
-// A release may have any name and any namespace: one that YAML takes for a number, too.
+// A release may have any name and any namespace, even one that YAML would parse as a number.
 func TestChartFollowsTheNamespace(t *testing.T) {
 	at := strings.ReplaceAll(string(release(t, operatorNamespace)), operatorNamespace, "123")
 	want := split(t, []byte(strings.ReplaceAll(at, `namespace: 123`, `namespace: "123"`)))
@@ -122,8 +121,8 @@ func valueFiles(t *testing.T, c *chart.Chart) []string {
 	return files
 }
 
-// A value that the chart does not have, or of a wrong type, stops Helm with a message that
-// names the value and what is allowed.
+// An unknown value or a value of a wrong type stops Helm with a message that names the value and
+// the allowed ones.
 func TestChartRefusesBadValues(t *testing.T) {
 	c := openChart(t)
 	for argument, want := range map[string]string{
@@ -151,9 +150,8 @@ func TestChartRefusesBadValues(t *testing.T) {
 	}
 }
 
-// A key without a value is null in YAML, and Helm takes a value away that is null. Without a value
-// that the templates need, Helm stops. Without another, all stays as it is by default. Only
-// resources may have none.
+// A key without a value is null in YAML, and Helm deletes a null value. Helm fails if the templates
+// need it. Otherwise the default applies. Only resources may be null.
 func TestChartRefusesMissingValues(t *testing.T) {
 	defaults := map[string]any{}
 	if err := yaml.Unmarshal([]byte(read(t, "config", "chart", "values.yaml")), &defaults); err != nil {
@@ -176,7 +174,7 @@ func TestChartRefusesMissingValues(t *testing.T) {
 	}
 }
 
-// paths returns the names of all values, as the option --set writes them.
+// paths returns the names of all values in the notation of --set.
 func paths(values map[string]any) []string {
 	var all []string
 	for name, value := range values {
@@ -189,10 +187,10 @@ func paths(values map[string]any) []string {
 	return all
 }
 
-// Each flag of the manager can be set, or other objects of the chart depend on it.
-func TestChartKnowsEachFlag(t *testing.T) {
+// Each flag of the manager is a value, unless other objects of the chart depend on it.
+func TestChartHasEachFlag(t *testing.T) {
 	fixed := []string{
-		"default-viewer-image", "tenant-admin-cluster-role", // values of their own
+		"default-viewer-image", "tenant-admin-cluster-role", // separate values
 		"enable-webhooks", "webhook-cert-key", "webhook-cert-name", "webhook-cert-path", "webhook-configurations-prefix",
 		// the webhook configurations, the Service and the Secret
 		"webhook-host", "webhook-port", "webhook-secret", "webhook-service",

@@ -45,7 +45,7 @@ func documents(t *testing.T, files ...string) (all []*unstructured.Unstructured)
 	return all
 }
 
-// schemas are those of the served versions, by kind and version.
+// schemas returns those of the served versions, by kind and version.
 func schemas(g Gomega, definitions []*unstructured.Unstructured) map[string]map[string]any {
 	all := map[string]map[string]any{}
 	for _, d := range definitions {
@@ -64,8 +64,8 @@ func schemas(g Gomega, definitions []*unstructured.Unstructured) map[string]map[
 	return all
 }
 
-// narrowed lists where a schema accepts less than that of the release, or another value is
-// stored: what a client has sent so far might be refused, dropped or changed.
+// narrowed lists where a schema accepts less than the released one, or stores another value:
+// requests of existing clients could be refused, dropped or changed.
 func narrowed(field string, old, now map[string]any) (all []string) {
 	report := func(format string, args ...any) { all = append(all, field+": "+fmt.Sprintf(format, args...)) }
 	for _, key := range slices.Sorted(maps.Keys(mergedKeys(old, now))) {
@@ -97,7 +97,7 @@ func narrowed(field string, old, now map[string]any) (all []string) {
 	children, next := childrenOf(old), childrenOf(now)
 	for _, name := range slices.Sorted(maps.Keys(children)) {
 		if next[name] == nil {
-			all = append(all, field+name+": is gone")
+			all = append(all, field+name+": was removed")
 			continue
 		}
 		all = append(all, narrowed(field+name, children[name], next[name])...)
@@ -111,7 +111,7 @@ func mergedKeys(a, b map[string]any) map[string]any {
 	return all
 }
 
-// childrenOf are the schemas below a schema, by the end of their path.
+// childrenOf returns the schemas below a schema, by the last part of their path.
 func childrenOf(schema map[string]any) map[string]map[string]any {
 	all := map[string]map[string]any{}
 	properties, _ := schema["properties"].(map[string]any)
@@ -133,7 +133,7 @@ func number(v any) float64 {
 	return v.(float64)
 }
 
-// without are the elements of a list that another one does not have.
+// without returns the elements of a list that another one lacks.
 func without(a, b any) (all []any) {
 	from, _ := a.([]any)
 	others, _ := b.([]any)
@@ -145,7 +145,7 @@ func without(a, b any) (all []any) {
 	return all
 }
 
-// values collects the values of an object by the path of their field.
+// values collects the values of an object by field path.
 func values(field string, v any, into map[string][]any) {
 	into[field] = append(into[field], v)
 	switch v := v.(type) {
@@ -160,7 +160,7 @@ func values(field string, v any, into map[string][]any) {
 	}
 }
 
-// untried lists the fields and enum values of a schema that no object has.
+// untried lists the fields and enum values of a schema that no object uses.
 func untried(field string, schema map[string]any, have map[string][]any) (all []string) {
 	enum, _ := schema["enum"].([]any)
 	for _, v := range enum {
@@ -170,7 +170,7 @@ func untried(field string, schema map[string]any, have map[string][]any) (all []
 	}
 	for name, child := range childrenOf(schema) {
 		switch {
-		case name == "{}": // names are the user's
+		case name == "{}": // users choose the names
 		case len(have[field+name]) == 0:
 			all = append(all, field+name)
 		default:
@@ -180,7 +180,7 @@ func untried(field string, schema map[string]any, have map[string][]any) (all []
 	return all
 }
 
-// Nothing that the last release accepts and stores may be refused, lost or changed.
+// Objects that the last release accepts must not be refused, lost or changed.
 func TestCompatibility(t *testing.T) {
 	g := NewWithT(t)
 	definitions := documents(t, filepath.Join(released, "crds.yaml"))
@@ -207,8 +207,8 @@ func TestCompatibility(t *testing.T) {
 	storedObjectsSurvive(t, definitions, current, objects)
 }
 
-// storedObjectsSurvive stores objects under the definitions of the release and has each read,
-// written, created and deleted under the current ones.
+// storedObjectsSurvive stores objects under the released definitions, and reads, writes, creates
+// and deletes each under the current ones.
 func storedObjectsSurvive(t *testing.T, definitions, current, objects []*unstructured.Unstructured) {
 	t.Helper()
 	g, ctx := NewWithT(t), t.Context()
@@ -232,7 +232,8 @@ func storedObjectsSurvive(t *testing.T, definitions, current, objects []*unstruc
 		}
 	}
 
-	// A field that only the marked definitions have shows which of them the API server serves.
+	// Only the marked definitions have this field, so a response shows which definitions the API
+	// server serves.
 	const marker = "markerOfTheCurrentDefinition"
 	for _, d := range current {
 		versions, _, err := unstructured.NestedSlice(d.Object, "spec", "versions")
@@ -273,8 +274,8 @@ func storedObjectsSurvive(t *testing.T, definitions, current, objects []*unstruc
 	tutorialSamplesAreAccepted(t, c)
 }
 
-// tutorialSamplesAreAccepted: the API server takes each sample of the page for readers of the
-// tutorials, with all its fields.
+// tutorialSamplesAreAccepted checks that the API server accepts each sample of the tutorials with
+// all its fields.
 func tutorialSamplesAreAccepted(t *testing.T, c client.Client) {
 	t.Helper()
 	g, kinds := NewWithT(t), map[string]bool{}
@@ -314,7 +315,7 @@ func TestNarrowed(t *testing.T) {
 		`type: string -> type: integer`:                                 {".a: type was string and is integer"},
 		`maxLength -> pattern: p, maxLength`:                            {".a: pattern was <nil> and is p"},
 		`maxLength -> x-kubernetes-validations: [{rule: r}], maxLength`: {".a: x-kubernetes-validations has more: [map[rule:r]]"},
-		`, b: {items: {minimum: 1}} -> `:                                {".b: is gone"},
+		`, b: {items: {minimum: 1}} -> `:                                {".b: was removed"},
 	} {
 		from, to, _ := strings.Cut(change, " -> ")
 		now := strings.Replace(base, from, to, 1)

@@ -13,8 +13,8 @@ import (
 	"golang.org/x/tools/go/packages"
 )
 
-// Tests compute limits and times from the constants that they test, so a wrong unit passes
-// them. The golden file states each value once more.
+// Tests compute limits and times from the constants under test, so they accept a wrong unit. The
+// golden file repeats each value.
 func TestConstantsOfTheOperator(t *testing.T) {
 	loaded, err := packages.Load(&packages.Config{
 		Dir: "../..",
@@ -49,7 +49,7 @@ func TestConstantsOfTheOperator(t *testing.T) {
 	compareGolden(t, "constants.txt", []byte(strings.Join(lines, "\n")+"\n"))
 }
 
-// constants returns a line for each numeric constant of a declaration, enumerations aside.
+// constants returns a line for each numeric constant of a declaration, except for enumerations.
 func constants(scope string, spec *ast.ValueSpec, info *types.Info) []string {
 	var lines []string
 	for _, name := range spec.Names {

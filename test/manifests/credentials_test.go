@@ -17,9 +17,9 @@ import (
 
 const credentialsName = "leasehold-credentials.leasehold.dev"
 
-// The policy matches the deletion of every Secret and ConfigMap of the cluster, so it has to
-// allow all others.
-func TestCredentialsPolicyStopsNothingElse(t *testing.T) {
+// The policy matches the deletion of every Secret and ConfigMap of the cluster, so it must allow
+// all that the operator does not need.
+func TestCredentialsPolicyMatchesAllDeletions(t *testing.T) {
 	for _, dir := range []string{"default", "certmanager"} {
 		t.Run(dir, func(t *testing.T) {
 			objects := render(t, dir)
@@ -35,7 +35,7 @@ func TestCredentialsPolicyStopsNothingElse(t *testing.T) {
 			if *p.Spec.ParamKind != kind {
 				t.Errorf("the policy judges by %v, want %v", *p.Spec.ParamKind, kind)
 			}
-			// A namespace or a name here would be that of other tenants.
+			// A namespace or a name here would restrict the policy to one tenant.
 			ref := b.Spec.ParamRef
 			if ref.Name != "" || ref.Namespace != "" || !isEverything(ref.Selector) {
 				t.Errorf("the policy reads %+v, want all StorageBuckets of the request's namespace", ref)
@@ -54,8 +54,8 @@ func isEverything(s *metav1.LabelSelector) bool {
 	return s != nil && len(s.MatchLabels)+len(s.MatchExpressions) == 0
 }
 
-// The policy names the finalizer, which Go code cannot give it.
-func TestCredentialsPolicyKnowsTheFinalizer(t *testing.T) {
+// The policy repeats the finalizer's name, which is a constant in Go.
+func TestCredentialsPolicyNamesTheFinalizer(t *testing.T) {
 	p := one[*fencePolicy](t, render(t, "default"), credentialsName)
 	if !slices.ContainsFunc(p.Spec.Variables, func(v admissionregistrationv1.Variable) bool {
 		return strings.Contains(v.Expression, "'"+v1beta1.StorageBucketFinalizer+"' in")
@@ -64,8 +64,8 @@ func TestCredentialsPolicyKnowsTheFinalizer(t *testing.T) {
 	}
 }
 
-// What is left out means the same to the policy as to the schema, which writes its
-// defaults only into what is stored from then on.
+// The policy must treat an absent field as the schema's default: the API server stores defaults
+// only with the next write.
 func TestCredentialsPolicyHasTheDefaultsOfTheSchema(t *testing.T) {
 	objects := render(t, "default")
 	crd := one[*apiextensionsv1.CustomResourceDefinition](t, objects, "storagebuckets.leasehold.dev")
@@ -89,7 +89,7 @@ func TestCredentialsPolicyHasTheDefaultsOfTheSchema(t *testing.T) {
 }
 
 // Each condition of the policy has a row that satisfies all others. The expressions are evaluated
-// as the API server does, so the expectation does not repeat them.
+// as in the API server, so the expectations do not repeat them.
 func TestCredentialsPolicyDecides(t *testing.T) {
 	type object = map[string]any
 	p := one[*fencePolicy](t, render(t, "default"), credentialsName)

@@ -7,7 +7,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// dashboard is the part of Grafana's model that is judged here. hack/monitoring judges the queries.
+// dashboard is the part of Grafana's model that is tested here. hack/monitoring tests the queries.
 type dashboard struct {
 	UID        string
 	Templating struct{ List []struct{ Name, Type string } }
@@ -19,7 +19,7 @@ type dashboard struct {
 	}
 }
 
-// theDashboard is the one that config/grafana puts into a ConfigMap.
+// theDashboard returns the dashboard in config/grafana's ConfigMap.
 func theDashboard(t *testing.T) (d dashboard) {
 	t.Helper()
 	config := one[*corev1.ConfigMap](t, render(t, "grafana"), "leasehold-dashboard")
@@ -29,7 +29,7 @@ func theDashboard(t *testing.T) (d dashboard) {
 	return d
 }
 
-// A reader needs what is shown, in which unit, and what it means, from the data source of the cluster.
+// Each panel has a title, a unit and a description, and uses the cluster's data source.
 func TestDashboardFitsGrafana(t *testing.T) {
 	d := theDashboard(t)
 	v := d.Templating.List

@@ -1,3 +1,3 @@
-// Package manifests holds config/ to its promises: it renders what users apply
-// and checks rights, workload, webhooks and samples. It has tests only.
+// Package manifests tests config/: it renders what users apply and checks permissions, workload,
+// webhooks and samples. It has only tests.
 package manifests

@@ -15,10 +15,10 @@ import (
 	"k8s.io/kube-openapi/pkg/validation/validate"
 )
 
-// exampleMark begins the last line of a description, a value in YAML.
+// exampleMark begins the last line of a description, a YAML value.
 const exampleMark = "\nExample: "
 
-// kubectl explain shows the descriptions, and nothing else of what is documented in Go.
+// kubectl explain shows the descriptions of the CRDs, and no other documentation.
 func TestFieldsAreDocumented(t *testing.T) {
 	crds := all[*apiextensionsv1.CustomResourceDefinition](render(t, "default"))
 	if len(crds) != 3 {
@@ -33,8 +33,8 @@ func TestFieldsAreDocumented(t *testing.T) {
 	}
 }
 
-// undocumented returns what is missing in the documentation of a kind: a description of each
-// field, and a valid example of each field of the spec. The API server documents metadata.
+// undocumented returns gaps in the documentation of a kind: each field needs a description, and
+// each field of the spec a valid example. The API server documents metadata.
 func undocumented(kind string, schema apiextensionsv1.JSONSchemaProps) []string {
 	var problems []string
 	if schema.Description == "" {
@@ -73,8 +73,7 @@ func undocumentedField(path string, schema apiextensionsv1.JSONSchemaProps, isSp
 	return problems
 }
 
-// validExample returns why the API server would refuse the value, as far as the schema
-// without its CEL rules decides.
+// validExample returns why the API server would reject the value, by the schema without its CEL rules.
 func validExample(text string, schema apiextensionsv1.JSONSchemaProps) error {
 	var value any
 	if err := yaml.Unmarshal([]byte(text), &value); err != nil {

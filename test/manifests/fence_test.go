@@ -19,7 +19,7 @@ type (
 	fenceBinding = admissionregistrationv1.ValidatingAdmissionPolicyBinding
 )
 
-// unfenced is what the manager may write and the fence leaves alone, and why.
+// unfenced has the permitted writes that the fence does not cover, with the reason.
 var unfenced = map[string]string{
 	"coordination.k8s.io/leases":                                   "otherwise no replica could begin to lead",
 	"events.k8s.io/events":                                         "an event about what happened may come late",
@@ -30,15 +30,14 @@ var unfenced = map[string]string{
 	"admissionregistration.k8s.io/validatingwebhookconfigurations": "likewise",
 }
 
-// operations are what the API server calls the verbs that write.
+// operations maps the verbs that write to the operations of admission.
 var operations = map[string]admissionregistrationv1.OperationType{
 	"create": admissionregistrationv1.Create, "update": admissionregistrationv1.Update,
 	"patch":  admissionregistrationv1.Update,
 	"delete": admissionregistrationv1.Delete, "deletecollection": admissionregistrationv1.Delete,
 }
 
-// each calls f with every group/resource, for resources of the core group
-// without the group's name.
+// each calls f with every group/resource; resources of the core group have no group's name.
 func each(groups, resources []string, f func(resource string)) {
 	for _, group := range groups {
 		for _, resource := range resources {
@@ -47,8 +46,7 @@ func each(groups, resources []string, f func(resource string)) {
 	}
 }
 
-// written are the resources that the rules let one write, each with what the API
-// server calls it.
+// written returns the resources that the rules allow to write, with the operations of admission.
 func written(rules ...rbacv1.PolicyRule) map[string][]admissionregistrationv1.OperationType {
 	found := map[string][]admissionregistrationv1.OperationType{}
 	for _, rule := range rules {
@@ -63,7 +61,7 @@ func written(rules ...rbacv1.PolicyRule) map[string][]admissionregistrationv1.Op
 	return found
 }
 
-// fenced are the resources that the policy matches, in all their versions.
+// fenced returns the resources that the policy matches in all their versions.
 func fenced(t *testing.T, p *fencePolicy) map[string][]admissionregistrationv1.OperationType {
 	t.Helper()
 	found := map[string][]admissionregistrationv1.OperationType{}
@@ -78,7 +76,7 @@ func fenced(t *testing.T, p *fencePolicy) map[string][]admissionregistrationv1.O
 	return found
 }
 
-// gaps returns the differences between the policy and the rights.
+// gaps returns the differences between the policy and the permissions.
 func gaps(writes, fence map[string][]admissionregistrationv1.OperationType) []string {
 	var found []string
 	for _, resource := range slices.Sorted(maps.Keys(writes)) {
@@ -99,7 +97,7 @@ func gaps(writes, fence map[string][]admissionregistrationv1.OperationType) []st
 	return found
 }
 
-// A right without a fence would be one that a former leader still has.
+// A former leader would keep a permission that the fence does not cover.
 func TestFenceCoversWhatTheManagerMayWrite(t *testing.T) {
 	objects := render(t, "default")
 	var rules []rbacv1.PolicyRule
@@ -117,7 +115,7 @@ func TestFenceCoversWhatTheManagerMayWrite(t *testing.T) {
 	}
 }
 
-func TestGapsAreSeen(t *testing.T) {
+func TestGapsAreFound(t *testing.T) {
 	rule := func(group, resource string, verbs ...string) map[string][]admissionregistrationv1.OperationType {
 		return written(rbacv1.PolicyRule{APIGroups: []string{group}, Resources: []string{resource}, Verbs: verbs})
 	}
@@ -146,8 +144,8 @@ func TestGapsAreSeen(t *testing.T) {
 	}
 }
 
-// The fence has to name the one ServiceAccount and the one Lease; kustomize changes
-// neither the expression nor the Lease.
+// The fence must name the ServiceAccount and the Lease of the manager. kustomize changes neither
+// the expression nor the Lease.
 func TestFenceNamesTheManager(t *testing.T) {
 	for _, dir := range []string{"default", "certmanager"} {
 		t.Run(dir, func(t *testing.T) {
@@ -170,14 +168,14 @@ func TestFenceNamesTheManager(t *testing.T) {
 			}
 			want := "'" + strings.Join([]string{"system:serviceaccount:", operatorNamespace, ":", serviceAccount}, "' + '") + "'"
 			if got := p.Spec.MatchConditions[0].Expression; got != "request.userInfo.username == "+want {
-				t.Errorf("the fence is for whom %s holds of, want %s", got, want)
+				t.Errorf("the fence applies to requests that satisfy %s, want %s", got, want)
 			}
 		})
 	}
 }
 
-// Only the Pod that holds the Lease writes. The expressions are evaluated as the API server does, so
-// the expectation does not repeat them.
+// Only the Pod that holds the Lease may write. The expressions are evaluated as in the API server,
+// so the expectations do not repeat them.
 func TestFenceDecides(t *testing.T) {
 	type input = map[string]any
 	const unnamed = "the request names no Pod"

@@ -20,12 +20,12 @@ import (
 
 var update = flag.Bool("update", false, "write the golden files anew")
 
-// maxText is the longest value of a ConfigMap that a golden file shows. A longer one
-// is shown by its hash: the dashboard is JSON that a program writes.
+// maxText is the longest value of a ConfigMap that a golden file shows. It has the hash of a longer
+// one, such as the generated JSON of the dashboard.
 const maxText = 4 << 10
 
-// overlay is one kustomization that is applied on its own. Its golden file has the
-// objects that base does not have in the same form, and names those that it lacks.
+// overlay is a kustomization that users apply by itself. Its golden file has the objects that
+// differ from those of base, and names those that it lacks.
 type overlay struct{ dir, base string }
 
 var overlays = []overlay{
@@ -40,7 +40,7 @@ var overlays = []overlay{
 	{dir: "quota"},
 }
 
-// Every change of what config/ renders to must show as a change of a golden file.
+// Every change of a rendered object must change a golden file.
 func TestGolden(t *testing.T) {
 	for _, o := range overlays {
 		t.Run(o.dir, func(t *testing.T) {
@@ -96,7 +96,7 @@ func split(t *testing.T, rendered []byte) map[string]string {
 	return documents
 }
 
-// A file that no overlay reads is shipped, and no test sees what is in it.
+// A file that no overlay reads would be shipped untested.
 func TestEveryFileOfConfigIsRendered(t *testing.T) {
 	root := filepath.Join("..", "..", "config")
 	reached := map[string]bool{}
@@ -117,7 +117,7 @@ func TestEveryFileOfConfigIsRendered(t *testing.T) {
 	}
 }
 
-// reach adds the files of the kustomization in dir, and of those that it is made of.
+// reach adds the files of the kustomization in dir and of its resources.
 func reach(t *testing.T, dir string, reached map[string]bool) {
 	t.Helper()
 	file := filepath.Join(dir, "kustomization.yaml")
@@ -160,7 +160,7 @@ func reach(t *testing.T, dir string, reached map[string]bool) {
 	}
 }
 
-// compareGolden holds what was rendered against a file of testdata.
+// compareGolden compares rendered objects with a file of testdata.
 func compareGolden(t *testing.T, name string, got []byte) {
 	t.Helper()
 	golden := filepath.Join("testdata", name)
@@ -174,7 +174,7 @@ func compareGolden(t *testing.T, name string, got []byte) {
 		t.Fatal(err)
 	}
 	if diff := gocmp.Diff(strings.Split(string(want), "\n"), strings.Split(string(got), "\n")); diff != "" {
-		t.Errorf("what is rendered is not %s (-want +got); if it is meant to change, run\n"+
+		t.Errorf("the rendered objects differ from %s (-want +got); if that is intended, run\n"+
 			"  go test ./test/manifests -update\n%s", golden, diff)
 	}
 }

@@ -9,8 +9,8 @@ import (
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 )
 
-// The scope of a kind decides who may create its objects. The status is a subresource, so a user
-// who may write a spec cannot write the status.
+// The scope of a kind decides which users can create its objects. The status is a subresource, so a
+// user who may write the spec cannot write it.
 func TestKinds(t *testing.T) {
 	objects := render(t, "default")
 	for name, want := range map[string]string{
@@ -30,7 +30,7 @@ func TestKinds(t *testing.T) {
 	}
 }
 
-// The kubelet probes both endpoints, each on the port that the flags name.
+// The kubelet probes both endpoints, each on the port of the flags.
 func TestManagerIsProbed(t *testing.T) {
 	type probe struct {
 		Path, Port   string

@@ -28,8 +28,8 @@ func field(t *testing.T, definition string, path ...string) apiextensionsv1.JSON
 	return schema
 }
 
-// The schema has the limits of fields that the scale subresource changes: the API server does
-// not call a webhook of the kind for its subresources.
+// The schema must have the limits of fields that the scale subresource changes, because the API
+// server does not call a kind's webhook for its subresources.
 func TestMarkdownViewDefinition(t *testing.T) {
 	const definition = "markdownviews.leasehold.dev"
 	replicas, markdowns := field(t, definition, "spec", "replicas"), field(t, definition, "spec", "markdowns")
@@ -45,8 +45,7 @@ func TestMarkdownViewDefinition(t *testing.T) {
 	if !strings.HasPrefix(rule, length) {
 		t.Errorf("the rule of the name is %q, want %q in it", rule, length)
 	}
-	// The webhook checks the size, because no schema rule counts bytes. The description documents
-	// it.
+	// No schema rule counts bytes, so the webhook checks the size and the description documents it.
 	text := strings.ReplaceAll(markdowns.Description, "\n", " ")
 	if want := fmt.Sprintf("at most %d KiB", v1beta1.MaxMarkdownBytes>>10); !strings.Contains(text, want) {
 		t.Errorf("markdowns are described by %q, want %q in it", text, want)
@@ -62,7 +61,7 @@ func TestTenantDefinition(t *testing.T) {
 	}
 }
 
-// The sample warns of nothing: each page is listed, and each link leads somewhere.
+// The sample has no warnings: it lists each page, and each link leads to a page.
 func TestMarkdownViewSample(t *testing.T) {
 	views := all[*v1beta1.MarkdownView](render(t, "samples"))
 	if len(views) != 1 || views[0].Namespace != "default" {
@@ -80,7 +79,7 @@ func TestMarkdownViewSample(t *testing.T) {
 	}
 }
 
-// `make deploy VIEWER_IMG=...` has to reach the flag, and IMG the Pod.
+// `make deploy` must set the flag to VIEWER_IMG and the Pod's image to IMG.
 func TestDeployedImages(t *testing.T) {
 	find := exec.CommandContext(t.Context(), "go", "tool", "-n", "kustomize")
 	find.Dir = filepath.Join("..", "..", "hack", "tools")
@@ -101,7 +100,7 @@ func TestDeployedImages(t *testing.T) {
 	bad := exec.CommandContext(t.Context(), filepath.Join("..", "..", "hack", "render.sh"), "kustomize", "config/default",
 		"a:b", "x|y")
 	if out, err := bad.CombinedOutput(); err == nil || !strings.Contains(string(out), "not the name of an image") {
-		t.Errorf("a strange name gave %v and %q, want a refusal", err, out)
+		t.Errorf("an invalid name gave %v and %q, want a refusal", err, out)
 	}
 }
 

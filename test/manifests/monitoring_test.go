@@ -12,8 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 )
 
-// alert is a rule of config/prometheus. Whether it fires when it should is the
-// matter of hack/monitoring.
+// alert is a rule of config/prometheus. hack/monitoring tests when it fires.
 type alert struct {
 	Alert, Expr         string
 	Labels, Annotations map[string]string
@@ -44,7 +43,7 @@ func TestMonitoringMeetsTheService(t *testing.T) {
 	if selector.Empty() || !selector.Matches(labels.Set(service.Labels)) {
 		t.Errorf("the monitor selects %s, which the metrics Service is not: %v", selector, service.Labels)
 	}
-	// With honorLabels the namespace of a bucket would take the place of the replica's.
+	// With honorLabels a bucket's namespace would replace the replica's.
 	type endpoint struct {
 		Port, Path, Scheme string
 		HonorLabels        bool
@@ -63,7 +62,7 @@ func TestMonitoringMeetsTheService(t *testing.T) {
 	}
 }
 
-func TestAlertsSayWhatToDo(t *testing.T) {
+func TestAlertsHaveARemedy(t *testing.T) {
 	seen := map[string]bool{}
 	for _, a := range alerts(t) {
 		if a.Alert == "" || seen[a.Alert] {
@@ -84,7 +83,7 @@ func TestAlertsSayWhatToDo(t *testing.T) {
 	}
 }
 
-// Alerts that warn of a limit have it from elsewhere in config/.
+// Thresholds of alerts equal the limits elsewhere in config/.
 func TestThresholdsAreThoseOfTheManifests(t *testing.T) {
 	all := webhooks(t, render(t, "default"))
 	if len(all) == 0 {

@@ -9,16 +9,15 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 )
 
-// grant is one role that the manager's ServiceAccount holds. Namespace is empty
-// where it holds it everywhere.
+// grant is a role of the manager's ServiceAccount. Namespace is empty for a cluster-wide grant.
 type grant struct {
 	Namespace string              `json:"namespace,omitempty"`
 	Role      string              `json:"role"`
 	Rules     []rbacv1.PolicyRule `json:"rules"`
 }
 
-// grants returns all rights of the manager through its bindings. A role without a binding
-// does not count, and one that is bound by mistake does.
+// grants returns all permissions of the manager through its bindings. A role counts if it is bound,
+// even by mistake.
 func grants(t *testing.T, objects []object) []grant {
 	t.Helper()
 	rules := map[string][]rbacv1.PolicyRule{}
@@ -57,7 +56,7 @@ func grants(t *testing.T, objects []object) []grant {
 	return held
 }
 
-// The golden files can be updated without a thought; these cannot.
+// `-update` accepts any change of the golden files; these limits are explicit.
 func TestManagerRightsAreNarrow(t *testing.T) {
 	for _, dir := range []string{"default", "certmanager"} {
 		t.Run(dir, func(t *testing.T) {
@@ -72,8 +71,8 @@ func TestManagerRightsAreNarrow(t *testing.T) {
 	}
 }
 
-// violations returns the limits that a rule of the manager exceeds. An empty namespace is a
-// right in all namespaces.
+// violations returns the limits that a rule of the manager exceeds. An empty namespace means all
+// namespaces.
 func violations(namespace string, rule rbacv1.PolicyRule) []string {
 	reads := []string{"get", "list", "watch"}
 	onlyReads := !slices.ContainsFunc(rule.Verbs, func(verb string) bool { return !slices.Contains(reads, verb) })
@@ -125,8 +124,8 @@ func intersects(list []string, of ...string) bool {
 	return slices.ContainsFunc(of, func(s string) bool { return slices.Contains(list, s) })
 }
 
-// The limits are limits: each catches a rule made to overstep it, and no other.
-func TestViolationsAreSeen(t *testing.T) {
+// Each limit rejects a rule that exceeds it, and no other.
+func TestViolationsAreFound(t *testing.T) {
 	rule := func(group, resource string, verbs ...string) rbacv1.PolicyRule {
 		return rbacv1.PolicyRule{APIGroups: []string{group}, Resources: []string{resource}, Verbs: verbs}
 	}
@@ -174,8 +173,8 @@ func TestViolationsAreSeen(t *testing.T) {
 	}
 }
 
-// A cluster-wide `edit` must not be enough to make namespaces and their admins.
-func TestPeoplesRolesAreAggregated(t *testing.T) {
+// The cluster-wide role `edit` must not grant the creation of namespaces and their admins.
+func TestUserRolesAreAggregated(t *testing.T) {
 	objects := render(t, "default")
 	const aggregate = "rbac.authorization.k8s.io/aggregate-to-"
 	for name, want := range map[string]struct {

@@ -36,8 +36,8 @@ type object interface {
 	metav1.Object
 }
 
-// render returns what kustomize makes of config/<dir>, decoded strictly into the
-// Go types where there are any: an unknown or repeated field fails the test.
+// render returns the objects that kustomize renders from config/<dir>, decoded strictly into Go
+// types where they exist: an unknown or repeated field fails the test.
 func render(t *testing.T, dir string) []object {
 	t.Helper()
 	return decode(t, renderedOverlay(t, dir))
@@ -45,11 +45,11 @@ func render(t *testing.T, dir string) []object {
 
 var (
 	renderingsMu sync.Mutex
-	renderings   = map[string][]byte{} // by directory; config/ does not change under a test
+	renderings   = map[string][]byte{} // by directory
 )
 
-// renderedOverlay returns what kustomize makes of config/<dir>. A component is rendered
-// as users apply it: with config/default.
+// renderedOverlay returns what kustomize renders from config/<dir>. A component is rendered with
+// config/default, as users apply it.
 func renderedOverlay(t *testing.T, dir string) []byte {
 	t.Helper()
 	renderingsMu.Lock()
@@ -83,8 +83,8 @@ func kustomize(t *testing.T, dir string) []byte {
 	return out
 }
 
-// dependOn opens the files below dir. Another process reads them, so go test would otherwise report
-// a cached result after one has changed.
+// dependOn opens the files below dir. Another process reads them, so without this go test would use
+// a cached result after a change.
 func dependOn(t *testing.T, dir string) {
 	t.Helper()
 	err := filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {
@@ -125,7 +125,7 @@ func decode(t *testing.T, rendered []byte) []object {
 	return objects
 }
 
-// separate returns the documents of rendered.
+// separate splits rendered into its documents.
 func separate(t *testing.T, rendered []byte) [][]byte {
 	t.Helper()
 	var separated [][]byte
@@ -153,7 +153,7 @@ func all[T object](objects []object) []T {
 	return found
 }
 
-// one returns the object of type T with the name given.
+// one returns the object of type T with this name.
 func one[T object](t *testing.T, objects []object, name string) T {
 	t.Helper()
 	var found []T
@@ -168,7 +168,7 @@ func one[T object](t *testing.T, objects []object, name string) T {
 	return found[0]
 }
 
-// foreign returns the object of a kind that has no Go type here.
+// foreign returns the object of a kind without a Go type here.
 func foreign(t *testing.T, objects []object, kind string) *unstructured.Unstructured {
 	t.Helper()
 	for _, o := range all[*unstructured.Unstructured](objects) {
@@ -180,7 +180,7 @@ func foreign(t *testing.T, objects []object, kind string) *unstructured.Unstruct
 	return nil
 }
 
-// into converts a part of a foreign object, found by path, to a Go value.
+// into converts a field of a foreign object to a Go value.
 func into[T any](t *testing.T, o *unstructured.Unstructured, path ...string) T {
 	t.Helper()
 	value, found, err := unstructured.NestedFieldNoCopy(o.Object, path...)

@@ -16,8 +16,8 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 )
 
-// Values that the manager refuses, by the place in the values. Where the manager refuses the
-// combination, the rest of the flags is beside it.
+// Values that the manager rejects, by their path. If it rejects a combination, the other flags are
+// beside the value.
 var refusedByBoth = map[string][]string{
 	"leader-elect-lease-duration": {`"0s"`, `"500ms"`, `"1500ms"`, `"11s"`, `"-15s"`, `"15"`, `"s"`, `"99999999h"`, `""`,
 		`"601s"`, `"10m1s"`},
@@ -66,8 +66,7 @@ var acceptedByBoth = []string{
 	`{"zap-log-level": "panic", "zap-stacktrace-level": "error", "zap-encoder": "console", "zap-time-encoding": "rfc3339nano"}`,
 }
 
-// What the chart renders is what the manager accepts: each value that the manager refuses stops
-// Helm before anything is applied.
+// The chart accepts the same values as the manager: Helm fails for each value that the manager rejects.
 func TestChartAndManagerRefuseTheSame(t *testing.T) {
 	for flag, values := range refusedByBoth {
 		for _, value := range values {
@@ -102,7 +101,7 @@ func TestChartAndManagerRefuseTheSame(t *testing.T) {
 	}
 }
 
-// The names of images of a release, as its values have them.
+// Image names as they are in the values of a release.
 func TestChartAndManagerRefuseTheSameImages(t *testing.T) {
 	const digest = "@sha256:0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
 	for image, accepted := range map[string]bool{
@@ -113,7 +112,7 @@ func TestChartAndManagerRefuseTheSameImages(t *testing.T) {
 		t.Run(image, func(t *testing.T) {
 			t.Parallel()
 			if err := runManager(t, []string{"--default-viewer-image=" + image + ":v1"}); (err == nil) != accepted &&
-				len(image) != 64 { // with a tag it is a name
+				len(image) != 64 { // the image has a tag, not a digest
 				t.Errorf("the manager returns %v, want it accepted: %t", err, accepted)
 			}
 			args, err := renderDeployment(t, "--set", "images.viewer.repository="+image, "--set", "images.viewer.tag=v1",
@@ -128,8 +127,8 @@ func TestChartAndManagerRefuseTheSameImages(t *testing.T) {
 	}
 }
 
-// Alerts depend on values: one replica has no standby, and a reconcile takes what --stuck-after
-// gives it.
+// Alerts depend on values: a single replica has no standby, and --stuck-after is the time limit of
+// a reconcile.
 func TestAlertsFollowValues(t *testing.T) {
 	on := []string{"--set=alerts.enabled=true", "--set=serviceMonitor.enabled=true",
 		"--show-only=templates/prometheusrule.yaml"}
@@ -176,7 +175,7 @@ func renderDeployment(t *testing.T, args ...string) ([]string, error) {
 	return manager(t, one[*appsv1.Deployment](t, decode(t, rendered), "leasehold-controller-manager")).Args, nil
 }
 
-// flagArguments returns a flag as the chart would write it.
+// flagArguments returns a flag as the chart writes it.
 func flagArguments(t *testing.T, flag, value string) []string {
 	t.Helper()
 	var decoded any
@@ -197,8 +196,8 @@ func flagArguments(t *testing.T, flag, value string) []string {
 	return args
 }
 
-// runManager starts the manager with arguments and no cluster, and returns the error about its
-// arguments, if there is one.
+// runManager starts the manager with arguments and no cluster, and returns its error about the
+// arguments, if any.
 func runManager(t *testing.T, args []string) error {
 	t.Helper()
 	binary, err := filepath.Abs(filepath.Join(root, "bin", "manager"))

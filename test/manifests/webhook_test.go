@@ -8,7 +8,7 @@ import (
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 )
 
-// webhooks returns the webhooks of both kinds by name, with what they have in common.
+// webhooks returns the webhooks of both kinds by name, in their common form.
 func webhooks(t *testing.T, objects []object) map[string]admissionregistrationv1.ValidatingWebhook {
 	t.Helper()
 	all := map[string]admissionregistrationv1.ValidatingWebhook{}
@@ -39,9 +39,9 @@ func webhookConfigurations(objects []object) []object {
 	return configurations
 }
 
-// A dead operator must stop our kinds from being written unchecked, and must not stop users from
-// removing one. So none is sent a request about what is being deleted. A webhook that a marker adds
-// has to be added to config/webhook/deletion_patch.yaml.
+// While the operator is down, writes to our kinds must be rejected, and users must be able to
+// delete objects. So no webhook is called for objects that are being deleted. A webhook that a
+// marker adds must be added to config/webhook/deletion_patch.yaml too.
 func TestWebhookEntries(t *testing.T) {
 	const (
 		mutate   = "/mutate-leasehold-dev-v1beta1-"

@@ -24,7 +24,7 @@ func deployment(t *testing.T, dir string) *appsv1.Deployment {
 	return one[*appsv1.Deployment](t, render(t, dir), deploymentName)
 }
 
-// manager returns the one container.
+// manager returns the only container.
 func manager(t *testing.T, d *appsv1.Deployment) corev1.Container {
 	t.Helper()
 	if n := len(d.Spec.Template.Spec.Containers); n != 1 {
@@ -33,8 +33,8 @@ func manager(t *testing.T, d *appsv1.Deployment) corev1.Container {
 	return d.Spec.Template.Spec.Containers[0]
 }
 
-// The manager looks for the end of a container of this name in the Pods of other replicas.
-func TestManagerKnowsItsPod(t *testing.T) {
+// The manager searches the Pods of other replicas for the end of a container of this name.
+func TestManagerGetsThePodFields(t *testing.T) {
 	for _, dir := range []string{"default", "certmanager"} {
 		container := manager(t, deployment(t, dir))
 		env := map[string]string{}
@@ -54,7 +54,7 @@ func TestManagerKnowsItsPod(t *testing.T) {
 	}
 }
 
-// The namespace enforces `restricted`, by the evaluator that the API server uses.
+// The namespace enforces `restricted`. The test uses the API server's evaluator.
 func TestPodIsAdmittedAsRestricted(t *testing.T) {
 	evaluator, err := policy.NewEvaluator(policy.DefaultChecks(), nil)
 	if err != nil {
@@ -84,8 +84,8 @@ func TestPodIsAdmittedAsRestricted(t *testing.T) {
 	}
 }
 
-// A Pod is killed after its grace period, which begins with the preStop sleep; the
-// manager needs all of its own before that, or it keeps the Lease.
+// The kubelet kills a Pod after its grace period, which begins with the preStop sleep. The manager
+// must finish before that, or it does not release the Lease.
 func TestGracePeriodOutlastsGracefulShutdown(t *testing.T) {
 	d := deployment(t, "default")
 	duration := func(name string) time.Duration {
@@ -117,8 +117,8 @@ func TestGracePeriodOutlastsGracefulShutdown(t *testing.T) {
 	}
 }
 
-// A replica that is ready keeps its place until its successor is ready, and a replica that
-// is not ready never keeps a node from being drained.
+// A ready replica is kept until its successor is ready. A replica that is not ready never prevents
+// the drain of a node.
 func TestReplicasAreReplacedWithoutAGap(t *testing.T) {
 	d := deployment(t, "default")
 	if replicas := *d.Spec.Replicas; replicas != 2 || !slices.Contains(manager(t, d).Args, "--leader-elect") {
@@ -138,8 +138,8 @@ func TestReplicasAreReplacedWithoutAGap(t *testing.T) {
 	}
 }
 
-// Metrics name every bucket and page, so the cluster's network lets in only those
-// namespaces that an administrator has labelled.
+// Metrics contain the names of buckets and pages, so the network policy admits only namespaces that
+// an administrator has labelled.
 func TestMetricsAreReachedFromLabelledNamespacesOnly(t *testing.T) {
 	network := one[*networkingv1.NetworkPolicy](t, render(t, "network-policy"), deploymentName)
 	if !slices.Equal(network.Spec.PolicyTypes, []networkingv1.PolicyType{networkingv1.PolicyTypeIngress}) {
@@ -166,8 +166,8 @@ func TestMetricsAreReachedFromLabelledNamespacesOnly(t *testing.T) {
 	}
 }
 
-// What selects Pods must select these, and what names a port must name one.
-func TestSelectorsMeetThePods(t *testing.T) {
+// Selectors of Pods select the manager's, and names of ports name its ports.
+func TestSelectorsMatchThePods(t *testing.T) {
 	objects := render(t, "default")
 	template := one[*appsv1.Deployment](t, objects, deploymentName).Spec.Template
 	pod := labels.Set(template.Labels)
@@ -203,7 +203,7 @@ func TestSelectorsMeetThePods(t *testing.T) {
 	for _, rule := range network.Spec.Ingress {
 		for _, port := range rule.Ports {
 			if number := port.Port.IntVal; number != ports["webhook"] && number != ports["metrics"] {
-				t.Errorf("the network policy opens %d, which is neither webhook nor metrics", number)
+				t.Errorf("the network policy allows port %d, which is neither the webhooks' nor the metrics'", number)
 			}
 		}
 	}

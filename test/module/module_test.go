@@ -1,4 +1,4 @@
-// Package module proves that the module of the prover works in another repository. It has tests only.
+// Package module tests that the prover's module works in another repository. It has only tests.
 package module
 
 import (
@@ -22,13 +22,13 @@ import (
 const (
 	harness = "leasehold.dev/test/harness"
 	source  = "../harness"
-	// example is an operator as kubebuilder lays it out. A clean run of it breaks nothing.
+	// example is an operator in kubebuilder's layout. A clean run of it has no violations.
 	example     = harness + "/testdata/archiver"
 	examplePath = "example.com/archiver"
 )
 
-// The lines of the README, in a repository that has nothing of the prover, on a machine that has no
-// control plane. The test needs minutes and downloads, so make test leaves it out.
+// The commands of the README, in a repository without files of the prover, on a machine without a
+// control plane. make test skips this test, which needs minutes and downloads.
 func TestModule_ProvesInAnotherRepository(t *testing.T) {
 	if os.Getenv("MODULE_PROOF") == "" {
 		t.Skip("MODULE_PROOF is not set; hack/prove-module.sh sets it")
@@ -58,7 +58,7 @@ func TestModule_ProvesInAnotherRepository(t *testing.T) {
 	}
 	g.Expect(printed).To(ContainSubstring("wrote "))
 	g.Expect(filepath.Join(user.project, "prove", "subject.yaml")).To(BeARegularFile())
-	// The example loses the answer to the creation of its Job, and makes another.
+	// The example ignores a lost response to the creation of its Job, and creates a second Job.
 	plan := "backup-life:lost-response:POST:/apis/batch/v1/namespaces/default/jobs:1"
 	printed = run(1, "go", "tool", "prove", "--seed", "4", "--match", "^"+plan+"$")
 	g.Expect(printed).To(And(ContainSubstring("2 clean runs to compare with"),
@@ -69,13 +69,12 @@ func TestModule_ProvesInAnotherRepository(t *testing.T) {
 	g.Expect(run(1, "go", "tool", "prove", "--seed", "4", "--plan", plan)).To(ContainSubstring("1 broken"))
 }
 
-// A proxy serves the module without the folders of other modules and without links, so that the
-// zip is where a missing file shows.
+// A module proxy serves the module without nested modules and links, so only the zip shows a missing file.
 func TestModule_HasAZip(t *testing.T) {
 	publish(t)
 }
 
-// The zip has no nested modules, so the builder embeds copies of what dependabot updates.
+// The zip has no nested modules, so the builder embeds copies of the go.mod files that dependabot updates.
 func TestModule_EmbedsThePins(t *testing.T) {
 	g := NewWithT(t)
 	for _, name := range []string{"go.mod", "go.sum"} {
@@ -88,7 +87,7 @@ func TestModule_EmbedsThePins(t *testing.T) {
 	}
 }
 
-// dependabot updates hack's modules, and their versions are those that the checks of this repository use.
+// dependabot updates hack's modules, whose versions the checks of this repository use.
 func TestModule_PinsTheToolsOfSubjects(t *testing.T) {
 	for tool, folder := range map[controlplane.Tool]string{controlplane.Helm: "tools", controlplane.S3Server: "s3server"} {
 		g := NewWithT(t)
@@ -100,7 +99,7 @@ func TestModule_PinsTheToolsOfSubjects(t *testing.T) {
 }
 
 // publish puts the module into a folder that serves as a module proxy. The version depends on the
-// content, since the module cache keeps what it has for a version.
+// content, because the module cache never replaces a version.
 func publish(t *testing.T) (proxy string) {
 	t.Helper()
 	g := NewWithT(t)
@@ -125,14 +124,14 @@ func publish(t *testing.T) (proxy string) {
 	return proxy
 }
 
-// scaffold makes a repository of the example's source, with the versions of libraries that the
-// harness has. It is not below the checkout.
+// scaffold creates a repository with the example's source and the harness's library versions,
+// outside the checkout.
 func scaffold(t *testing.T) string {
 	t.Helper()
 	g := NewWithT(t)
 	dir := t.TempDir()
 	g.Expect(os.CopyFS(dir, os.DirFS(filepath.Join(source, "testdata", "archiver")))).To(Succeed())
-	// prove init writes what is described here by hand.
+	// prove init creates these files.
 	g.Expect(os.RemoveAll(filepath.Join(dir, "subject.yaml"))).To(Succeed())
 	g.Expect(os.RemoveAll(filepath.Join(dir, "scenarios"))).To(Succeed())
 	files, err := filepath.Glob(filepath.Join(dir, "*.go"))
@@ -154,8 +153,8 @@ func scaffold(t *testing.T) string {
 	return dir
 }
 
-// user has a project, a home and a cache folder of its own. Of this machine it has Go, its settings,
-// and its caches of modules and of compiled packages.
+// user has a project, a home and a cache folder. It shares Go, its settings and its module and
+// build caches with this machine.
 type user struct {
 	project, cache string
 	environ        []string
@@ -167,12 +166,12 @@ func newUser(t *testing.T, project, proxy string) user {
 	u := user{project: project, cache: filepath.Join(home, "cache")}
 	for _, variable := range os.Environ() {
 		switch name, _, _ := strings.Cut(variable, "="); name {
-		case "KUBEBUILDER_ASSETS", "XDG_DATA_HOME": // where a control plane could be
+		case "KUBEBUILDER_ASSETS", "XDG_DATA_HOME": // possible places of a control plane
 		default:
 			u.environ = append(u.environ, variable)
 		}
 	}
-	// What Go finds below the home otherwise.
+	// By default Go derives these from the home.
 	for _, name := range []string{"GOENV", "GOCACHE", "GOMODCACHE", "GOPROXY"} {
 		value, err := exec.CommandContext(t.Context(), "go", "env", name).Output()
 		NewWithT(t).Expect(err).NotTo(HaveOccurred())
@@ -184,7 +183,7 @@ func newUser(t *testing.T, project, proxy string) user {
 	return u
 }
 
-// execute runs a program in the project, and logs it as in a terminal.
+// execute runs a program in the project and logs it as in a terminal.
 func (u user) execute(t *testing.T, name string, args ...string) (printed string, exit int) {
 	t.Helper()
 	command := exec.CommandContext(t.Context(), name, args...)

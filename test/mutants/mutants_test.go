@@ -1,4 +1,4 @@
-// Package mutants holds the mutants to the tree. It has tests only.
+// Package mutants tests that the mutants apply to the tree. It has only tests.
 package mutants
 
 import (
@@ -18,8 +18,8 @@ import (
 	"leasehold.dev/test/harness/tree"
 )
 
-// A change of the operator may move the lines that a mutant changes. Then the mutant has to follow.
-// A wrong name of a scenario would otherwise fail after half an hour.
+// After a change of the lines that a mutant changes, the mutant must be updated. A wrong name of a
+// scenario would otherwise fail only after half an hour.
 func TestMutants_FitTheTree(t *testing.T) {
 	NewWithT(t).Expect(mutants.Check(t.Context(), filepath.Join("..", ".."), filepath.Join("test", "mutants"),
 		filepath.Join("test", "prove", "subject.yaml"))).To(Succeed())
@@ -42,7 +42,7 @@ func TestMutants_ChangeTheOperatorAlone(t *testing.T) {
 	}
 }
 
-// What `prove faults` and `prove invariants` name is in this repository.
+// Names in the output of `prove faults` and `prove invariants` exist in this repository.
 func TestMutants_AreWhatTheListsName(t *testing.T) {
 	g := NewWithT(t)
 	var classes []struct {
@@ -52,7 +52,7 @@ func TestMutants_AreWhatTheListsName(t *testing.T) {
 	text, err := os.ReadFile("classes.yaml")
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Expect(yaml.Unmarshal(text, &classes)).To(Succeed())
-	// read returns what a mutant is killed by, and the faults of its plans.
+	// read returns the invariant that kills a mutant, and the faults of its plans.
 	read := func(name string) (kills string, seen, faults []string) {
 		text, err := os.ReadFile(filepath.Join("patches", name+".patch"))
 		g.Expect(err).NotTo(HaveOccurred())
@@ -67,7 +67,7 @@ func TestMutants_AreWhatTheListsName(t *testing.T) {
 			}
 		}
 		for _, id := range head.Plans {
-			if _, rest, found := strings.Cut(id, ":"); found { // else a scenario without a fault
+			if _, rest, found := strings.Cut(id, ":"); found { // otherwise a scenario without a fault
 				fault, _, _ := strings.Cut(rest, ":")
 				faults = append(faults, fault)
 			}
@@ -103,7 +103,7 @@ func TestMutants_AreWhatTheListsName(t *testing.T) {
 	g.Expect(unneeded).To(BeEmpty(), "forms without a mutant and without a finding")
 }
 
-// foundBy returns the families of faults that have found a true bug in an operator of other people.
+// foundBy returns the families of faults that found a real bug in an operator of other people.
 func foundBy(g Gomega, operator string) (families []string) {
 	text, err := os.ReadFile(filepath.Join("..", "prove", "others", operator, "known.yaml"))
 	g.Expect(err).NotTo(HaveOccurred())

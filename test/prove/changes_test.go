@@ -41,7 +41,7 @@ func TestExplore_ChangesOfOurKinds(t *testing.T) {
 			for _, c := range explore.Generate(d.Spec.Versions[0].Schema.OpenAPIV3Schema.Properties["spec"], spec) {
 				value, err := json.Marshal(c.Value)
 				g.Expect(err).NotTo(HaveOccurred())
-				// The golden files do not hold long values.
+				// The golden files omit long values.
 				text := string(value)
 				if len(text) > 80 {
 					text = fmt.Sprintf("%s... (%d bytes)", text[:60], len(text))

@@ -16,7 +16,7 @@ import (
 	"leasehold.dev/test/harness/report"
 )
 
-// tenants drafts a scenario of Tenants, with the name that the recorded runs gave their object.
+// tenants drafts a scenario of Tenants that uses the object's name in the recorded runs.
 func tenants(t *testing.T) []learn.DraftKind {
 	t.Helper()
 	g := NewWithT(t)
@@ -30,8 +30,8 @@ func tenants(t *testing.T) []learn.DraftKind {
 	return kinds
 }
 
-// What is learned from clean runs finds in recorded plans of wrong operators what the description
-// written by hand finds.
+// A subject learned from clean runs finds the same violations in recorded plans of wrong operators
+// as the handwritten one.
 func TestLearn_FindsWhatTheHandwrittenSubjectFinds(t *testing.T) {
 	g := NewWithT(t)
 	right, err := report.Load(filepath.Join("testdata", "runs", "held-after-death"))

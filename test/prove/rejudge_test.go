@@ -12,9 +12,8 @@ import (
 	"leasehold.dev/test/harness/report"
 )
 
-// Histories of real runs, of our operator and of wrong ones, come to the verdicts
-// that they had when they were recorded. HISTORIES=<folder> judges those that a
-// prover has kept there in place of ours.
+// Recorded histories of our operator and of wrong ones get the same verdicts as when they were
+// recorded. HISTORIES=<folder> judges the histories that a prover has kept there instead.
 func TestRejudge(t *testing.T) {
 	g := NewWithT(t)
 	dir := os.Getenv("HISTORIES")
@@ -34,7 +33,7 @@ func TestRejudge(t *testing.T) {
 		})
 	}
 	if own {
-		// Otherwise an invariant that never finds anything would do as well.
+		// An invariant that never finds anything would pass the comparison.
 		g.Expect(broken).To(And(HaveKey("single-lifecycle"), HaveKey("convergence"), HaveKey("single-writer"), HaveKey("preconditions"), HaveKey("finalizer-order"), HaveKey("bounded-events")))
 	}
 }
@@ -54,7 +53,7 @@ func rejudge(t *testing.T, path string) (broken []string) {
 			t.Log(v)
 		}
 	}
-	inCleanRuns := false // a violation that was the run's is now one of the clean runs
+	inCleanRuns := false // violations of the run that clean runs have too
 	for _, was := range r.Verdicts {
 		is, there := now[was.Invariant]
 		g.Expect(there).To(BeTrue(), "there is no %s any more", was.Invariant)
@@ -69,8 +68,8 @@ func rejudge(t *testing.T, path string) (broken []string) {
 	return broken
 }
 
-// found is the result of a verdict with the violations that clean runs have as well. Runs that were
-// kept before these were separated count them as broken.
+// found returns the result of a verdict, with violations that clean runs have too counted as
+// broken, as in histories that were kept before the two were separated.
 func found(v invariant.Verdict) invariant.Result {
 	if len(v.Known) > 0 {
 		return invariant.Broken
@@ -78,8 +77,8 @@ func found(v invariant.Verdict) invariant.Result {
 	return v.Result
 }
 
-// The clean runs of our operator break nothing, compared with each other: a promise that
-// finds something in them raises false alarms.
+// The clean runs of our operator, compared with each other, have no violations. An invariant that
+// finds one raises false alarms.
 func TestRejudge_CleanRunsBreakNothing(t *testing.T) {
 	g := NewWithT(t)
 	found, err := report.Find(cmp.Or(os.Getenv("HISTORIES"), filepath.Join("testdata", "runs")))
@@ -89,7 +88,7 @@ func TestRejudge_CleanRunsBreakNothing(t *testing.T) {
 		r, err := report.Load(path)
 		g.Expect(err).NotTo(HaveOccurred())
 		if r.Result != invariant.Held && os.Getenv("HISTORIES") == "" {
-			continue // what is kept here and did not hold is of a wrong operator
+			continue // recorded from a wrong operator
 		}
 		for i, h := range r.References {
 			for _, v := range invariant.Judge(invariant.Case{History: h, References: r.References, Contract: r.Contract}) {

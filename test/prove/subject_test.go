@@ -1,4 +1,4 @@
-// Package prove holds the subject, the scenarios and the recorded runs to the code. It has tests only.
+// Package prove tests the subject, the scenarios and the recorded runs. It has only tests.
 package prove
 
 import (
@@ -16,7 +16,7 @@ import (
 	"leasehold.dev/test/harness/subject"
 )
 
-// leasehold is the file that `make prove` reads, with a program that is never run.
+// leasehold loads the file of `make prove`, with a program that is never run.
 func leasehold(t *testing.T) *subject.Suite {
 	t.Helper()
 	g := NewWithT(t)
@@ -27,7 +27,7 @@ func leasehold(t *testing.T) *subject.Suite {
 	return s
 }
 
-// The file uses words where the API has constants, and leaves the rest to the manifests.
+// The file repeats constants of the API as text, and leaves the rest to the manifests.
 func TestSubject_IsLeasehold(t *testing.T) {
 	g := NewWithT(t)
 	s := leasehold(t)
@@ -51,7 +51,7 @@ func TestSubject_IsLeasehold(t *testing.T) {
 }
 
 // The API server must keep every field that a scenario applies. Each scenario must observe the
-// operator long enough to prove a promise.
+// operator long enough for its invariants.
 func TestSubject_ScenariosUseItsKinds(t *testing.T) {
 	g := NewWithT(t)
 	s := leasehold(t)

@@ -14,8 +14,8 @@ import (
 	"leasehold.dev/test/harness/report"
 )
 
-// The timeline of a real run with hundreds of writes, two of whose replicas wrote,
-// is a page that a person can use: it fits, it finds, and it needs nothing else.
+// The timeline of a real run with hundreds of writes by two replicas is a usable page: it fits, its
+// search works, and it loads no other file.
 func TestTimelineInABrowser(t *testing.T) {
 	g := NewWithT(t)
 	path, err := browser.Find()
@@ -31,7 +31,7 @@ func TestTimelineInABrowser(t *testing.T) {
 	tab, stop, err := browser.Start(t.Context(), path)
 	g.Expect(err).NotTo(HaveOccurred())
 	defer func() { g.Expect(stop()).To(Succeed()) }()
-	// The first call has started the browser, so that this ends only the page's load.
+	// The first call has started the browser, so this timeout bounds only the page's load.
 	tab, cancel := context.WithTimeout(tab, time.Minute)
 	defer cancel()
 	do := func(steps ...chromedp.Action[chromedp.Void]) { g.Expect(chromedp.Do(tab, steps...)).To(Succeed()) }
@@ -47,7 +47,7 @@ func TestTimelineInABrowser(t *testing.T) {
 	}
 	do(chromedp.EmulateViewport(1400, 900), chromedp.Navigate("file://"+page))
 
-	g.Expect(number(`performance.getEntriesByType("resource").length`)).To(BeZero(), "what it has loaded besides")
+	g.Expect(number(`performance.getEntriesByType("resource").length`)).To(BeZero(), "other files that it has loaded")
 	g.Expect(number(`document.documentElement.scrollWidth`)).To(BeNumerically("<=", 1400), "no scrolling sideways")
 	g.Expect(number(`document.querySelectorAll("tr.write").length`)).To(BeNumerically(">", 200))
 	g.Expect(number(`document.querySelectorAll("svg .tick.broken").length`)).To(BeNumerically(">=", 16))
@@ -73,7 +73,7 @@ func TestTimelineInABrowser(t *testing.T) {
 	keepPicture(t, "prove-timeline.png", png)
 }
 
-// keepPicture writes a screenshot to where reports are kept.
+// keepPicture writes a screenshot into the folder of reports.
 func keepPicture(t *testing.T, name string, png []byte) {
 	t.Helper()
 	g := NewWithT(t)

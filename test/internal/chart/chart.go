@@ -17,8 +17,7 @@ type Chart struct {
 	helm string
 }
 
-// Open returns the chart of the checkout at root. It does not build helm: that takes minutes,
-// and a test has ten.
+// Open returns the chart of the checkout at root. It does not build helm, which takes minutes.
 func Open(root string) (*Chart, error) {
 	helm, err := filepath.Abs(filepath.Join(root, "bin", "tools", "helm"))
 	if err != nil {

@@ -13,20 +13,20 @@ import (
 	"golang.org/x/perf/benchunit"
 )
 
-// thresholds are of the U test. Hundreds of samples are compared, so alpha is small.
+// thresholds are those of the U test. Alpha is small because hundreds of samples are compared.
 var thresholds = &benchmath.Thresholds{CompareAlpha: 0.01}
 
-// tolerances are by how much the median of a unit may be higher, as a share. Allocations have
-// none. A time depends on the machine, and a loop in a loop exceeds this many times over.
+// tolerances are the relative increases of a unit's median that are allowed. Allocations have none.
+// Times depend on the machine, and a quadratic loop exceeds this tolerance many times over.
 var tolerances = map[string]float64{"allocs/op": 0, "B/op": 0.01, "sec/op": 0.5}
 
-// measured are the units that the file of each side is for.
+// measured has the units of each file.
 var measured = map[string][]string{"counts.txt": {"allocs/op", "B/op"}, "times.txt": {"sec/op"}}
 
-// samples are all values of each benchmark and unit, as in "tenant.Decide/n=4 allocs/op".
+// samples has the values of each benchmark and unit, as in "tenant.Decide/n=4 allocs/op".
 type samples map[string][]float64
 
-// readSamples reads the output of benchmarks of one side, base or head, in a folder.
+// readSamples reads the benchmark output of one side, base or head, in a folder.
 func readSamples(dir, side string) (samples, error) {
 	paths, err := filepath.Glob(filepath.Join(dir, side+"-*.txt"))
 	if err != nil {
@@ -51,9 +51,8 @@ func readSamples(dir, side string) (samples, error) {
 	return s, files.Err()
 }
 
-// compare compares medians. A difference counts if a U test finds it significant, and if the
-// median and the best run exceed the tolerance of the unit: on a busy machine many runs are
-// disturbed, and the best one is not.
+// compare compares medians. A difference counts if a U test finds it significant, and if both the median
+// and the best run exceed the tolerance: on a busy machine many runs are slow, but not the best one.
 func compare(base, head samples) (found []finding) {
 	for _, name := range slices.Sorted(maps.Keys(head)) {
 		unit := name[strings.LastIndex(name, " ")+1:]

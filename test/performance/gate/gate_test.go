@@ -10,7 +10,7 @@ import (
 	. "github.com/onsi/gomega"
 )
 
-// values are ten samples that differ by at most 2 %.
+// values returns ten samples that differ by at most 2 %.
 func values(center float64) (all []float64) {
 	for i := range 10 {
 		all = append(all, center*(1+float64(i%3)/100))
@@ -51,7 +51,7 @@ func TestCompare(t *testing.T) {
 	}
 }
 
-func TestGateReportsWhatTheFolderHas(t *testing.T) {
+func TestGateReportsTheFolder(t *testing.T) {
 	g, dir := NewWithT(t), t.TempDir()
 	write := func(name, text string) {
 		g.Expect(os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600)).To(Succeed())

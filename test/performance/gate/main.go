@@ -1,5 +1,5 @@
-// Command gate judges what hack/gate.sh has measured of this checkout and its base, and prints the
-// report. It ends with 1 if something is worse and no commit allows that.
+// Command gate judges the measurements of hack/gate.sh of this checkout and its base, and prints
+// the report. The exit code is 1 for a regression that no commit allows.
 package main
 
 import (
@@ -17,7 +17,7 @@ import (
 	"leasehold.dev/test/harness/program"
 )
 
-// errWorse reports that the change is at fault and not this program.
+// errWorse reports a regression of the change, not a failure of this program.
 var errWorse = errors.New("the change makes something worse")
 
 func main() { os.Exit(program.Run("gate", errWorse, gate)) }
@@ -57,7 +57,7 @@ func gate(_ context.Context, args []string, output io.Writer) error {
 	return nil
 }
 
-// lines are those of a file that are not empty. A file that is not there has none.
+// lines returns the non-empty lines of a file, and none if the file does not exist.
 func lines(path string) (all []string, err error) {
 	text, err := os.ReadFile(path) // #nosec G304 -- the script names it
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -81,15 +81,15 @@ const (
 	allowed verdict = "allowed"
 )
 
-// finding is one thing that was compared.
+// finding is the result of one comparison.
 type finding struct {
 	id, base, head string
 	verdict        verdict
 	reason         string
 }
 
-// allow applies trailers to findings that are worse: the beginning of an ID, a colon and the reason. It
-// returns a notice for each trailer that allows nothing.
+// allow applies trailers to findings that are worse. A trailer is the beginning of an ID, a colon and the reason. It
+// returns a notice for each trailer that matches no finding.
 func allow(found []finding, trailers []string) (notices []string) {
 	for _, value := range trailers {
 		id, reason, _ := strings.Cut(value, ": ")
@@ -107,7 +107,7 @@ func allow(found []finding, trailers []string) (notices []string) {
 	return notices
 }
 
-// render is a Markdown table of what differs, what is worse first.
+// render returns a Markdown table of the differences, regressions first.
 func render(base string, found []finding, notices []string) string {
 	var text strings.Builder
 	counts := map[verdict]int{}

@@ -15,31 +15,30 @@ import (
 	"leasehold.dev/test/harness/tree"
 )
 
-// proofs is the variable that has how often the checkout is compared with itself. Where it is not
-// set, nothing is proved. `make gate PROOF=20` sets it.
+// proofs names the variable with the number of comparisons of the checkout with itself. Unset, the
+// tests of the gate are skipped. `make gate PROOF=20` sets it.
 const proofs = "GATE_PROOF"
 
 var root = filepath.Join("..", "..", "..")
 
-// plant is a change that has to be stopped. It is a file: a patch, and before it in YAML what it is
-// about.
+// plant is a regression that the gate must stop. Its file is a patch with a YAML header.
 type plant struct {
-	// Bug is what is wrong, in one sentence.
+	// Bug describes the regression in one sentence.
 	Bug string `json:"bug"`
-	// Check is the check of the gate that stops it, and Worse the IDs that have to be worse.
-	// No others may be worse than those that begin as Within has it.
+	// Check is the check of the gate that stops it, and Worse are the IDs that must be worse. All
+	// IDs that are worse must begin with Within.
 	Check  string   `json:"check"`
 	Worse  []string `json:"worse"`
 	Within []string `json:"within"`
-	// Tests are arguments of go test for the test of make test that stops it, where no check of
-	// the gate does.
+	// Tests are the arguments of go test for a test of make test that stops it, if no check of the
+	// gate does.
 	Tests []string `json:"tests"`
-	// Prints is what the test or the gate prints. It distinguishes the plant from one that does not
-	// compile.
+	// Prints is in the output of the test or the gate. It distinguishes the regression from a
+	// compile error.
 	Prints []string `json:"prints"`
 }
 
-// plants returns the files of all of them.
+// plants returns the files of all planted regressions.
 func plants(g Gomega) []string {
 	files, err := filepath.Glob(filepath.Join("testdata", "planted", "*.patch"))
 	g.Expect(err).NotTo(HaveOccurred())
@@ -47,7 +46,7 @@ func plants(g Gomega) []string {
 	return files
 }
 
-// make test checks this, so that make gate PROOF=20 does not fail an hour later.
+// make test checks this early. make gate PROOF=20 would fail only after an hour.
 func TestPlantedRegressionsApply(t *testing.T) {
 	g, copied := NewWithT(t), t.TempDir()
 	g.Expect(tree.Copy(root, copied)).To(Succeed())
@@ -56,8 +55,8 @@ func TestPlantedRegressionsApply(t *testing.T) {
 	}
 }
 
-// prove skips a test unless a proof is requested, else it returns how often. Tests that the gate runs
-// prove nothing again.
+// prove skips a test unless a proof is requested, and otherwise returns the number of comparisons.
+// Tests that the gate runs do not run it again.
 func prove(t *testing.T) int {
 	t.Helper()
 	n, err := strconv.Atoi(os.Getenv(proofs))
@@ -68,7 +67,7 @@ func prove(t *testing.T) int {
 	return n
 }
 
-// run returns what a command prints and its exit code.
+// run returns the output and the exit code of a command.
 func run(t *testing.T, dir string, args ...string) (output string, code int) {
 	t.Helper()
 	command := exec.CommandContext(t.Context(), args[0], args[1:]...)
@@ -121,7 +120,7 @@ func TestPlantedRegressionsAreStopped(t *testing.T) {
 	}
 }
 
-func TestACheckoutIsNotStoppedByItself(t *testing.T) {
+func TestEqualCheckoutsAreNotStopped(t *testing.T) {
 	for i := range prove(t) {
 		if output, code := run(t, root, "hack/gate.sh", "HEAD", t.TempDir()); code != 0 {
 			t.Errorf("run %d ends with %d:\n%s", i+1, code, output)

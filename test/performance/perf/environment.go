@@ -26,11 +26,11 @@ import (
 )
 
 const (
-	// patience is how long anything may take that depends neither on a Lease nor on the number of Tenants.
+	// patience bounds waits that depend neither on a Lease nor on the number of Tenants.
 	patience = 2 * time.Minute
 	poll     = 20 * time.Millisecond
-	// workers is the operator's --max-concurrent-reconciles as it ships, and how many Tenants are
-	// made at once.
+	// workers is the shipped value of --max-concurrent-reconciles, and the number of Tenants
+	// created concurrently.
 	workers = 4
 )
 
@@ -48,19 +48,19 @@ func build(ctx context.Context, dir, out string) (checkout, error) {
 	return c, nil
 }
 
-// commit is what is checked out, with -dirty if files are changed; empty without git.
+// commit returns the current commit, with -dirty if files are changed; empty without git.
 func commit(ctx context.Context) string {
 	out, _ := exec.CommandContext(ctx, "git", "describe", "--always", "--dirty", "--exclude=*").Output()
 	return strings.TrimSpace(string(out))
 }
 
-// stockPatch makes the operator one of controller-runtime's own election.
+// stockPatch replaces the operator's election by controller-runtime's own.
 //
 //go:embed stock.patch
 var stockPatch []byte
 
-// buildPeer builds the operator of a checkout without what it adds to the election of
-// controller-runtime. The copy has to be removed.
+// buildPeer builds the operator of a checkout with controller-runtime's own election, from a copy.
+// remove removes the copy.
 func buildPeer(ctx context.Context, c checkout) (_ checkout, remove func() error, err error) {
 	dir, err := os.MkdirTemp("", "failover-peer-")
 	if err != nil {
@@ -79,17 +79,17 @@ func buildPeer(ctx context.Context, c checkout) (_ checkout, remove func() error
 	return peer, func() error { return os.RemoveAll(dir) }, nil
 }
 
-// environment is the operator of one checkout on a control plane of its own.
+// environment is the operator of one checkout on its own control plane.
 type environment struct {
 	plane        *env.ControlPlane
 	installation *env.Installation
-	// client acts as an administrator, past any cache and as fast as it likes.
+	// client acts as an administrator, without a cache or a rate limit.
 	client client.Client
 }
 
-// start starts a control plane, installs the operator and returns when all its replicas are ready, one
-// leads and admission answers. args follow the arguments that ship. connect changes how replicas reach
-// the API server; it may be nil. The environment has to be stopped.
+// start starts a control plane, installs the operator, and returns when all its replicas are ready, one leads and
+// admission answers. args follow the shipped arguments. connect changes how replicas reach the API server; it may be
+// nil. The caller must stop the environment.
 func start(ctx context.Context, c checkout, o env.Options, replicas int, connect func(*rest.Config),
 	args ...string) (e *environment, err error) {
 	e = &environment{}
@@ -105,7 +105,7 @@ func start(ctx context.Context, c checkout, o env.Options, replicas int, connect
 	if e.client, err = client.New(e.plane.Config(), client.Options{Scheme: leasehold.Scheme()}); err != nil {
 		return e, fmt.Errorf("creating a client: %w", err)
 	}
-	// Metrics that the measurement may read, and S3 servers of this machine.
+	// Allows reads of metrics without credentials, and S3 servers on this machine.
 	args = append([]string{"--metrics-secure=false", "--endpoint-allow-cidr=127.0.0.1/32"}, args...)
 	subject := leasehold.Subject(config, c.manager, args...)
 	subject.Connect = connect
@@ -120,7 +120,7 @@ func start(ctx context.Context, c checkout, o env.Options, replicas int, connect
 	return e, e.awaitReady(ctx)
 }
 
-// awaitReady returns when all replicas that run are ready, one of them leads and admission answers.
+// awaitReady returns when all running replicas are ready, one of them leads and admission answers.
 func (e *environment) awaitReady(ctx context.Context) error {
 	probe := &v1beta1.Tenant{Spec: v1beta1.TenantSpec{Namespaces: []v1beta1.NamespaceSuffix{"x"}}}
 	probe.Name = "admission"
@@ -134,7 +134,7 @@ func (e *environment) awaitReady(ctx context.Context) error {
 			return err
 		}
 		err := e.client.Create(ctx, probe.DeepCopy(), client.DryRunAll)
-		// Refused by one of the webhooks is answered, too.
+		// A refusal by a webhook is an answer too.
 		if apierrors.IsInvalid(err) || apierrors.IsForbidden(err) {
 			return nil
 		}
@@ -154,7 +154,7 @@ func (e *environment) leader(ctx context.Context) (_ *env.Replica, version strin
 	return nil, "", errors.New("the holder of the Lease does not run")
 }
 
-// newTenant is the i-th Tenant of a fleet, with one admin.
+// newTenant returns the i-th Tenant of a fleet, with one admin.
 func newTenant(i int, namespaces ...v1beta1.NamespaceSuffix) *v1beta1.Tenant {
 	name := fmt.Sprintf("fleet-%05d", i)
 	return &v1beta1.Tenant{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: v1beta1.TenantSpec{
@@ -162,14 +162,14 @@ func newTenant(i int, namespaces ...v1beta1.NamespaceSuffix) *v1beta1.Tenant {
 	}}
 }
 
-// create makes n Tenants with these namespaces each.
+// create creates n Tenants with these namespaces each.
 func (e *environment) create(ctx context.Context, n int, namespaces ...v1beta1.NamespaceSuffix) error {
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(workers)
 	for i := range n {
 		group.Go(func() error {
 			t := newTenant(i, namespaces...)
-			// A replica that has just lost the Lease, on a busy machine, takes its webhooks with it.
+			// A replica that loses the Lease on a busy machine exits, and its webhooks with it.
 			return await(ctx, poll, patience, "admission of "+t.Name, func(ctx context.Context) error {
 				return client.IgnoreAlreadyExists(e.client.Create(ctx, t.DeepCopy()))
 			})
@@ -196,7 +196,7 @@ func (e *environment) tenantsReady(ctx context.Context, n int) error {
 	return nil
 }
 
-// stop ends the replicas and the control plane.
+// stop stops the replicas and the control plane.
 func (e *environment) stop(ctx context.Context) error {
 	var ended, stopped error
 	if e.installation != nil {
@@ -208,14 +208,14 @@ func (e *environment) stop(ctx context.Context) error {
 	return errors.Join(ended, stopped)
 }
 
-// await calls check periodically until it returns no error, for at most the limit. The error names
-// what was waited for and has the last error.
+// await polls check until it succeeds, for at most limit. The error has the description and the
+// last error of check.
 func await(ctx context.Context, every, limit time.Duration, what string, check func(context.Context) error) error {
 	var last error
 	err := wait.PollUntilContextTimeout(ctx, every, limit, true, func(ctx context.Context) (bool, error) {
 		err := check(ctx)
 		if err == nil || ctx.Err() == nil {
-			last = err // the end of the time has cut it short
+			last = err // the deadline interrupted check
 		}
 		return err == nil, nil
 	})
@@ -225,7 +225,7 @@ func await(ctx context.Context, every, limit time.Duration, what string, check f
 	return nil
 }
 
-// pass lets a time go by.
+// pass waits.
 func pass(ctx context.Context, d time.Duration) error {
 	select {
 	case <-time.After(d):

@@ -20,20 +20,20 @@ var (
 	short   = setting{lease: 4 * time.Second, renew: 3 * time.Second, retry: 500 * time.Millisecond}
 )
 
-// plan is how much is measured.
+// plan is the amount of measurement.
 type plan struct {
 	setting
 	ways []way
-	// trials and peerTrials are how often the leader of ours and of the peer is lost in each way. The
-	// peer needs fewer pauses to show that there is something to count.
+	// trials and peerTrials are the number of trials of each way for ours and for the peer. The
+	// peer needs fewer pauses to show that its stray writes can be counted.
 	trials, peerTrials int
-	// pairs are how many control planes each subject has, and tenants how many are on each.
+	// pairs is the number of control planes of each subject, and tenants the number of Tenants on each.
 	pairs, tenants int
-	// s3 is that the leader calls an S3 server all the time.
+	// s3 has the leader call an S3 server continuously.
 	s3 bool
 }
 
-// Most of the time of full plans is waiting for Leases to expire.
+// Full plans mostly wait for Leases to expire.
 var (
 	fullPlan    = plan{setting: shipped, ways: ways, trials: 20, peerTrials: 20, pairs: 2, tenants: 200}
 	quickPlan   = plan{setting: short, ways: ways, trials: 1, peerTrials: 1, pairs: 1, tenants: 10}
@@ -41,18 +41,18 @@ var (
 	quickPauses = plan{setting: short, ways: []way{pause}, trials: 2, peerTrials: 1, pairs: 1, tenants: 10, s3: true}
 )
 
-// losses are the ways of so many trials of each, in an order of chance, so that what changes on the
-// machine meanwhile meets them all.
+// losses returns so many trials of each way in random order, so that changes on the machine affect
+// all ways.
 func (p plan) losses(trials int, random *rand.Rand) []way {
 	all := slices.Repeat(p.ways, trials)
 	random.Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
 	return all
 }
 
-// group are all trials of one subject, ours or what it is compared with, and the pairs that do them.
+// group has all trials of one subject, ours or the peer, and the pairs that run them.
 type group struct {
 	name     string
-	suffix   string // of its figures
+	suffix   string // of the IDs of its figures
 	checkout checkout
 	pairs    []*pair
 	losses   []way
@@ -62,22 +62,22 @@ type group struct {
 	failures  []error
 }
 
-// comparison is one measurement of both subjects.
+// comparison is a measurement of both subjects.
 type comparison struct {
 	bench
 	plan   plan
 	groups []*group
 }
 
-// measureFailover loses the leader in each way, of the checkout and of its peer, and returns
-// how long it took and which replicas wrote meanwhile. A trial without a new leader is an error,
-// which has the replicas' logs; the others count all the same.
+// measureFailover loses the leader of the checkout and of its peer in each way, and returns the
+// durations and the writes of other replicas meanwhile. A trial without a new leader is an error,
+// which has the replicas' logs; the other trials still count.
 func measureFailover(ctx context.Context, b bench) (section, error) {
 	return compare(ctx, b, fullPlan, quickPlan, "Losing the leader", failoverText, (*group).figures)
 }
 
-// measurePauses pauses a leader that calls S3 all the time until another one leads, and counts
-// what still arrives from it. The peer shows that there would be something to count.
+// measurePauses pauses a leader that calls S3 continuously until another one leads, and counts the
+// calls that still arrive from it. The peer shows that such calls are counted.
 func measurePauses(ctx context.Context, b bench) (section, error) {
 	return compare(ctx, b, fullPauses, quickPauses, "A leader that is paused past its Lease", pausesText,
 		(*group).pauseFigures)
@@ -122,8 +122,7 @@ func (c *comparison) run(ctx context.Context) (err error) {
 	return c.lose(ctx)
 }
 
-// start starts all pairs, those of the subjects by turns, two at once: more of them take each other's
-// time.
+// start starts all pairs, alternating between the subjects, two at once: more would slow each other down.
 func (c *comparison) start(ctx context.Context, random *rand.Rand) error {
 	all, ctx := errgroup.WithContext(ctx)
 	all.SetLimit(2)
@@ -144,7 +143,7 @@ func (c *comparison) start(ctx context.Context, random *rand.Rand) error {
 	return all.Wait()
 }
 
-// each does something with all pairs at once.
+// each calls do for all pairs concurrently.
 func (c *comparison) each(do func(*group, *pair) error) error {
 	var all errgroup.Group
 	for _, g := range c.groups {
@@ -155,8 +154,8 @@ func (c *comparison) each(do func(*group, *pair) error) error {
 	return all.Wait()
 }
 
-// lose makes all trials, in rounds of one on each control plane. All replicas that were lost are
-// started between the rounds, because a start takes the time of those that take over.
+// lose runs all trials, in rounds of one on each control plane. Lost replicas are started between
+// the rounds, because a start would slow down a takeover.
 func (c *comparison) lose(ctx context.Context) error {
 	errs := []error{}
 	rounds := (len(c.groups[0].losses) + c.plan.pairs - 1) / c.plan.pairs
@@ -182,7 +181,7 @@ func (c *comparison) lose(ctx context.Context) error {
 	return errors.Join(append(errs, ctx.Err())...)
 }
 
-// trial makes a trial of the group, and keeps its result or its failure.
+// trial runs one trial of the group and stores its result or its failure.
 func (g *group) trial(ctx context.Context, p *pair, n int, logf func(string, ...any)) {
 	w := g.losses[n]
 	h, err := p.trial(ctx, w)

@@ -10,14 +10,14 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-const peerNote = "the peer: the same operator with the election of controller-runtime as it is by itself"
+const peerNote = "the peer: the same operator with the election of controller-runtime unchanged"
 
 // described has all figures without their runs.
 //
 //go:embed figures.yaml
 var described string
 
-// describe returns the figures of these runs, in the order of figures.yaml. n is the number of Tenants.
+// describe returns the figures of these runs in the order of figures.yaml. n is the number of Tenants.
 func describe(n int, runs map[string][]float64) (list []figure) {
 	var all []figure
 	if err := yaml.UnmarshalStrict([]byte(strings.ReplaceAll(described, "{n}", strconv.Itoa(n))), &all); err != nil {
@@ -35,7 +35,7 @@ func describe(n int, runs map[string][]float64) (list []figure) {
 	return list
 }
 
-// figures are those of one subject. The peer does not release the Lease, so it has no parts of F2.stop.
+// figures returns those of one subject. The peer does not release the Lease, so it has no parts of F2.stop.
 func (g *group) figures(with setting) []figure {
 	ms := time.Millisecond
 	runs := map[string][]float64{
@@ -60,7 +60,7 @@ func (g *group) figures(with setting) []figure {
 	return g.describe(runs)
 }
 
-// pauseFigures are those of a subject that calls an S3 server.
+// pauseFigures returns those of a subject that calls an S3 server.
 func (g *group) pauseFigures(setting) []figure {
 	return g.describe(map[string][]float64{
 		"F8.calls": of(g.handovers[pause], func(h handover) float64 { return float64(h.calls) }),
@@ -79,10 +79,10 @@ func (g *group) describe(runs map[string][]float64) []figure {
 	return list
 }
 
-// span are the beginning and the end of a time.
+// span is the beginning and the end of a duration.
 type span [2]time.Time
 
-// between takes the times of the trials of a way, in a unit. A trial without one of its ends has no part in it.
+// between returns the durations of a way's trials in a unit. It omits trials that lack one of the two times.
 func (g *group) between(w way, unit time.Duration, of func(handover) span) (runs []float64) {
 	for _, h := range g.handovers[w] {
 		if s := of(h); !s[0].IsZero() && !s[1].IsZero() {
@@ -92,7 +92,7 @@ func (g *group) between(w way, unit time.Duration, of func(handover) span) (runs
 	return runs
 }
 
-// failoverFormat and pausesFormat describe how it was measured.
+// failoverFormat and pausesFormat describe the measurement.
 var (
 	//go:embed failover.md
 	failoverFormat string

@@ -10,7 +10,7 @@ import (
 	"leasehold.dev/test/harness/tree"
 )
 
-func TestLossesAreAllWaysAsOften(t *testing.T) {
+func TestLossesHaveEachWayEquallyOften(t *testing.T) {
 	g := NewWithT(t)
 	all := fullPlan.losses(20, rand.New(rand.NewPCG(1, 2)))
 	count := map[way]int{}
@@ -82,8 +82,8 @@ func TestFleet(t *testing.T) {
 	g.Expect(r.heapEach()).To(BeNumerically("~", 100, 1e-9))
 }
 
-// A change of the operator's election may move the lines that the peer's patch
-// changes. Then the patch has to follow. `make perf` builds the result.
+// After a change of the election's lines that the peer's patch changes, the patch must be updated.
+// `make perf` builds the result.
 func TestThePatchOfThePeerApplies(t *testing.T) {
 	g, dir := NewWithT(t), t.TempDir()
 	g.Expect(tree.Copy("../../..", dir)).To(Succeed())

@@ -25,19 +25,20 @@ import (
 )
 
 const (
-	// slowest is what each Tenant may add to patience, and longest how long the audit log may grow.
+	// slowest is added to patience for each Tenant, and longest bounds the time in which the audit
+	// log may grow.
 	slowest, longest = 250 * time.Millisecond, 30 * time.Minute
-	// calm is for how long nothing may be recorded for all to be at rest, and tries how many times calm
-	// before events are counted, which are sent beside all other work and may be late.
+	// calm is the time without new records after which the operator is idle. tries is the number of
+	// such times before events are counted, because events are sent asynchronously.
 	calm, tries = time.Second, 5
-	// collections is how many garbage collections have to end before the heap is read.
+	// collections is the number of garbage collections that must end before the heap is read.
 	collections = 4
 	editors     = 4
-	// editPeriod is how often each editor changes a Tenant: far more often than users do.
+	// editPeriod is the interval between changes of each editor: far more often than users change Tenants.
 	editPeriod = 25 * time.Millisecond
 )
 
-// threeNamespaces are those of each Tenant of a fleet.
+// threeNamespaces are the namespaces of each Tenant of a fleet.
 var threeNamespaces = []v1beta1.NamespaceSuffix{"dev", "test", "prod"}
 
 // fleetAudit is the audit policy.
@@ -48,27 +49,28 @@ var fleetAudit []byte
 // fleet is the result for one fleet of Tenants.
 type fleet struct {
 	n int
-	// took is from the election of the leader to the last Tenant's Ready, and first to the first write.
+	// took is the time from the leader's election until the last Tenant is Ready, and first until
+	// the first write.
 	took, first time.Duration
 	spent       cost
-	// empty is before there was any Tenant, worked right after all were made, known of a
-	// process that has found them made.
+	// empty was measured before there was any Tenant, worked right after all were made, and known
+	// in a process that started with all of them.
 	empty, worked, known footprint
 }
 
-// heapEach is the growth of the heap for each Tenant.
+// heapEach returns the growth of the heap for each Tenant.
 func (r fleet) heapEach() float64 { return (r.known.heap - r.empty.heap) / float64(r.n) }
 
 func (r fleet) writesEach() float64 { return float64(r.spent.writes) / float64(r.n) }
 
-// idle is the share of the workers' time in which the API server had no write of theirs to answer:
-// what the operator itself takes, and waits for. A worker has one write under way at a time, and
-// makes no other request, as the number of live reads shows.
+// idle returns the share of the workers' time without a write in flight: the operator's own
+// computing and waiting. A worker has at most one write in flight, and sends no other requests, as
+// the number of live reads shows.
 func (r fleet) idle() float64 { return 1 - float64(r.spent.answering)/float64(workers*r.took) }
 
-// withFleet calls measure with one replica on a control plane of its own. A change of the leader takes
-// little time, none of which is measured. kube-controller-manager would answer each namespace with a
-// ServiceAccount and a ConfigMap, so it runs a controller with next to nothing to do.
+// withFleet calls measure with one replica on its own control plane. Leases are short, because no measurement includes
+// a change of the leader. kube-controller-manager would add a ServiceAccount and a ConfigMap to each namespace, so it
+// runs only a controller that is nearly idle.
 func withFleet(ctx context.Context, b bench, what string, measure func(*environment) error, args ...string) error {
 	b.logf("%s: starting a control plane", what)
 	e, err := start(ctx, b.checkout,
@@ -83,8 +85,8 @@ func withFleet(ctx context.Context, b bench, what string, measure func(*environm
 	return nil
 }
 
-// measureFleet has the operator make a fleet that is there when it begins to lead, with the limits of
-// its client out of the way.
+// measureFleet measures how the operator reconciles a fleet that exists when it begins to lead,
+// without its client's rate limits.
 func measureFleet(ctx context.Context, b bench, n int) (r fleet, err error) {
 	r.n = n
 	err = withFleet(ctx, b, fmt.Sprintf("%d Tenants", n), func(e *environment) error {
@@ -108,7 +110,7 @@ func measureFleet(ctx context.Context, b bench, n int) (r fleet, err error) {
 	return r, err
 }
 
-// inOrder takes steps until one fails.
+// inOrder runs steps until one fails.
 func inOrder(steps ...func() error) error {
 	for _, step := range steps {
 		if err := step(); err != nil {
@@ -118,8 +120,8 @@ func inOrder(steps ...func() error) error {
 	return nil
 }
 
-// converge lets the replica lead and waits until the fleet is Ready. The last write that is not
-// an event is the status by which the last Tenant is Ready.
+// converge lets the replica lead and waits until the fleet is Ready. The last write apart from
+// events is the status with which the last Tenant becomes Ready.
 func (e *environment) converge(ctx context.Context, r *fleet) (err error) {
 	if r.spent, err = e.spend(ctx, r.n, func() error { return e.hand(ctx, "") }); err != nil {
 		return err
@@ -132,7 +134,7 @@ func (e *environment) converge(ctx context.Context, r *fleet) (err error) {
 	return nil
 }
 
-// awaitTenants returns when nothing happens any more, with at least n Tenants, all Ready.
+// awaitTenants returns when the operator is idle and there are at least n Tenants, all Ready.
 func (e *environment) awaitTenants(ctx context.Context, n int) error {
 	err := await(ctx, calm, patience+time.Duration(n)*slowest, "Tenants to be Ready", func(ctx context.Context) error {
 		if err := e.rest(ctx, calm); err != nil {
@@ -146,7 +148,7 @@ func (e *environment) awaitTenants(ctx context.Context, n int) error {
 	return e.rest(ctx, tries*calm)
 }
 
-// rest returns when nothing has been written to the audit log for as long as calm.
+// rest returns when nothing has been written to the audit log for calm.
 func (e *environment) rest(ctx context.Context, calm time.Duration) error {
 	size, still := int64(-1), time.Now()
 	return await(ctx, poll, longest, "all to be at rest", func(context.Context) error {
@@ -164,8 +166,8 @@ func (e *environment) rest(ctx context.Context, calm time.Duration) error {
 	})
 }
 
-// measureShipped has a fleet made while the operator leads, at the limits that ship, as users do. Then
-// several clients edit its Tenants. edited has the refused writes of that.
+// measureShipped creates a fleet while the operator leads with the shipped rate limits, as users do. Then several
+// clients edit its Tenants. edited has the refused writes of the edits.
 func measureShipped(ctx context.Context, b bench, z sizes) (made fleet, edited cost, err error) {
 	made.n = z.limited
 	err = withFleet(ctx, b, fmt.Sprintf("%d Tenants at the limits that ship", made.n), func(e *environment) (err error) {
@@ -187,7 +189,7 @@ func measureShipped(ctx context.Context, b bench, z sizes) (made fleet, edited c
 	return made, edited, err
 }
 
-// spend returns what the operator spends on what a user does with n Tenants.
+// spend returns the operator's cost of an action on n Tenants.
 func (e *environment) spend(ctx context.Context, n int, do func() error) (c cost, err error) {
 	if err := e.rest(ctx, calm); err != nil {
 		return c, err
@@ -202,7 +204,7 @@ func (e *environment) spend(ctx context.Context, n int, do func() error) (c cost
 	return e.costSince(from)
 }
 
-// edit changes labels and admins of Tenants at random, without reading them.
+// edit changes labels and admins of random Tenants without reading them.
 func (e *environment) edit(ctx context.Context, seed uint64, tenants int, lasts time.Duration) error {
 	group, ctx := errgroup.WithContext(ctx)
 	for editor := range editors {
@@ -227,8 +229,8 @@ func (e *environment) edit(ctx context.Context, seed uint64, tenants int, lasts 
 	return group.Wait()
 }
 
-// standBy restarts the replica as a standby. Its caches fill and its webhooks answer. A client with
-// its token passes the fence, because the Lease names its Pod.
+// standBy restarts the replica as a standby. Its caches fill and its webhooks answer. The fence
+// admits a client with its token, because the Lease names its Pod.
 func (e *environment) standBy(ctx context.Context) error {
 	r := e.installation.Replicas()[0]
 	if _, err := r.Stop(ctx); err != nil {
@@ -238,7 +240,7 @@ func (e *environment) standBy(ctx context.Context) error {
 		func() error { return e.awaitReady(ctx) })
 }
 
-// hand writes the holder of the Lease. An empty holder leaves it to the first replica that acquires it.
+// hand writes the holder of the Lease. With an empty holder the first replica acquires it.
 func (e *environment) hand(ctx context.Context, holder string) error {
 	lease, err := leasehold.ElectionLease(ctx, e.client)
 	if err != nil {
@@ -254,14 +256,13 @@ func (e *environment) hand(ctx context.Context, holder string) error {
 	return nil
 }
 
-// footprint is the memory of the operator, in bytes: the heap that garbage collection found in use,
-// and what is resident of the process.
+// footprint is the memory of the operator in bytes: the live heap after garbage collection, and the
+// resident memory of the process.
 type footprint struct{ heap, resident float64 }
 
-// footprint reads the memory of a replica that has nothing to do. The operator has no endpoint
-// that collects garbage. Each read of the metrics makes garbage, so they are read until enough
-// collections have ended. The least heap counts, because a response that is being written is
-// no part of it.
+// footprint reads the memory of an idle replica. The operator has no endpoint that triggers garbage
+// collection. Each read of the metrics allocates memory, so they are read until enough collections
+// have ended. The smallest heap counts, because it does not include a response being written.
 func (e *environment) footprint(ctx context.Context) (footprint, error) {
 	r := e.installation.Replicas()[0]
 	url := fmt.Sprintf("http://127.0.0.1:%d/metrics", r.Ports().Metrics)
@@ -291,17 +292,15 @@ func (e *environment) footprint(ctx context.Context) (footprint, error) {
 // cost counts the operator's requests to the API server.
 type cost struct {
 	writes, reads, conflicts int
-	// answering is how long the API server took for the writes that are not events, one added to
-	// the other.
+	// answering is the sum of the API server's response times for writes that are not events.
 	answering time.Duration
-	// first is when the API server received the first of the writes, and last when it had stored
-	// the last one that is not an event. Both are zero if there is none.
+	// first is when the API server received the first write, and last when it had stored the last
+	// write that is not an event. Both are zero without writes.
 	first, last time.Time
 }
 
-// costSince counts the operator's requests that follow the bookmark, but for watches and
-// for what becoming the leader costs: its event, and the webhooks' certificate. Those
-// about the Lease are not recorded.
+// costSince counts the operator's requests after the bookmark, without watches and without those of
+// becoming the leader: an event, and the webhooks' certificate. Requests for the Lease are not recorded.
 func (e *environment) costSince(from record.Bookmark) (c cost, err error) {
 	events, _, err := record.ReadAuditLogFrom(e.plane.AuditLog(), from)
 	if err != nil {

@@ -17,39 +17,36 @@ import (
 	"leasehold.dev/test/leasehold"
 )
 
-// loss is how a leader was lost. The times are this machine's, which are those of the
-// API server too.
+// loss is the loss of a leader. The times are those of this machine's clock, which the API server uses too.
 type loss struct {
 	leader string    // the Pod
-	at     time.Time // when it was killed, terminated, paused or cut off
-	woken  time.Time // when it was let go on; zero if it was not paused
-	ended  time.Time // when its process had ended
+	at     time.Time // of the kill, stop, pause or cut
+	woken  time.Time // when the process was resumed; zero if it was not paused
+	ended  time.Time // when the process had ended
 }
 
-// handover is what the API server has recorded of one change of leaders. A time is zero if what it is
-// of did not happen.
+// handover is one change of leaders in the API server's log. A time is zero if the event did not happen.
 type handover struct {
 	loss
-	next     string    // the Pod that led then
-	renewed  time.Time // when it received the last renewal of the old leader that it accepted
-	expired  time.Time // when the Lease of that renewal ended
-	last     time.Time // when it had accepted the last write of the old leader before another one led
-	released time.Time // when the old leader had given the Lease back
+	next     string    // the Pod of the next leader
+	renewed  time.Time // of the old leader's last accepted renewal
+	expired  time.Time // when the Lease of that renewal expired
+	last     time.Time // of the old leader's last accepted write before another led
+	released time.Time // when the old leader had released the Lease
 	reported time.Time // when the status of the old leader's Pod reported the end of its process
-	acquired time.Time // when the new leader had it
-	first    time.Time // when it had accepted the first write of the new leader
-	// strays are how many writes it accepted from replicas that did not lead then, and undecided
-	// how many of which that is unknown.
+	acquired time.Time // when the new leader had acquired the Lease
+	first    time.Time // of the new leader's first accepted write
+	// strays is the number of accepted writes by replicas that did not lead, and undecided the
+	// number of writes for which that is unknown.
 	strays, undecided int
-	// calls are the S3 requests that arrived after expired from any process but the next leader's.
+	// calls is the number of S3 requests after expired from any process but the next leader's.
 	calls int
 }
 
-// errNoSuccessor means that the log shows no successor of a leader.
+// errNoSuccessor means that the log has no next leader.
 var errNoSuccessor = errors.New("no other replica came to lead")
 
-// observe reads from the log, which has to begin with a renewal by the leader, how it
-// was replaced.
+// observe reads from the log, which must begin with a renewal by the leader, how it was replaced.
 func observe(events []auditv1.Event, l loss) (handover, error) {
 	h := handover{loss: l}
 	writes := record.Writes(events, leasehold.User, record.Not(aboutLease), record.Not(isEvent))
@@ -123,7 +120,7 @@ func by(pod string) record.Filter {
 	return func(e auditv1.Event) bool { return record.PodOf(e) == pod }
 }
 
-// expiryOf is when the Lease in the answer expires; held is false if it has no holder.
+// expiryOf returns when the Lease in the response expires; held is false if it has no holder.
 func expiryOf(e auditv1.Event) (at time.Time, held bool) {
 	var lease coordinationv1.Lease
 	if e.ResponseObject == nil || json.Unmarshal(e.ResponseObject.Raw, &lease) != nil {
@@ -133,8 +130,7 @@ func expiryOf(e auditv1.Event) (at time.Time, held bool) {
 	return ptr.Deref(lease.Spec.RenewTime, metav1.MicroTime{}).Add(lasts), ptr.Deref(lease.Spec.HolderIdentity, "") != ""
 }
 
-// callsAfter counts requests that arrived after the end of a term, but for those of the
-// replica that led then.
+// callsAfter counts requests that arrived after the end of a term, except for those of the next leader.
 func callsAfter(j fault.Journal, end time.Time, next string) (n int) {
 	for _, r := range j.Requests {
 		if r.Received.After(end) && j.Peer(r) != next {

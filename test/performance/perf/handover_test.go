@@ -18,13 +18,12 @@ import (
 	"leasehold.dev/test/leasehold"
 )
 
-// at is a moment, in milliseconds.
+// at returns a time, in milliseconds.
 func at(ms int) time.Time {
 	return time.Date(2030, 1, 1, 0, 0, 0, ms*int(time.Millisecond), time.UTC)
 }
 
-// request is one of a Pod, received then and answered 2 ms later; version 0 is an
-// answer without one.
+// request is a request of a Pod at a time, answered 2 ms later; version 0 is a response without one.
 func request(pod string, ms int, verb, group, resource string, code, version int, spec string) auditv1.Event {
 	e := auditv1.Event{
 		AuditID: types.UID(fmt.Sprintf("%s-%s-%d", pod, resource, ms)),
@@ -45,24 +44,24 @@ func request(pod string, ms int, verb, group, resource string, code, version int
 	return e
 }
 
-// renews is a write to the Lease that leaves it to the holder.
+// renews is a write to the Lease that keeps its holder.
 func renews(pod, holder string, ms, version int) auditv1.Event {
 	return request(pod, ms, "update", "coordination.k8s.io", "leases", http.StatusOK, version,
 		fmt.Sprintf(`{"holderIdentity":%q,"leaseDurationSeconds":1,"renewTime":%q}`, holder,
 			at(ms-1).Format(metav1.RFC3339Micro)))
 }
 
-// works is a write to what the operator manages.
+// works is a write to an object that the operator manages.
 func works(pod string, ms, version int) auditv1.Event {
 	return request(pod, ms, "patch", "rbac.authorization.k8s.io", "clusterrolebindings", http.StatusOK, version, "{}")
 }
 
-// records is an event, which any client may write.
+// records is the creation of an event, which any client may do.
 func records(pod string, ms, version int) auditv1.Event {
 	return request(pod, ms, "create", "events.k8s.io", "events", http.StatusCreated, version, "{}")
 }
 
-// reports is what a kubelet writes of a Pod.
+// reports is a kubelet's write of a Pod's status.
 func reports(pod string, ms, version int) auditv1.Event {
 	e := request("", ms, "patch", "", "pods", http.StatusOK, version, "{}")
 	e.User.Username, e.ObjectRef.Name, e.ObjectRef.Subresource = "kubelet", pod, "status"
@@ -83,7 +82,7 @@ func TestObserve(t *testing.T) {
 		fails  string
 	}{
 		"Killed": {
-			reason: "nothing of it comes any more, and the next one begins when it leads",
+			reason: "its last write is before the release, and the next leader writes after it leads",
 			after: []auditv1.Event{
 				reports("a", 220, 14), records("b", 290, 15), renews("b", "b_1", 300, 16), works("b", 310, 17), reports("a", 315, 18),
 				works("b", 320, 19),
@@ -145,7 +144,7 @@ func TestObserve(t *testing.T) {
 	}
 }
 
-// Requests from a process that could not be found count against the leader that was paused.
+// Requests from unidentified processes count against the paused leader.
 func TestCallsAfter(t *testing.T) {
 	j := fault.Journal{
 		Connections: []fault.Connection{{ID: 1, Peer: "old"}, {ID: 2, Peer: "next"}, {ID: 3}},

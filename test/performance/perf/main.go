@@ -2,10 +2,10 @@
 //
 //	perf                       everything, about 40 minutes
 //	perf -only scale,pauses    some of it
-//	perf -quick                as little as shows that the measurements work
-//	perf -report               ends with 0 though a figure misses its goal
+//	perf -quick                a minimum, to test that the measurements work
+//	perf -report               exits with 0 although a figure misses its goal
 //
-// It ends with 1 if a goal is missed, and with 2 if something could not be measured.
+// The exit code is 1 if a goal is missed, and 2 if a measurement failed.
 package main
 
 import (
@@ -26,30 +26,29 @@ import (
 	"leasehold.dev/test/harness/program"
 )
 
-// errMissed means that what was measured, and not this program, is at fault.
-var errMissed = errors.New("not every goal was kept")
+// errMissed reports a missed goal, not a failure of this program.
+var errMissed = errors.New("not every goal was met")
 
 func main() { os.Exit(program.Run("perf", errMissed, perf)) }
 
-// bench is what a measurement gets.
+// bench is the input of a measurement.
 type bench struct {
 	checkout checkout
 	seed     uint64
-	// quick measures as little as shows that the measurement works.
+	// quick measures the minimum that tests the measurement.
 	quick bool
-	// logf reports progress, as fmt.Printf without the end of the line.
+	// logf reports progress; its format has no newline.
 	logf func(format string, args ...any)
 }
 
-// measurement makes one section of the report.
+// measurement produces one section of the report.
 type measurement struct {
 	id string
-	// about is how long it takes on a quiet machine of two cores.
+	// about is its duration on a quiet machine with two cores.
 	about   string
 	measure func(context.Context, bench) (section, error)
 }
 
-// measurements are all there are.
 var measurements = []measurement{
 	{"scale", "12m", measureScale},
 	{"failover", "15m", measureFailover},
@@ -59,7 +58,7 @@ var measurements = []measurement{
 func perf(ctx context.Context, args []string, output io.Writer) (err error) {
 	flags := flag.NewFlagSet("perf", flag.ContinueOnError)
 	flags.SetOutput(output)
-	dir := flags.String("dir", "artifacts/perf", "Folder for the report and for what is worth keeping.")
+	dir := flags.String("dir", "artifacts/perf", "Folder for the report and its data.")
 	quick := flags.Bool("quick", false, "Measure as little as shows that the measurements work; the figures mean nothing.")
 	onlyReport := flags.Bool("report", false,
 		"End with 0 though a figure misses its goal. It ends with 1 otherwise, unless it was quick.")
@@ -101,20 +100,20 @@ type campaign struct {
 	output   io.Writer
 	dir      string
 	checkout checkout
-	// onlyReport is that a missed goal is no error.
+	// onlyReport makes missed goals no error.
 	onlyReport bool
 	report     report
 }
 
-// run makes the measurements one after the other, as each wants the machine for itself. One that fails
-// does not stop the others. An interrupted run keeps what was measured until then.
+// run makes the measurements one after the other, because concurrent ones would disturb each other. It continues after
+// a failure. An interrupted run keeps the results so far.
 func (c *campaign) run(ctx context.Context, chosen []measurement) error {
 	var errs []error
 	for i, m := range chosen {
 		c.logf("%s: measurement %d of %d, about %s", m.id, i+1, len(chosen), m.about)
 		c.report.Sections = append(c.report.Sections, c.measure(ctx, m))
 		c.report.Took = time.Since(c.report.Started)
-		// Each time, so that little is lost whatever happens.
+		// After each measurement, so a crash loses only one.
 		errs = append(errs, c.report.write(c.dir))
 	}
 	fmt.Fprintf(c.output, "\n%s\nthe report is in %s, for machines in %s beside it\n",
@@ -127,14 +126,14 @@ func (c *campaign) run(ctx context.Context, chosen []measurement) error {
 	if err := errors.Join(errs...); err != nil {
 		return err
 	}
-	// A quick run has too few figures to miss a goal.
+	// A quick run has too few runs to judge the goals.
 	if n := len(c.report.with(missed)); n > 0 && !c.onlyReport && !c.report.Quick {
 		return fmt.Errorf("%w: %d were missed", errMissed, n)
 	}
 	return nil
 }
 
-// measure makes one of them, unless all is over.
+// measure makes one measurement, unless ctx is done.
 func (c *campaign) measure(ctx context.Context, m measurement) section {
 	began := time.Now()
 	made, err := section{}, ctx.Err()

@@ -13,7 +13,7 @@ import (
 	"leasehold.dev/test/harness/program"
 )
 
-// finds is a measurement with one figure, which has to be at most 2, that ends with an error or none.
+// finds is a measurement with one figure and the goal "at most 2", and with this result.
 func finds(id string, err error, runs ...float64) measurement {
 	return measurement{id, "1s", func(ctx context.Context, b bench) (section, error) {
 		b.logf("seed %d", b.seed)
@@ -51,7 +51,7 @@ func TestExitCode(t *testing.T) {
 	}
 }
 
-func TestAMeasurementThatBreaksOffKeepsItsFiguresAndTheOthers(t *testing.T) {
+func TestFailedMeasurementKeepsAllFigures(t *testing.T) {
 	g, dir := NewWithT(t), t.TempDir()
 	ctx, interrupt := context.WithCancel(t.Context())
 	var output bytes.Buffer

@@ -23,9 +23,9 @@ import (
 )
 
 const (
-	// observed is how many StorageBuckets are probed every probePeriod seconds, the shortest
-	// period that the API allows, and latency how long each answer takes. Together they keep
-	// all workers busy that one endpoint may have, and more probes become due in a pause.
+	// observed is the number of StorageBuckets, each probed every probePeriod seconds, the shortest
+	// period of the API. latency is the time of each response. Together they keep all workers of
+	// one endpoint busy, and more probes become due in a pause.
 	observed    = 300
 	probePeriod = 10
 	latency     = 500 * time.Millisecond
@@ -33,31 +33,31 @@ const (
 	secretName  = "keys"
 )
 
-// pair are two replicas on a control plane of their own, each behind a proxy.
+// pair is two replicas on their own control plane, each behind a proxy.
 type pair struct {
 	*environment
 	name    string // of the subject
 	plan    plan
-	proxies []*fault.Proxy // of the replicas, in their order
+	proxies []*fault.Proxy // of the replicas, in the same order
 	random  *rand.Rand
-	broken  int // bindings, by the load
-	// s3 is a server that the leader calls, behind a proxy that records which replica sent each
-	// request. Both are nil if it calls none.
+	broken  int // bindings broken by the load
+	// s3 is a server that the leader calls, behind a proxy that records the sender of each request.
+	// Both are nil if the leader calls none.
 	s3    *env.S3Server
 	calls *fault.Proxy
-	// lost are replicas that were stopped on purpose and not started again, and gaveUp how
-	// many have ended otherwise.
+	// lost is a replica that was stopped on purpose and not restarted, and gaveUp the number of
+	// replicas that ended by themselves.
 	lost   *env.Replica
 	gaveUp int
 }
 
-// start starts the control plane and the replicas, and makes what they work on.
+// start starts the control plane and the replicas, and creates their objects.
 func (p *pair) start(ctx context.Context, c checkout) (err error) {
 	var refused error
 	p.environment, err = start(ctx, c, env.Options{}, 2, func(config *rest.Config) {
 		o, err := fault.APIOptions(config)
 		if err == nil {
-			o.Kubernetes = false // it passes watches on as they come: it is to cost little
+			o.Kubernetes = false // pass watches through unparsed, which is cheaper
 			var proxy *fault.Proxy
 			if proxy, err = fault.NewProxy(o); err == nil {
 				proxy.Connect(config)
@@ -121,8 +121,7 @@ func (p *pair) startS3(ctx context.Context) (err error) {
 	return nil
 }
 
-// owner is the name of the replica that opened the connection between these addresses; "" if
-// none is known to have.
+// owner returns the name of the replica that opened the connection between these addresses, or "".
 func (p *pair) owner(client, server string) string {
 	replicas := p.installation.Replicas()
 	if i := slices.IndexFunc(replicas, func(r *env.Replica) bool { return r.Owns(client, server) }); i >= 0 {
@@ -148,8 +147,8 @@ func (p *pair) stop(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// settle starts replicas that do not run, waits until both replicas are ready and the Lease
-// is renewed, and returns the leader.
+// settle starts replicas that do not run, waits until both are ready and the Lease is renewed, and
+// returns the leader.
 func (p *pair) settle(ctx context.Context) (leader *env.Replica, err error) {
 	before := ""
 	err = await(ctx, poll, patience, "two replicas and a Lease that is renewed", func(ctx context.Context) error {
@@ -176,8 +175,7 @@ func (p *pair) settle(ctx context.Context) (leader *env.Replica, err error) {
 	return leader, err
 }
 
-// revive starts a replica that has ended. One that was not lost on purpose has given
-// up by itself.
+// revive restarts a replica that has ended, and counts it in gaveUp unless it was lost on purpose.
 func (p *pair) revive(r *env.Replica) error {
 	if r.Running() {
 		return nil
@@ -189,14 +187,13 @@ func (p *pair) revive(r *env.Replica) error {
 	return r.Restart()
 }
 
-// proxyOf is what a replica reaches the API server through.
+// proxyOf returns the proxy between a replica and the API server.
 func (p *pair) proxyOf(r *env.Replica) *fault.Proxy {
 	return p.proxies[slices.Index(p.installation.Replicas(), r)]
 }
 
-// load takes the subjects out of one binding after another, one in every so much time, until end is
-// called, which returns what went wrong. Each replica that leads, or believes so, puts them back with
-// one write.
+// load removes the subjects of one binding after the other, at an interval, until end is called, which
+// returns its errors. Each replica that leads, or assumes that it does, restores them with one write.
 func (p *pair) load(ctx context.Context, every time.Duration) (end func() error) {
 	ctx, cancel := context.WithCancel(ctx)
 	over := make(chan error, 1)
@@ -219,7 +216,7 @@ func (p *pair) load(ctx context.Context, every time.Duration) (end func() error)
 	}
 }
 
-// logs are the ends of the replicas' logs.
+// logs returns the last lines of the replicas' logs.
 func (p *pair) logs() string {
 	var all strings.Builder
 	if p.environment == nil || p.installation == nil {

@@ -19,40 +19,40 @@ import (
 	"golang.org/x/perf/benchunit"
 )
 
-// figure is one thing that was measured, as often as it was.
+// figure is a measured quantity with its runs.
 type figure struct {
-	// ID names it for ever, as in W1.tenant.create: reports are compared by it.
+	// ID is a permanent name, as in W1.tenant.create, by which reports are compared.
 	ID string `json:"id"`
-	// Title is what was measured, in a few words.
+	// Title describes the quantity in a few words.
 	Title string `json:"title"`
-	// Unit is that of each run: "s", "ms", "B", or "" for counts and ratios.
+	// Unit is the unit of each run: "s", "ms", "B", or "" for counts and ratios.
 	Unit string `json:"unit,omitempty"`
-	// Runs are the values of all runs, in the order in which they were taken.
+	// Runs are the values of all runs in their order.
 	Runs []float64 `json:"runs"`
-	// Goal is the limit of the figure. Nil: the figure is only reported.
+	// Goal is the limit of the figure. Nil: it has none.
 	Goal *goal `json:"goal,omitempty"`
-	// Note explains the figure, such as what the peer is.
+	// Note explains the figure, such as the peer.
 	Note string `json:"note,omitempty"`
 }
 
-// goal is a bound that a figure has to keep.
+// goal is a bound of a figure.
 type goal struct {
 	// Value is the bound, in the figure's unit.
 	Value float64 `json:"value"`
-	// Exactly means that the figure has to be the value; else at most the value.
+	// Exactly requires the value; otherwise it is a maximum.
 	Exactly bool `json:"exactly,omitempty"`
-	// Median means that the median has to keep it; else every run.
+	// Median applies the goal to the median; otherwise each run must meet it.
 	Median bool `json:"median,omitempty"`
 }
 
-// verdict is how a figure stands to its goal.
+// verdict compares a figure with its goal.
 type verdict string
 
-// Nothing that was not measured is ever met.
+// A figure without runs is never met.
 const (
 	met      verdict = "met"
 	missed   verdict = "missed"
-	reported verdict = "reported" // there is no goal
+	reported verdict = "reported" // without a goal
 	absent   verdict = "not measured"
 )
 
@@ -69,7 +69,7 @@ func (f figure) verdict() verdict {
 		judged = []float64{f.median()}
 	}
 	for _, value := range judged {
-		// What is not a number does not meet it.
+		// NaN does not meet it.
 		if value != f.Goal.Value && (f.Goal.Exactly || !(value < f.Goal.Value)) {
 			return missed
 		}
@@ -77,30 +77,30 @@ func (f figure) verdict() verdict {
 	return met
 }
 
-// median returns the run in the middle, or the mean of the two there. It panics if there is none.
+// median returns the middle run, or the mean of the two middle runs. It panics without runs.
 func (f figure) median() float64 {
 	sorted := slices.Sorted(slices.Values(f.Runs))
 	return (sorted[(len(sorted)-1)/2] + sorted[len(sorted)/2]) / 2
 }
 
-// section is what one measurement has found.
+// section is the result of one measurement.
 type section struct {
-	// ID is the short name by which the measurement is chosen, as in writes.
+	// ID is the short name of the measurement, as in writes.
 	ID    string `json:"id"`
 	Title string `json:"title"`
-	// Text describes how it was measured and what was seen, in Markdown.
+	// Text describes the measurement and its observations, in Markdown.
 	Text    string        `json:"text,omitempty"`
 	Figures []figure      `json:"figures"`
 	Took    time.Duration `json:"took"`
-	// Failure is why it broke off; its figures are then those from before.
+	// Failure is the error that ended it; the figures are those before it.
 	Failure string `json:"failure,omitempty"`
 }
 
-// report is one run of all measurements.
+// report is the result of one run.
 type report struct {
-	Commit string `json:"commit"` // with -dirty if it was changed
+	Commit string `json:"commit"` // with -dirty if files were changed
 	Seed   uint64 `json:"seed"`
-	// Quick means that too little was measured for the figures to mean anything.
+	// Quick means that the runs are too few for meaningful figures.
 	Quick    bool          `json:"quick,omitempty"`
 	Started  time.Time     `json:"started"`
 	Took     time.Duration `json:"took"`
@@ -108,7 +108,7 @@ type report struct {
 	Sections []section     `json:"sections"`
 }
 
-// with returns the figures of a verdict, in the order of the sections.
+// with returns the figures with a verdict, in the order of the sections.
 func (r report) with(v verdict) (found []figure) {
 	for _, s := range r.Sections {
 		for _, f := range s.Figures {
@@ -120,19 +120,19 @@ func (r report) with(v verdict) (found []figure) {
 	return found
 }
 
-// failed are the sections that broke off.
+// failed returns the sections with a failure.
 func (r report) failed() []section {
 	return slices.DeleteFunc(slices.Clone(r.Sections), func(s section) bool { return s.Failure == "" })
 }
 
-// The files that write leaves.
+// The files that write creates.
 const (
 	jsonFile     = "report.json"
 	markdownFile = "report.md"
 )
 
-// write leaves the report in a folder, which it makes, as JSON and as Markdown. What cannot be
-// written does not keep the rest from being written.
+// write writes the report into a folder, which it creates, as JSON and as Markdown. If one fails,
+// it still writes the other.
 func (r report) write(dir string) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return fmt.Errorf("making a folder for a report: %w", err)
@@ -145,7 +145,7 @@ func (r report) write(dir string) error {
 	return errors.Join(markdown, err)
 }
 
-// String is the report in Markdown, with aligned columns.
+// String returns the report in Markdown, with aligned columns.
 func (r report) String() string {
 	var text bytes.Buffer
 	w := tabwriter.NewWriter(&text, 0, 0, 1, ' ', 0)
@@ -158,7 +158,7 @@ func (r report) String() string {
 	for _, s := range r.Sections {
 		printf("\n## %s: %s\n\nIt took %s.\n", s.ID, s.Title, round(s.Took))
 		if s.Failure != "" {
-			// An error may be of many lines, with what a compiler or a test has printed.
+			// An error may have many lines of a compiler's or a test's output.
 			printf("\n**It broke off:**\n\n    %s\n", strings.ReplaceAll(strings.TrimSpace(s.Failure), "\n", "\n    "))
 		}
 		if len(s.Figures) > 0 {
@@ -178,12 +178,12 @@ func (r report) String() string {
 		}
 	}
 	if err := w.Flush(); err != nil {
-		panic(err) // a buffer takes everything
+		panic(err) // a buffer accepts all writes
 	}
 	return text.String()
 }
 
-// row is a line of the table. The verdicts that need an action are in bold.
+// row returns a line of the table. Verdicts that need an action are bold.
 func (f figure) row() string {
 	low, middle, high, bound, v := "", "", "", "", string(f.verdict())
 	if len(f.Runs) > 0 {
@@ -204,7 +204,7 @@ func (f figure) row() string {
 		high, bound, v}, "\t| ") + "\t|"
 }
 
-// format writes a value with its unit as people read it: 0.0123 of "s" is 12.30ms.
+// format writes a value with a readable unit: 0.0123 of "s" is 12.30ms.
 func format(value float64, unit string) string {
 	switch unit {
 	case "ms":
@@ -217,7 +217,7 @@ func format(value float64, unit string) string {
 	return fmt.Sprintf("%.4g", value)
 }
 
-// counts returns how many figures have each verdict, as text.
+// counts returns the number of figures with each verdict, as text.
 func (r report) counts() string {
 	var parts []string
 	for _, v := range []verdict{met, missed, reported, absent} {
@@ -229,7 +229,7 @@ func (r report) counts() string {
 	return strings.Join(parts, ", ")
 }
 
-// round leaves of a duration what matters of it.
+// round rounds a duration to a readable precision.
 func round(d time.Duration) time.Duration {
 	if d < 10*time.Second {
 		return d.Round(100 * time.Millisecond)
@@ -237,18 +237,17 @@ func round(d time.Duration) time.Duration {
 	return d.Round(time.Second)
 }
 
-// machine is where it was measured.
+// machine describes the machine of the measurement.
 type machine struct {
 	System string `json:"system"` // as in linux/amd64
 	Cores  int    `json:"cores"`
 	Memory uint64 `json:"memory"` // bytes
 	Go     string `json:"go"`
-	// Load is the mean number of processes that wanted to run in the minute before.
+	// Load is the load average of the minute before.
 	Load float64 `json:"load"`
 }
 
-// thisMachine describes where this process runs. Memory and Load are zero where
-// there is no /proc to read them from.
+// thisMachine describes the machine of this process. Memory and Load are zero without /proc.
 func thisMachine() machine {
 	m := machine{System: runtime.GOOS + "/" + runtime.GOARCH, Cores: runtime.NumCPU(), Go: runtime.Version()}
 	proc, err := procfs.NewDefaultFS()

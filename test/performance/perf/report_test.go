@@ -43,7 +43,7 @@ func TestVerdict(t *testing.T) {
 	}
 }
 
-// testdata/report.json is a report of one of everything that a report can have.
+// testdata/report.json has one example of each part of a report.
 func TestWrite_Golden(t *testing.T) {
 	text, err := os.ReadFile(filepath.Join("testdata", jsonFile))
 	if err != nil {

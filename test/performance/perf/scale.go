@@ -10,14 +10,13 @@ import (
 	"time"
 )
 
-// sizes are how much is measured.
+// sizes are the amounts to measure.
 type sizes struct {
-	// limited is how many Tenants are made at the limits that ship.
+	// limited is the number of Tenants created with the shipped rate limits.
 	limited int
-	// fleets are the numbers of Tenants, in the order in which they are measured. What
-	// is there more than once is measured as often.
+	// fleets are numbers of Tenants in the order of measurement. A repeated number is measured again.
 	fleets []int
-	// edited is how many Tenants are edited at a time, and editing for how long.
+	// edited is the number of Tenants edited at a time, and editing the duration.
 	edited  int
 	editing time.Duration
 }
@@ -27,13 +26,13 @@ var (
 	quickSizes = sizes{limited: 10, fleets: []int{20, 40}, edited: 5, editing: time.Second}
 )
 
-// scaleText describes how it was measured.
+// scaleText describes the measurement.
 //
 //go:embed scale.md
 var scaleText string
 
-// measureScale has fleets of Tenants reconciled, each on a control plane of its own. It goes on with what
-// does not depend on a part that has failed, and with an error it returns the figures that there are.
+// measureScale measures the reconciliation of fleets of Tenants, each on its own control plane. After a failure it
+// continues with the independent parts, and with an error it returns the figures so far.
 func measureScale(ctx context.Context, b bench) (section, error) {
 	z := fullSizes
 	if b.quick {
@@ -50,7 +49,7 @@ func measureScale(ctx context.Context, b bench) (section, error) {
 		runs["W5"] = []float64{1000 * float64(edited.conflicts) / float64(edited.writes)}
 		b.logf("%d of %d writes were refused while clients edited", edited.conflicts, edited.writes)
 	}
-	fleets := map[int][]fleet{} // by their sizes
+	fleets := map[int][]fleet{} // by their size
 	for _, n := range z.fleets {
 		r, err := measureFleet(ctx, b, n)
 		if errs = append(errs, err); err == nil {
@@ -65,7 +64,7 @@ func measureScale(ctx context.Context, b bench) (section, error) {
 	return s, errors.Join(errs...)
 }
 
-// of is a value of each of some results.
+// of returns a value of each result.
 func of[T any](results []T, value func(T) float64) (values []float64) {
 	for _, r := range results {
 		values = append(values, value(r))
@@ -73,7 +72,7 @@ func of[T any](results []T, value func(T) float64) (values []float64) {
 	return values
 }
 
-// fleetFigures are those of fleets of one size. each is the goal for the writes of a Tenant.
+// fleetFigures returns those of fleets of one size. each is the goal for the writes of a Tenant.
 func fleetFigures(same []fleet, each *goal) []figure {
 	n := same[0].n
 	writes := fmt.Sprintf("W4.writes.%d", n)

@@ -19,27 +19,27 @@ import (
 type way string
 
 const (
-	kill  way = "kill"  // SIGKILL: it is gone at once
+	kill  way = "kill"  // SIGKILL
 	stop  way = "stop"  // SIGTERM: it stops gracefully
-	pause way = "pause" // SIGSTOP until another one leads, then SIGCONT: its view is stale
-	cut   way = "cut"   // none of its requests to the API server is answered until another one leads
+	pause way = "pause" // SIGSTOP until another replica leads, then SIGCONT: its view is stale
+	cut   way = "cut"   // its requests to the API server get no response until another replica leads
 )
 
 var ways = []way{kill, stop, pause, cut}
 
 const (
-	// pace is how often the operator has something to do, and hurry likewise while a leader gets
-	// SIGTERM: nothing shorter than that is between its last write and the next one's first.
+	// pace is the interval of the load, and hurry the interval while a leader handles SIGTERM: a
+	// time between the last write of a leader and the first of the next cannot be shorter.
 	pace  = 200 * time.Millisecond
 	hurry = 20 * time.Millisecond
-	// trailing is how long after the end of all the API server may take to write it down.
+	// trailing is the time that the API server may take to log the last requests.
 	trailing = 300 * time.Millisecond
-	// busy is how many S3 requests are under way at least when the leader is paused.
+	// busy is the smallest number of S3 requests in flight when the leader is paused.
 	busy = 3
 )
 
-// trial loses the leader once and returns what came of it. All has ended then that
-// the old leader could do; it is not started again.
+// trial loses the leader once and returns the handover. The old leader's process has ended and is
+// not restarted.
 func (p *pair) trial(ctx context.Context, w way) (_ handover, err error) {
 	log := &recording{path: p.plane.AuditLog()}
 	if log.at, err = record.End(log.path); err != nil {
@@ -77,9 +77,8 @@ func (p *pair) trial(ctx context.Context, w way) (_ handover, err error) {
 	return h, err
 }
 
-// sometime lets some time go by, so that the leader is not lost at the same moment
-// between two renewals each time, and returns the leader. With an S3 server it also waits for requests
-// to it.
+// sometime waits for a random time, so that the losses are spread over the renewal interval, and returns the leader.
+// With an S3 server it also waits for requests in flight.
 func (p *pair) sometime(ctx context.Context, leader *env.Replica) (*env.Replica, error) {
 	for {
 		if err := pass(ctx, time.Duration(p.random.Int64N(int64(2*p.plan.retry)))); err != nil {
@@ -88,7 +87,7 @@ func (p *pair) sometime(ctx context.Context, leader *env.Replica) (*env.Replica,
 		if now, _, err := p.leader(ctx); err == nil && now == leader {
 			break
 		}
-		// It gave up before anything was done to it.
+		// The leader ended by itself before the fault.
 		var err error
 		if leader, err = p.settle(ctx); err != nil {
 			return nil, err
@@ -106,8 +105,7 @@ func (p *pair) sometime(ctx context.Context, leader *env.Replica) (*env.Replica,
 	})
 }
 
-// lose loses the leader, and returns when another one has written and the old one's
-// process has ended.
+// lose loses the leader, and returns when another one has written and the old process has ended.
 func (p *pair) lose(ctx context.Context, w way, leader *env.Replica, log *recording) (loss, error) {
 	l := loss{leader: leader.Name(), at: time.Now()}
 	over, done := make(chan time.Time, 1), leader.Done()
@@ -148,8 +146,8 @@ func (p *pair) lose(ctx context.Context, w way, leader *env.Replica, log *record
 	if err := errors.Join(err, healed()); err != nil {
 		return l, err
 	}
-	// A paused replica tries to renew until the renew deadline, and one that was cut off
-	// did that before. One that goes on is killed, so that the next trial begins like others.
+	// A paused replica tries to renew until the renew deadline, and one that was cut off already
+	// has. If it continues to run, it is killed, so that all trials begin alike.
 	select {
 	case l.ended = <-over:
 		return l, nil
@@ -160,14 +158,14 @@ func (p *pair) lose(ctx context.Context, w way, leader *env.Replica, log *record
 	return l, errors.Join(errors.New("the old leader's process did not end and was killed"), ctx.Err())
 }
 
-// recording is what the audit log has of one trial.
+// recording is the audit log of one trial.
 type recording struct {
 	path   string
 	at     record.Bookmark
 	events []auditv1.Event
 }
 
-// read adds what is new, and returns it.
+// read reads the new events and returns them.
 func (r *recording) read() (fresh []auditv1.Event, err error) {
 	if fresh, r.at, err = record.ReadAuditLogFrom(r.path, r.at); err == nil {
 		r.events = append(r.events, fresh...)
@@ -175,8 +173,7 @@ func (r *recording) read() (fresh []auditv1.Event, err error) {
 	return fresh, err
 }
 
-// wrote is an error until another Pod than the leader has written something that only
-// a leader writes.
+// wrote returns an error until another Pod than the leader has sent a write that only leaders send.
 func (r *recording) wrote(leader string) error {
 	fresh, err := r.read()
 	if err == nil && len(record.Writes(fresh, leasehold.User, record.Succeeded, record.Not(by(leader)),
