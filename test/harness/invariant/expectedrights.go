@@ -4,7 +4,7 @@ package invariant
 var ExpectedRights = Invariant{
 	Name:   "expected-rights",
 	Bug:    "https://github.com/FoundationDB/fdb-kubernetes-operator/issues/10",
-	Mutant: "37-any-mark-counts",
+	Mutant: "37-any-ownership-label-counts",
 	Promise: "users have the rights that the scenario expects and no others, and requests that must be refused " +
 		"are refused",
 	judge: func(b *judgement) {
