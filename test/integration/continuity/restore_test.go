@@ -28,7 +28,7 @@ const (
 	bucketName = "restored-data"
 )
 
-// restoration is a Tenant with a managed bucket that move from one cluster to the next. The S3
+// restoration is a Tenant with a managed bucket that move from one cluster to another. The S3
 // server outlives both.
 type restoration struct {
 	storage *env.S3Server
@@ -43,13 +43,13 @@ type restoration struct {
 }
 
 var _ = Describe("A backup that is restored into a new cluster", func() {
-	It("leaves namespaces and buckets alone until an administrator hands them over", func(ctx SpecContext) {
+	It("does not change namespaces and buckets until an administrator hands them over", func(ctx SpecContext) {
 		storage, err := env.StartS3(context.WithoutCancel(ctx), env.S3Options{})
 		Expect(err).NotTo(HaveOccurred())
 		DeferCleanup(storage.Stop)
 		r := &restoration{storage: storage, backup: GinkgoT().TempDir()}
 
-		By("backing up a cluster, which is lost then")
+		By("backing up a cluster and removing it")
 		old, lose := start(ctx)
 		r.kube = old.Client
 		r.populate(ctx)
@@ -85,7 +85,7 @@ var _ = Describe("A backup that is restored into a new cluster", func() {
 	}, SpecTimeout(4*time.Minute))
 })
 
-// populate makes objects of all kinds and waits until they are Ready. Another tag is on the bucket.
+// populate creates objects of all kinds and waits until they are Ready. The bucket has another tag too.
 func (r *restoration) populate(ctx context.Context) {
 	GinkgoHelper()
 	r.tenant = newTenant(tenantName)
@@ -117,7 +117,7 @@ func (r *restoration) populate(ctx context.Context) {
 	Expect(err).NotTo(HaveOccurred())
 }
 
-// secret is restored by the tool that restores the contents of namespaces.
+// secret creates the Secret, as a tool that restores the contents of namespaces does.
 func (r *restoration) secret(ctx context.Context, in string) {
 	GinkgoHelper()
 	account := r.storage.Account()
@@ -127,8 +127,7 @@ func (r *restoration) secret(ctx context.Context, in string) {
 		}})).To(Succeed())
 }
 
-// storageBucket manages the one bucket, with keys that may do everything, and removes it when it is
-// deleted.
+// storageBucket manages the only bucket, with an administrator's keys, and removes it when it is deleted.
 func (r *restoration) storageBucket(in, name string) *v1beta1.StorageBucket {
 	return &v1beta1.StorageBucket{ObjectMeta: metav1.ObjectMeta{Namespace: in, Name: name},
 		Spec: v1beta1.StorageBucketSpec{
@@ -138,7 +137,7 @@ func (r *restoration) storageBucket(in, name string) *v1beta1.StorageBucket {
 		}}
 }
 
-// owner is the UID on the bucket.
+// owner returns the UID in the bucket's ownership tag.
 func (r *restoration) owner(ctx context.Context) types.UID {
 	GinkgoHelper()
 	set, err := r.storage.Client().GetBucketTagging(ctx, bucketName)
@@ -147,7 +146,7 @@ func (r *restoration) owner(ctx context.Context) types.UID {
 	return types.UID(set.ToMap()[v1beta1.BucketTagOwner])
 }
 
-// refusesToTakeOver: what was restored has new UIDs, and each message names the way out.
+// refusesToTakeOver: restored objects have new UIDs, and each message names the remedy.
 func (r *restoration) refusesToTakeOver(ctx context.Context) {
 	GinkgoHelper()
 	listed, err := os.ReadFile(r.backup + "/buckets.txt")
@@ -165,15 +164,14 @@ func (r *restoration) refusesToTakeOver(ctx context.Context) {
 	Expect(r.bucket.UID).NotTo(Equal(r.former))
 	Expect(r.bucket.Status.Provisioning).To(BeEmpty(), "its deletion would not remove the bucket")
 	Expect(r.owner(ctx)).To(Equal(r.former))
-	// Its viewers cannot run here; its children are made anew without anything to hand over.
+	// Viewers cannot run here. The children are created again without a handover.
 	Expect(r.kube.Get(ctx, client.ObjectKeyFromObject(r.view), r.view)).To(Succeed())
 	Eventually(ctx, operator.Fetched(r.kube, r.child)).WithTimeout(expect.Medium).Should(
 		HaveField("OwnerReferences", ConsistOf(HaveField("UID", r.view.UID))))
 }
 
-// steal has another team name the same bucket, under the same name and with the same keys. It may
-// not hand the bucket over to itself, and its admins could not annotate the other team's namespace
-// either.
+// steal creates another team's StorageBucket for the same bucket, with the same name and keys. It
+// must not get the bucket. The team's admins cannot annotate the first team's namespace.
 func (r *restoration) steal(ctx context.Context) {
 	GinkgoHelper()
 	other := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "thief"}}
@@ -194,7 +192,7 @@ func (r *restoration) steal(ctx context.Context) {
 	}
 }
 
-// refusesTheThief: it has got nothing and takes nothing along.
+// refusesTheThief: the other StorageBucket got no bucket, and its deletion removes none.
 func (r *restoration) refusesTheThief(ctx context.Context) {
 	GinkgoHelper()
 	Expect(operator.Fetched(r.kube, r.thief)(ctx)).To(
@@ -203,7 +201,7 @@ func (r *restoration) refusesTheThief(ctx context.Context) {
 	Eventually(ctx, operator.Reading(r.kube, r.thief)).WithTimeout(expect.Medium).Should(expect.BeGone())
 }
 
-// keepsEverything: the new owners have what the former had, also without the annotation.
+// keepsEverything: the new owners have the same objects, also after the annotation is removed.
 func (r *restoration) keepsEverything(ctx context.Context) {
 	GinkgoHelper()
 	Expect(r.storage.Objects(bucketName)).To(ConsistOf("precious"))

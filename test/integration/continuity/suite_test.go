@@ -1,6 +1,6 @@
-// Package continuity_test holds what outlives a cluster or a version of the API: a backup that is
-// restored into a new cluster by the commands of docs/operations.md, and objects that are
-// stored in one version and read in another. Each spec has control planes of its own.
+// Package continuity_test tests objects that outlive a cluster or a version of the API: a backup
+// restored into a new cluster by the commands of docs/operations.md, and objects stored in one
+// version and read in another. Each spec has its own control planes.
 package continuity_test
 
 import (
@@ -24,7 +24,7 @@ import (
 
 func TestContinuity(t *testing.T) { newSuite().Run(t) }
 
-// newSuite describes a cluster with the operator, which may reach S3 servers on this machine.
+// newSuite describes a cluster with an operator that may reach S3 servers on this machine.
 func newSuite() *operator.Suite {
 	return operator.NewSuite(operator.Options{
 		Name:    "continuity",
@@ -33,7 +33,7 @@ func newSuite() *operator.Suite {
 	})
 }
 
-// start starts a cluster with the operator. It is stopped after the spec, unless the spec does.
+// start starts a cluster with the operator. It is stopped at the end of the spec, if not before.
 func start(ctx SpecContext) (suite *operator.Suite, stop func(SpecContext)) {
 	GinkgoHelper()
 	if os.Getenv("USE_EXISTING_CLUSTER") == "true" {
@@ -60,8 +60,8 @@ func newTenant(name string) *v1beta1.Tenant {
 	}}
 }
 
-// runDocumented runs a block of shell commands of a document, the one under the sentence that
-// ends with the title, as an administrator of the cluster would.
+// runDocumented runs a block of a document's shell commands, after the sentence that ends with the
+// title, as an administrator of the cluster.
 func runDocumented(ctx context.Context, suite *operator.Suite, document, title, dir string) {
 	GinkgoHelper()
 	if _, err := exec.LookPath("jq"); err != nil && os.Getenv("CI") == "" {

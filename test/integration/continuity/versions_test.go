@@ -21,17 +21,17 @@ import (
 
 const (
 	nextVersion = "v1beta2"
-	// note is the field that only the next version has, and shared the one that both have.
+	// note is a field of the next version only, and shared a field of both.
 	note, shared = "note", "shared"
 )
 
-// sample is an object that was stored in v1beta1.
+// sample is an object stored in v1beta1.
 type sample struct {
 	resource, kind string
 	object         client.Object
 }
 
-// samples are objects of all kinds. Those in a namespace come to rest without Pods or a server.
+// samples returns objects of all kinds. Those in a namespace need neither Pods nor a server.
 func samples() []sample {
 	meta := metav1.ObjectMeta{Namespace: metav1.NamespaceDefault, Name: "sample"}
 	return []sample{
@@ -44,7 +44,7 @@ func samples() []sample {
 }
 
 var _ = Describe("A next version of the API", func() {
-	It("reads, writes and migrates what was stored before, while the operator has only v1beta1", func(ctx SpecContext) {
+	It("reads, writes and migrates stored objects, while the operator uses only v1beta1", func(ctx SpecContext) {
 		suite, _ := start(ctx)
 		all := samples()
 		for _, s := range all {
@@ -94,7 +94,7 @@ func addVersion(ctx context.Context, c client.Client, resource string) []string 
 		crd.Spec.Conversion = &apiextensionsv1.CustomResourceConversion{Strategy: apiextensionsv1.NoneConverter}
 	})
 	Eventually(ctx, operator.Fetched(c, crd)).Should(HaveField("Status.StoredVersions", ContainElement(nextVersion)))
-	// The API server serves a version a little later than it takes it.
+	// The API server serves a version shortly after it has accepted it.
 	Eventually(ctx, func() error {
 		list := &unstructured.UnstructuredList{}
 		list.SetAPIVersion(v1beta1.GroupVersion.Group + "/" + nextVersion)
@@ -110,7 +110,7 @@ func addField(v *apiextensionsv1.CustomResourceDefinitionVersion, name string) {
 	v.Schema.OpenAPIV3Schema.Properties["spec"] = spec
 }
 
-// in is the sample, not read yet, in a version.
+// in returns the unread sample in a version.
 func (s sample) in(version string) *unstructured.Unstructured {
 	o := &unstructured.Unstructured{}
 	o.SetAPIVersion(v1beta1.GroupVersion.Group + "/" + version)
@@ -126,7 +126,7 @@ func (s sample) read(c client.Client, version string) func(context.Context) (*un
 	}
 }
 
-// spec returns a field of the spec; "" if it is not there.
+// spec returns a field of the spec, or "" without it.
 func spec(field string) func(*unstructured.Unstructured) string {
 	return func(o *unstructured.Unstructured) string {
 		value, _, _ := unstructured.NestedString(o.Object, "spec", field)
@@ -134,8 +134,8 @@ func spec(field string) func(*unstructured.Unstructured) string {
 	}
 }
 
-// roundTrips: both versions show one object. What the operator writes through v1beta1 keeps the
-// field that both versions have, and drops the one that v1beta1 does not have.
+// roundTrips: both versions show one object. The operator's writes through v1beta1 keep the field
+// that both versions have, and drop the field that v1beta1 lacks.
 func (s sample) roundTrips(ctx context.Context, c client.Client) {
 	GinkgoHelper()
 	before, err := s.read(c, "v1beta1")(ctx)
@@ -158,7 +158,7 @@ func (s sample) roundTrips(ctx context.Context, c client.Client) {
 	Expect(spec(note)(written)).To(Equal("hello"))
 	Eventually(ctx, s.read(c, "v1beta1")).WithTimeout(expect.Medium).Should(And(
 		haveReported(), WithTransform(spec(shared), Equal("hello"))))
-	// The report alone, a status in v1beta1, has dropped what v1beta1 does not have.
+	// A write of the status in v1beta1 drops the field that v1beta1 lacks.
 	Expect(s.read(c, nextVersion)(ctx)).
 		To(And(WithTransform(spec(shared), Equal("hello")), WithTransform(spec(note), BeEmpty())))
 
@@ -170,7 +170,7 @@ func (s sample) roundTrips(ctx context.Context, c client.Client) {
 		haveReported(), WithTransform(spec(shared), Equal("again")), WithTransform(spec(note), BeEmpty())))
 }
 
-// reconcilesMeanwhile: webhooks and the operator take what is created through the next version.
+// reconcilesMeanwhile: webhooks and the operator handle objects created through the next version.
 func reconcilesMeanwhile(ctx context.Context, c client.Client) {
 	GinkgoHelper()
 	tenant := sample{kind: "Tenant", object: newTenant("meanwhile")}.in(nextVersion)
@@ -191,7 +191,7 @@ func reconcilesMeanwhile(ctx context.Context, c client.Client) {
 }
 
 // needsNoFormerVersion: without v1beta1 in the definition the API server could not read an object
-// that is stored in it.
+// stored in it.
 func (s sample) needsNoFormerVersion(ctx context.Context, c client.Client) {
 	GinkgoHelper()
 	crd := &apiextensionsv1.CustomResourceDefinition{}

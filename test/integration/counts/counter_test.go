@@ -21,25 +21,25 @@ import (
 	"leasehold.dev/test/integration/internal/operator"
 )
 
-// quiet is how long the operator has to have done nothing to be at rest. A reconcile whose
-// cache is late is repeated after 200 ms.
+// quiet is the time without requests after which the operator is idle. A reconcile with a late
+// cache is repeated after 200 ms.
 const quiet = 400 * time.Millisecond
 
-// controllers are those of the operator, as its metrics name them.
+// controllers are the operator's, by their names in metrics.
 var controllers = []string{"tenant", "storagebucket", "markdownview"}
 
-// step is one change from outside with what it leads to. The operator rests between two.
+// step is one change with its effects. The operator becomes idle between two steps.
 type step = func(context.Context)
 
-// phase is what is counted together.
+// phase is a group of steps that are counted together.
 type phase struct {
 	name string
-	// why is the reason for the requests of the phase, for the golden file.
+	// why is the reason for the phase's requests, for the golden file.
 	why   string
 	steps []step
 }
 
-// then is two steps without a rest between them.
+// then combines two steps without a pause between them.
 func then(first, second step) step {
 	return func(ctx context.Context) {
 		first(ctx)
@@ -47,10 +47,10 @@ func then(first, second step) step {
 	}
 }
 
-// counter carries out phases and remembers where each is in the audit log.
+// counter runs phases and records the position of each in the audit log.
 type counter struct {
 	clock clock.PassiveClock
-	// killed is the replica that the suite has ended itself.
+	// killed is the replica that the suite has killed.
 	killed *env.Replica
 
 	events   []auditv1.Event // up to the bookmark
@@ -58,14 +58,14 @@ type counter struct {
 	spans    []span
 }
 
-// span is where a phase is in the events.
+// span is the range of a phase's events.
 type span struct {
 	phase
 	from, to   int
 	reconciles map[string]int
 }
 
-// count carries out phases, with the operator at rest after each step.
+// count runs phases, and waits until the operator is idle after each step.
 func (c *counter) count(ctx context.Context, phases ...phase) {
 	GinkgoHelper()
 	for _, next := range phases {
@@ -79,10 +79,10 @@ func (c *counter) count(ctx context.Context, phases ...phase) {
 	}
 }
 
-// tally counts what the phases have cost.
+// tally counts the requests of the phases.
 func (c *counter) tally() (all []phaseCost) {
 	GinkgoHelper()
-	// Whether a write had an effect follows from the versions before and after it.
+	// The versions before and after a write show whether it had an effect.
 	h, err := record.FromAudit(c.events)
 	Expect(err).NotTo(HaveOccurred())
 	effects := map[string]history.Effect{}
@@ -101,7 +101,7 @@ func (c *counter) tally() (all []phaseCost) {
 	return all
 }
 
-// requests lists the requests that were counted in a phase.
+// requests lists the counted requests of a phase.
 func (c *counter) requests(name string) string {
 	var text strings.Builder
 	fmt.Fprintln(&text, name)
@@ -115,8 +115,8 @@ func (c *counter) requests(name string) string {
 	return text.String()
 }
 
-// rest waits until the operator has sent no request that is counted, has not reconciled
-// and has had no work for a while.
+// rest waits until the operator has sent no counted request, has not reconciled and has had an
+// empty queue for quiet.
 func (c *counter) rest(ctx context.Context) {
 	GinkgoHelper()
 	last, before := c.clock.Now(), work(nil)
@@ -136,14 +136,13 @@ func (c *counter) rest(ctx context.Context) {
 	}).WithContext(ctx).WithTimeout(expect.Long).WithPolling(expect.Poll / 2).Should(Succeed())
 }
 
-// work is what the replicas that run have done and have to do, by name.
+// work has the completed and the queued work of the running replicas, by name.
 type work map[string]struct {
 	reconciles map[string]int // by controller
 	queued     int
 }
 
-// work reads the metrics of the replicas. A replica that ended during the spec makes the counts
-// worthless.
+// work reads the metrics of the replicas. The counts are invalid if a replica ended during the spec.
 func (c *counter) work(ctx context.Context) work {
 	GinkgoHelper()
 	all := work{}
@@ -167,7 +166,7 @@ func (c *counter) work(ctx context.Context) work {
 	return all
 }
 
-// sum adds up the series of a metric with this label.
+// sum adds the series of a metric with this label.
 func sum(metrics, name, label, value string) (total int) {
 	GinkgoHelper()
 	for line := range strings.Lines(metrics) {
@@ -199,7 +198,7 @@ func (w work) sum() (sum int) {
 	return sum
 }
 
-// since counts reconciles by controller. A process that was started anew counts from zero.
+// since counts reconciles by controller. A restarted process counts from zero.
 func (w work) since(before work) map[string]int {
 	done := map[string]int{}
 	for name, one := range w {
@@ -213,7 +212,7 @@ func (w work) since(before work) map[string]int {
 	return done
 }
 
-// awaitReconciles waits until the leader has reconciled so often more than before.
+// awaitReconciles waits for this number of further reconciles of the leader.
 func (c *counter) awaitReconciles(ctx context.Context, more int, before work, of ...string) {
 	GinkgoHelper()
 	Eventually(func() error {

@@ -10,10 +10,10 @@ import (
 	"leasehold.dev/test/harness/expect"
 )
 
-// fleet is how many objects of each kind there are when nothing changes but the operator.
+// fleet is the number of objects of each kind while only the operator changes.
 const fleet = 4
 
-// countFleet counts what a converged fleet costs.
+// countFleet counts the requests for a converged fleet.
 func (c *counter) countFleet(ctx context.Context) {
 	var before []step
 	var after []step
@@ -34,12 +34,12 @@ func (c *counter) countFleet(ctx context.Context) {
 		}}},
 		phase{"fleet.failover", "nothing, though each object is reconciled", []step{c.failOver}},
 	)
-	// The suite ends with two replicas.
+	// The suite's end expects two replicas.
 	suite.StartReplicas(ctx)
 	c.killed = nil
 }
 
-// restart starts all replicas anew. They resync often, but come to rest in between.
+// restart restarts all replicas. They resync frequently, and are idle in between.
 func (c *counter) restart(ctx context.Context) {
 	suite.RestartReplicas(ctx, "--tenant-sync-period=2s", "--markdownview-sync-period=2s")
 	for _, r := range suite.Replicas() {

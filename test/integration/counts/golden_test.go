@@ -20,7 +20,7 @@ const header = `# What each change costs at the API server, counted in its audit
 # go test ./test/integration/counts -update rewrites the file; a bound that holds stays.
 `
 
-// cost is what one phase costs.
+// cost has the counts of one phase.
 type cost struct {
 	// Why is the reason for the writes and live reads of the phase.
 	Why string `json:"why,omitempty"`
@@ -32,7 +32,7 @@ type cost struct {
 	AtMost map[string]int `json:"atMost,omitempty"`
 }
 
-// phaseCost is the cost of a named phase. AtMost has what was counted.
+// phaseCost is the cost of a named phase. Its AtMost has counts, not bounds.
 type phaseCost struct {
 	Name string
 	cost
@@ -40,14 +40,14 @@ type phaseCost struct {
 
 func (p phaseCost) String() string { return fmt.Sprintf("%s: %v and %v", p.Name, p.Counts, p.AtMost) }
 
-// bound is the limit for what was counted n times in one run.
+// bound returns the bound for a count of n in one run.
 func bound(n int) int { return 2*n + 2 }
 
 func readGolden(text []byte) (golden map[string]cost, err error) {
 	return golden, yaml.UnmarshalStrict(text, &golden)
 }
 
-// writeGolden keeps a bound that holds, so that each run does not write another one.
+// writeGolden keeps a bound that holds, so that runs do not change it.
 func writeGolden(old map[string]cost, found []phaseCost) []byte {
 	golden := map[string]cost{}
 	for _, phase := range found {
@@ -66,7 +66,7 @@ func writeGolden(old map[string]cost, found []phaseCost) []byte {
 	return append([]byte(header), text...)
 }
 
-// difference is one number that is not as the golden file has it.
+// difference is one number that differs from the golden file.
 type difference struct {
 	phase, key string
 	want, got  int

@@ -19,7 +19,7 @@ func newView(name string) *v1beta1.MarkdownView {
 	}}
 }
 
-// countViews counts the life of a MarkdownView.
+// countViews counts the life cycle of a MarkdownView.
 func (c *counter) countViews(ctx context.Context) {
 	v := newView("book")
 	content := &corev1.ConfigMap{ObjectMeta: named(team, "markdowns-book")}
@@ -45,7 +45,7 @@ func (c *counter) countViews(ctx context.Context) {
 	)
 }
 
-// rollOut acts for the Deployment controller: all viewers are available at once.
+// rollOut replaces the Deployment controller: all viewers are available at once.
 func rollOut(view string) step {
 	return func(ctx context.Context) {
 		d := &appsv1.Deployment{ObjectMeta: named(team, "viewer-"+view)}

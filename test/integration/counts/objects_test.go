@@ -18,7 +18,7 @@ func named(namespace, name string) metav1.ObjectMeta {
 	return metav1.ObjectMeta{Namespace: namespace, Name: name}
 }
 
-// create tries again while the webhooks do not answer: nothing is stored then.
+// create retries while the webhooks do not answer, which stores nothing.
 func create(o client.Object) step {
 	return func(ctx context.Context) {
 		Eventually(func() error { return k8s.Create(ctx, o) }).WithContext(ctx).WithTimeout(expect.Short).Should(Succeed(),
@@ -40,14 +40,14 @@ func gone(o client.Object) step {
 	}
 }
 
-// ready waits until an object of ours is Ready in its newest generation.
+// ready waits until an object of ours is Ready in its current generation.
 func ready(o client.Object) step {
 	return await(o, func(conditions []metav1.Condition) bool {
 		return meta.IsStatusConditionTrue(conditions, v1beta1.ConditionReady)
 	})
 }
 
-// observed waits until the operator has observed the newest generation.
+// observed waits until the operator has observed the current generation.
 func observed(o client.Object) step {
 	return await(o, func([]metav1.Condition) bool { return true })
 }

@@ -17,8 +17,8 @@ import (
 	"leasehold.dev/test/integration/internal/operator"
 )
 
-// tally counts events of the audit log: exact has what repeats in every run, timed has what
-// depends on how soon a watch event arrives. effects are by audit ID.
+// tally counts events of the audit log. exact has the counts that are equal in every run, timed
+// those that depend on the time of a watch event. effects are by audit ID.
 func tally(events []auditv1.Event, effects map[string]history.Effect) (exact, timed map[string]int) {
 	exact, timed = map[string]int{}, map[string]int{}
 	for _, e := range events {
@@ -39,14 +39,14 @@ func tally(events []auditv1.Event, effects map[string]history.Effect) (exact, ti
 	return exact, timed
 }
 
-// keyOf is what an event is counted as. ok is false if it is no request of a controller.
+// keyOf returns the key under which an event is counted. ok is false if it is not a controller's request.
 func keyOf(e auditv1.Event) (key string, ok bool) {
 	if e.ObjectRef == nil || !record.User(operator.User)(e) || isUpkeep(e) {
 		return "", false
 	}
 	switch verb := verbOf(e); {
 	case verb == "watch":
-		// Counted when it begins, because the server decides when it ends.
+		// Counted at its start, because the server decides when it ends.
 		return "watch " + resourceOf(e), e.Stage == auditv1.StageResponseStarted
 	case e.Stage != auditv1.StageResponseComplete && e.Stage != auditv1.StagePanic:
 		return "", false
@@ -61,7 +61,7 @@ func keyOf(e auditv1.Event) (key string, ok bool) {
 	}
 }
 
-// isUpkeep reports whether a timer of the operator causes the request, and no object.
+// isUpkeep reports whether the request is due to a timer of the operator, not to an object.
 func isUpkeep(e auditv1.Event) bool {
 	switch o := e.ObjectRef; {
 	case o.Resource == "leases":
@@ -76,14 +76,14 @@ func isUpkeep(e auditv1.Event) bool {
 		// The webhooks' certificate.
 		return true
 	case o.Resource == "endpointslices" || o.Resource == "servicecidrs":
-		// The addresses that may not be dialled are read every ten minutes.
+		// The denied addresses are read every ten minutes.
 		return true
 	}
 	return false
 }
 
-// isConfirmation reports whether the request reads a child of a MarkdownView that the cache
-// does not have yet: the operator reads it live before it concludes anything.
+// isConfirmation reports whether the request reads a child of a MarkdownView that the cache does
+// not have: the operator reads it live before it decides.
 func isConfirmation(e auditv1.Event) bool {
 	switch e.ObjectRef.Resource {
 	case "configmaps", "deployments", "services":
@@ -92,7 +92,7 @@ func isConfirmation(e auditv1.Event) bool {
 	return false
 }
 
-// verbOf is the verb; an apply that has created an object is a create.
+// verbOf returns the verb; an apply that has created an object is a create.
 func verbOf(e auditv1.Event) string {
 	if e.Verb == "patch" && e.ResponseStatus != nil && e.ResponseStatus.Code == http.StatusCreated {
 		return "create"
@@ -107,7 +107,7 @@ func resourceOf(e auditv1.Event) string {
 	return e.ObjectRef.Resource + "/" + e.ObjectRef.Subresource
 }
 
-// eventKey has the kind of the object and the reason. Events about the Lease are not counted.
+// eventKey returns the object's kind and the reason. Events about the Lease are not counted.
 func eventKey(e auditv1.Event) (string, bool) {
 	var event struct {
 		Regarding struct{ Kind string } `json:"regarding"`
@@ -123,7 +123,7 @@ func eventKey(e auditv1.Event) (string, bool) {
 	return key, event.Regarding.Kind != "Lease"
 }
 
-// answered is a request of the operator that was answered.
+// answered is an answered request of the operator.
 func answered(verb, group, resource string, code int32, with ...func(*auditv1.Event)) auditv1.Event {
 	e := auditv1.Event{
 		AuditID: types.UID(fmt.Sprint(verb, resource, code)), Stage: auditv1.StageResponseComplete, Verb: verb,

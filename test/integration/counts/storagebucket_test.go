@@ -16,11 +16,11 @@ const (
 	// team is the namespace of the StorageBuckets and MarkdownViews.
 	team        = "team"
 	credentials = "credentials"
-	// day is the longest probe period in seconds: no probe falls due in a run.
+	// day is the longest probe period in seconds: no second probe is due in a run.
 	day = 86400
 )
 
-// s3 is the server of this suite, there once countBuckets runs.
+// s3 is the server of this suite, set by countBuckets.
 var s3 *env.S3Server
 
 func newBucket(name string, policy v1beta1.BucketManagementPolicy,
@@ -32,7 +32,7 @@ func newBucket(name string, policy v1beta1.BucketManagementPolicy,
 	}}
 }
 
-// countBuckets counts the life of a StorageBucket that is observed, and of two that are managed.
+// countBuckets counts the life cycle of an observed StorageBucket and of two managed ones.
 func (c *counter) countBuckets(ctx context.Context) {
 	var err error
 	s3, err = env.StartS3(context.WithoutCancel(ctx), env.S3Options{})
@@ -43,7 +43,7 @@ func (c *counter) countBuckets(ctx context.Context) {
 	create(&corev1.Secret{ObjectMeta: named(team, credentials), StringData: map[string]string{
 		v1beta1.SecretKeyAccessKeyID: account.AccessKey, v1beta1.SecretKeySecretAccessKey: account.SecretKey,
 	}})(ctx)
-	// With the first probe the operator reads which addresses it may not dial.
+	// At the first probe the operator reads the denied addresses.
 	first := newBucket("first", v1beta1.BucketObserve, v1beta1.BucketRetain)
 	for _, step := range []step{makeBucket("first"), create(first), ready(first), remove(first), gone(first), c.rest,
 		makeBucket("observed")} {
@@ -80,7 +80,7 @@ func (c *counter) countBuckets(ctx context.Context) {
 	)
 }
 
-// makeBucket and loseBucket act for the owner of a bucket, outside of the cluster.
+// makeBucket and loseBucket replace the owner of a bucket, outside the cluster.
 func makeBucket(name string) step {
 	return func(ctx context.Context) {
 		Expect(s3.Client().MakeBucket(ctx, "counts-"+name, minio.MakeBucketOptions{})).To(Succeed())

@@ -1,6 +1,5 @@
-// Package counts_test counts what each change costs at the API server: the writes, live
-// reads, watches and events of the shipped operator, and how often it reconciles. The
-// numbers are in counts.golden.yaml.
+// Package counts_test counts the requests for each change at the API server: the writes, live reads,
+// watches and events of the shipped operator, and its reconciles. The numbers are in counts.golden.yaml.
 package counts_test
 
 import (
@@ -33,7 +32,7 @@ var (
 			"--leader-elect-lease-duration=6s", "--leader-elect-renew-deadline=5s", "--leader-elect-retry-period=500ms",
 			"--endpoint-allow-cidr=127.0.0.1/32",
 		},
-		// How many steps the namespace controller takes depends on the machine, so the spec
+		// The number of steps of the namespace controller depends on the machine, so the spec
 		// removes namespaces itself.
 		Controllers: slices.DeleteFunc(slices.Clone(env.DefaultControllers), func(name string) bool {
 			return name == "namespace-controller"

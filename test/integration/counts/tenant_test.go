@@ -23,7 +23,7 @@ func newTenant(name string, policy v1beta1.NamespaceDeletionPolicy, names suffix
 	}}
 }
 
-// countTenants counts the life of a Tenant whose namespaces are deleted with it, and of one
+// countTenants counts the life cycle of a Tenant whose namespaces are deleted with it, and of one
 // whose namespaces are retained.
 func (c *counter) countTenants(ctx context.Context) {
 	t := newTenant("acme", v1beta1.NamespaceDelete, suffixes{"a", "b", "c"})
@@ -66,7 +66,7 @@ func (c *counter) countTenants(ctx context.Context) {
 	)
 }
 
-// empty and finalize act for the namespace controller.
+// empty and finalize replace the namespace controller.
 func empty(names ...string) step {
 	return func(ctx context.Context) {
 		for _, name := range names {

@@ -18,7 +18,7 @@ import (
 	"leasehold.dev/test/harness/expect"
 )
 
-// otherOperator applies runners/election/fence, which is for operators of other repositories, and
+// otherOperator applies runners/election/fence, which is for operators in other repositories, and
 // writes as two Pods of such an operator.
 func (f *fenced) otherOperator(ctx context.Context) {
 	GinkgoHelper()
@@ -67,7 +67,7 @@ func (f *fenced) otherOperator(ctx context.Context) {
 	Eventually(write(second)).WithContext(ctx).WithTimeout(expect.Medium).Should(
 		MatchError(ContainSubstring("Pod second does not hold the Lease fenced-system/fenced.example.com, first_uuid does")))
 	Eventually(write(first)).WithContext(ctx).Should(Succeed())
-	By("judging what a standby runs in a container")
+	By("denying a standby to run commands in a container")
 	exec := func(c client.Client) error {
 		return c.SubResource("exec").Create(ctx, &corev1.Pod{ObjectMeta: meta("first")}, &corev1.Pod{})
 	}

@@ -32,17 +32,17 @@ import (
 )
 
 const (
-	// answerTime is how long a legitimate request may take during an attack.
+	// answerTime bounds a legitimate request during an attack.
 	answerTime = 5 * time.Second
-	// memoryLimit is the one of config/manager/manager.yaml.
+	// memoryLimit is that of config/manager/manager.yaml.
 	memoryLimit = 256 << 20
 )
 
 // attacker is the address of a Pod without credentials. No other client has it: the API server, the
-// kubelet and scrapers have addresses of their own, and so has each Pod.
+// kubelet and scrapers have their own addresses, as does each Pod.
 var attacker = &net.TCPAddr{IP: net.IPv4(127, 0, 0, 2)}
 
-// target is a server that listens.
+// target is a listening server.
 type target struct {
 	address string
 	secure  bool
@@ -50,7 +50,7 @@ type target struct {
 	pid     int
 }
 
-// attack is what one connection of an attacker does. It ends with the connection.
+// attack is the behaviour of one connection of an attacker. It ends with the connection.
 type attack struct {
 	name        string
 	connections int
@@ -59,7 +59,7 @@ type attack struct {
 	act         func(net.Conn, *target)
 }
 
-// header is a request up to its last header, which may follow.
+// header returns a request up to its last header, which may follow.
 func header(method string, t *target, headers string) string {
 	return method + " " + t.path + "?timeout=24h HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n" + headers
 }
@@ -67,7 +67,7 @@ func header(method string, t *target, headers string) string {
 // hold keeps the connection until the server closes it.
 func hold(c net.Conn) { _, _ = io.Copy(io.Discard, c) }
 
-// trickle sends a byte in each second until the server closes the connection.
+// trickle sends one byte a second until the server closes the connection.
 func trickle(c net.Conn) {
 	closed := make(chan struct{})
 	go func() { defer close(closed); hold(c) }()
@@ -85,7 +85,7 @@ func trickle(c net.Conn) {
 	}
 }
 
-// afterStart sends text, and goes on as given.
+// afterStart sends text and then calls then.
 func afterStart(text func(*target) string, then func(net.Conn)) func(net.Conn, *target) {
 	return func(c net.Conn, t *target) {
 		if _, err := io.WriteString(c, text(t)); err == nil {
@@ -117,7 +117,7 @@ var (
 		{"idle connections", 400, false, false, afterStart(func(t *target) string {
 			return header("GET", t, "\r\n")
 		}, hold)},
-		// Eight times the bound. More would take the machine the attacker's own time.
+		// Eight times the bound. Beyond that the attack itself would use up the machine.
 		{"large headers", 300, false, false, afterStart(func(t *target) string {
 			return header("GET", t, "X: "+largeBody[:256<<10])
 		}, hold)},
@@ -142,8 +142,8 @@ var (
 	}
 )
 
-// run opens the connections of the attack, and opens each again that the server closes, until ctx is
-// done. It returns how many it has opened so far.
+// run opens the connections of the attack, and reopens each that the server closes, until ctx is
+// done. opened returns the number of opened connections.
 func (a *attack) run(ctx context.Context, t *target) (opened func() int64, wait func()) {
 	var count atomic.Int64
 	var all sync.WaitGroup
@@ -162,7 +162,7 @@ func (a *attack) run(ctx context.Context, t *target) (opened func() int64, wait 
 				a.act(c, t)
 				stop()
 				_ = c.Close()
-				// A client that is closed at once comes back a little later.
+				// A closed client reconnects after a pause.
 				select {
 				case <-ctx.Done():
 				case <-time.After(2 * time.Second):
@@ -173,7 +173,7 @@ func (a *attack) run(ctx context.Context, t *target) (opened func() int64, wait 
 	return count.Load, all.Wait
 }
 
-// Serial: the attacks need the machine.
+// Serial: the attacks use the whole machine.
 var _ = Describe("Under attack by a Pod without credentials", Serial, Ordered, ContinueOnFailure, func() {
 	var (
 		replicas []*env.Replica
@@ -186,7 +186,7 @@ var _ = Describe("Under attack by a Pod without credentials", Serial, Ordered, C
 		if shared.AuditLog == "" {
 			Skip("not on an existing cluster: the installation would replace the one that is there")
 		}
-		// The installations of two containers have Pods of the same names.
+		// In two containers the installations have Pods of the same names.
 		removePods := func(ctx SpecContext) {
 			Expect(kube.DeleteAllOf(ctx, &corev1.Pod{}, client.InNamespace(operatorNamespace),
 				client.GracePeriodSeconds(0))).To(Succeed())
@@ -220,7 +220,7 @@ var _ = Describe("Under attack by a Pod without credentials", Serial, Ordered, C
 		defer cancel()
 		Expect(statusWith(ctx, url, token)).To(Equal(http.StatusOK), url)
 	}
-	// admits sees an object of each kind with webhooks admitted, within the timeouts of the webhooks.
+	// admits waits until an object of each kind with webhooks is admitted, within the webhooks' timeouts.
 	admits := func(ctx context.Context) {
 		GinkgoHelper()
 		for _, o := range admitted() {
@@ -234,7 +234,7 @@ var _ = Describe("Under attack by a Pod without credentials", Serial, Ordered, C
 		"the webhooks": {func(r *env.Replica) *target {
 			return &target{local(r.Ports().Webhook), true, "/validate-leasehold-dev-v1beta1-markdownview", r.Pid()}
 		}, func(ctx context.Context, _ *env.Replica) { admits(ctx) }},
-		// One server and one guard have both pages.
+		// One server and one guard serve both pages.
 		"the metrics and the debug page": {func(r *env.Replica) *target {
 			return &target{local(r.Ports().Metrics), true, "/metrics", r.Pid()}
 		}, func(ctx context.Context, r *env.Replica) {
@@ -262,7 +262,7 @@ var _ = Describe("Under attack by a Pod without credentials", Serial, Ordered, C
 			It(fmt.Sprintf("%s, and admission, still work: %s", name, a.name), func(ctx SpecContext) {
 				logged := logBytes(replicas)
 				for _, r := range replicas {
-					// VmHWM begins anew, see proc_pid_clear_refs(5).
+					// Resets VmHWM, see proc_pid_clear_refs(5).
 					file := fmt.Sprintf("/proc/%d/clear_refs", server.target(r).pid)
 					Expect(os.WriteFile(file, []byte("5"), 0)).To(Succeed())
 				}
@@ -300,9 +300,9 @@ var _ = Describe("Under attack by a Pod without credentials", Serial, Ordered, C
 		}
 	}
 
-	// A replica reviews made-up tokens by requests to the API server, at a limited rate.
+	// A replica reviews unknown tokens by requests to the API server, at a limited rate.
 	It("the metrics still serve: made-up tokens", func(ctx SpecContext) {
-		var fresh []string // a replica remembers the result for a token
+		var fresh []string // a replica caches the result for a token
 		for range 5 {
 			fresh = append(fresh, tokenOfReader(ctx, "leasehold-metrics-reader", "/metrics"))
 		}
@@ -321,7 +321,7 @@ var _ = Describe("Under attack by a Pod without credentials", Serial, Ordered, C
 		}}).run(attacking, &target{address: local(replicas[0].Ports().Metrics), secure: true, path: "/metrics"})
 		DeferCleanup(func() { stop(); wait() })
 		for _, token := range fresh {
-			// More than the client of the replica may send at once.
+			// More than the client's burst.
 			before := forged.Load()
 			Eventually(forged.Load).WithContext(ctx).WithTimeout(expect.Medium).Should(BeNumerically(">", before+100))
 			fetch(ctx, "https://"+local(replicas[0].Ports().Metrics)+"/metrics", token)
@@ -332,7 +332,7 @@ var _ = Describe("Under attack by a Pod without credentials", Serial, Ordered, C
 
 func local(port int) string { return net.JoinHostPort("127.0.0.1", strconv.Itoa(port)) }
 
-// admitted is an object of each kind that has webhooks.
+// admitted returns an object of each kind with webhooks.
 func admitted() []client.Object {
 	tenant := &v1beta1.Tenant{Spec: v1beta1.TenantSpec{Namespaces: []v1beta1.NamespaceSuffix{"dev"}}}
 	tenant.Name = operator.Unique("attack")
@@ -343,7 +343,7 @@ func admitted() []client.Object {
 	return []client.Object{tenant, view}
 }
 
-// startViewer runs the page server on a small book.
+// startViewer runs the page server with a small book.
 func startViewer(ctx context.Context) *target {
 	GinkgoHelper()
 	dir := GinkgoT().TempDir()
@@ -360,7 +360,7 @@ func startViewer(ctx context.Context) *target {
 	return &target{address: address, path: "/one.html", pid: session.Command.Process.Pid}
 }
 
-// logBytes is the size of the logs of all replicas.
+// logBytes returns the size of the logs of all replicas.
 func logBytes(replicas []*env.Replica) int64 {
 	GinkgoHelper()
 	var all int64
@@ -372,7 +372,7 @@ func logBytes(replicas []*env.Replica) int64 {
 	return all
 }
 
-// residentMost is the most memory that the process has had since the spec began, in bytes.
+// residentMost returns the peak resident memory of the process since the spec began, in bytes.
 func residentMost(pid int) int64 {
 	GinkgoHelper()
 	data, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))

@@ -33,12 +33,11 @@ import (
 
 const (
 	operatorNamespace = leasehold.Namespace
-	// With nothing built before, the operator takes minutes on a small machine.
+	// Without a build cache, the operator takes minutes to build on a small machine.
 	buildTimeout = 10 * time.Minute
 )
 
-// Serial: there is one installation in a cluster, and the process that started
-// the control plane runs it.
+// Serial: a cluster has one installation, and the process that started the control plane runs it.
 var _ = Describe("The operator as it ships", Serial, Ordered, func() {
 	var (
 		installation    *env.Installation
@@ -94,7 +93,7 @@ var _ = Describe("The operator as it ships", Serial, Ordered, func() {
 			for _, r := range []*env.Replica{leader, standby} {
 				for path := range readers {
 					url := fmt.Sprintf("https://127.0.0.1:%d%s", r.Ports().Metrics, path)
-					// Readiness does not wait for it: it makes itself a key first.
+					// Readiness does not wait for the metrics server, which first generates a key.
 					Eventually(status).WithContext(ctx).WithArguments(url).Should(Equal(http.StatusUnauthorized))
 					Expect(statusWith(ctx, url, stranger)).To(Equal(http.StatusForbidden))
 					for readable, token := range readers {
@@ -187,7 +186,7 @@ var _ = Describe("The operator as it ships", Serial, Ordered, func() {
 	}, SpecTimeout(expect.Long))
 })
 
-// tokenOfNewAccount makes a ServiceAccount without rights and a token of it.
+// tokenOfNewAccount creates a ServiceAccount without permissions and returns a token of it.
 func tokenOfNewAccount(ctx context.Context) (string, *corev1.ServiceAccount) {
 	GinkgoHelper()
 	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: "default", GenerateName: "scraper-"}}
@@ -197,12 +196,12 @@ func tokenOfNewAccount(ctx context.Context) (string, *corev1.ServiceAccount) {
 	return request.Status.Token, account
 }
 
-// tokenOfReader returns a token of a new account that the role lets read path.
+// tokenOfReader returns a token of a new account with the role, which permits to read path.
 func tokenOfReader(ctx context.Context, role, path string) string {
 	GinkgoHelper()
 	token, account := tokenOfNewAccount(ctx)
 	bindAccount(ctx, role, account.Namespace, account.Name)
-	// Ask the authorizer itself first: a replica would remember an early refusal.
+	// Wait for the authorizer first, because a replica caches a refusal.
 	Eventually(func(g Gomega) {
 		review := &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{
 			User:                  "system:serviceaccount:" + account.Namespace + ":" + account.Name,
@@ -214,7 +213,7 @@ func tokenOfReader(ctx context.Context, role, path string) string {
 	return token
 }
 
-// bindAccount binds the ClusterRole to the account until the spec ends.
+// bindAccount binds the ClusterRole to the account for the rest of the spec.
 func bindAccount(ctx context.Context, role, namespace, account string) {
 	GinkgoHelper()
 	binding := &rbacv1.ClusterRoleBinding{
@@ -226,7 +225,7 @@ func bindAccount(ctx context.Context, role, namespace, account string) {
 	DeferCleanup(func(ctx SpecContext) { Expect(kube.Delete(ctx, binding)).To(Succeed()) })
 }
 
-// grantBind lets the operator bind the ClusterRole until the spec ends.
+// grantBind permits the operator to bind the ClusterRole for the rest of the spec.
 func grantBind(ctx context.Context, role string) {
 	GinkgoHelper()
 	grant := &rbacv1.ClusterRole{
@@ -241,7 +240,7 @@ func grantBind(ctx context.Context, role string) {
 	bindAccount(ctx, grant.Name, operatorNamespace, leasehold.ServiceAccount)
 }
 
-// page is what the debug page of a replica shows.
+// page is the content of a replica's debug page.
 type page struct {
 	Replica     string
 	Leader      bool
@@ -268,10 +267,10 @@ func bodyOf(ctx context.Context, url string) (string, error) {
 	return string(body), err
 }
 
-// status is the HTTP status of a GET; the certificate is not what it is about.
+// status returns the HTTP status of a GET without verification of the certificate.
 func status(ctx context.Context, url string) (int, error) { return statusWith(ctx, url, "") }
 
-// statusWith is status for the bearer of a token.
+// statusWith is status with a bearer token.
 func statusWith(ctx context.Context, url, token string) (int, error) {
 	response, err := get(ctx, url, token)
 	if err != nil {
@@ -294,7 +293,7 @@ func get(ctx context.Context, url, token string) (*http.Response, error) {
 	return c.Do(req)
 }
 
-// writers are the Pods that the requests came from, each once.
+// writers returns the Pods that sent the requests, each once.
 func writers(events []auditv1.Event) []string {
 	pods := sets.New[string]()
 	for _, e := range events {

@@ -20,7 +20,7 @@ import (
 
 const webhookHost = "leasehold-webhook-service." + operatorNamespace + ".svc"
 
-// expectRotation loses the certificate of running replicas in each way, and waits for another one.
+// expectRotation removes the certificate of running replicas in each way, and waits for a new one.
 func expectRotation(ctx context.Context, replicas ...*env.Replica) {
 	GinkgoHelper()
 	var served *x509.Certificate
@@ -43,7 +43,7 @@ func expectRotation(ctx context.Context, replicas ...*env.Replica) {
 }
 
 // sharedCertificate connects to each replica as the API server does: by the Service's name, with
-// the CA bundle of the webhook configurations. The replicas have to serve the same certificate.
+// the CA bundle of the webhook configurations. The replicas must serve the same certificate.
 func sharedCertificate(ctx context.Context, g Gomega, replicas []*env.Replica) (served *x509.Certificate) {
 	var validating admissionregistrationv1.ValidatingWebhookConfiguration
 	g.Expect(kube.Get(ctx, client.ObjectKey{Name: "leasehold-validating-webhook-configuration"}, &validating)).

@@ -23,9 +23,8 @@ import (
 )
 
 var _ = Describe("The Helm chart", operator.OldestKubernetes, func() {
-	// The API server judges each object as it would on `helm install`: unknown fields, admission
-	// and Pod Security included. Kinds of cert-manager and of the Prometheus operator are not
-	// known here.
+	// The API server validates each object as on `helm install`, including unknown fields,
+	// admission and Pod Security. It has no kinds of cert-manager and of the Prometheus operator.
 	It("passes a server-side dry run with each set of values", func(ctx SpecContext) {
 		c, err := chart.Open(filepath.Join("..", "..", ".."))
 		Expect(err).NotTo(HaveOccurred())
@@ -61,7 +60,7 @@ var _ = Describe("The Helm chart", operator.OldestKubernetes, func() {
 		}
 		Expect(warned.All()).To(BeEmpty())
 
-		By("refusing what only the API server can find wrong")
+		By("rejecting errors that only the API server detects")
 		rendered, err := c.Template(ctx, namespace.Name, "--set", "resources.requests.memory=much", "--show-only",
 			"templates/deployment.yaml")
 		Expect(err).NotTo(HaveOccurred())
@@ -75,7 +74,7 @@ func dryRun(ctx context.Context, judge client.Client, o *unstructured.Unstructur
 		client.FieldOwner("helm"))
 }
 
-// clientThat is an administrator's client. An unknown field is an error.
+// clientThat returns an administrator's client. An unknown field is an error.
 func clientThat(handler *operator.Warnings) client.Client {
 	GinkgoHelper()
 	own := rest.CopyConfig(config)

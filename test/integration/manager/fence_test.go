@@ -24,8 +24,8 @@ import (
 	"leasehold.dev/test/leasehold"
 )
 
-// These specs lose the leader and put other Leases behind the fence, so they have a control plane of
-// their own. test/manifests evaluates the fence for each holder and caller.
+// These specs lose the leader and point the fence to other Leases, so they have their own control
+// plane. test/manifests evaluates the fence for each holder and caller.
 var _ = Describe("The fence", Ordered, func() {
 	var f *fenced
 
@@ -56,7 +56,7 @@ var _ = Describe("The fence", Ordered, func() {
 		Expect(leader.Restart()).To(Succeed())
 	}, SpecTimeout(expect.Long))
 
-	It("is written in terms that the API server finds no fault with", func(ctx SpecContext) {
+	It("has no warnings of the API server's type checker", func(ctx SpecContext) {
 		if !f.plane.HasControllerManager() {
 			Skip("needs kube-controller-manager, which KUBEBUILDER_ASSETS does not have: it checks the types of policies")
 		}
@@ -82,7 +82,7 @@ var _ = Describe("The fence", Ordered, func() {
 		}
 	}, SpecTimeout(expect.Long))
 
-	It("leaves to the standby what a standby needs", func(ctx SpecContext) {
+	It("allows a standby the writes that a standby needs", func(ctx SpecContext) {
 		_, standby := f.roles(ctx)
 		c := f.as(standby)
 		Eventually(func() error { // the leader renews it at the same time
@@ -109,7 +109,7 @@ var _ = Describe("The fence", Ordered, func() {
 		}
 	}, SpecTimeout(expect.Long))
 
-	It("lets every replica write where there is no Lease, and so no second leader", func(ctx SpecContext) {
+	It("lets every replica write without a Lease", func(ctx SpecContext) {
 		leader, standby := f.roles(ctx)
 		Expect(f.tries(standby)(ctx)).NotTo(Succeed(), "it is there")
 		f.aim(ctx, "missing")
@@ -127,29 +127,29 @@ var _ = Describe("The fence", Ordered, func() {
 		f.aim(ctx, leasehold.Lease)
 	}, SpecTimeout(expect.Long))
 
-	It("denies a former leader that was paused what it was about to do", func(ctx SpecContext) {
+	It("denies the late write of a leader that was paused", func(ctx SpecContext) {
 		late := f.pausedLeader(ctx, "late")
 		f.expectReason(ctx, late.standby, "^expired$")
 		before := late.tenant.DeepCopy()
 		late.wakeUp(ctx)
 
 		Expect(late.answer(ctx)).To(BeEquivalentTo(http.StatusForbidden))
-		Expect(f.writesOf(late.leader, late.began, record.Succeeded)).To(BeEmpty(), "nothing else came through")
+		Expect(f.writesOf(late.leader, late.began, record.Succeeded)).To(BeEmpty(), "no other write succeeded")
 		Expect(f.client.Get(ctx, client.ObjectKeyFromObject(late.namespace), late.namespace)).To(Succeed())
 		Expect(late.namespace.DeletionTimestamp).To(BeNil())
 		Expect(f.client.Get(ctx, client.ObjectKeyFromObject(late.tenant), late.tenant)).To(Succeed())
 		Expect(late.tenant).To(HaveField("ResourceVersion", before.ResourceVersion), "nothing is written to the status")
-		Expect(f.eventsOf(late.leader, late.began)).To(BeEmpty(), "nor by an event")
-		// Three parts of the process race to notice: the timer of the term, a read of the Lease,
-		// and the elector with its renew deadline.
+		Expect(f.eventsOf(late.leader, late.began)).To(BeEmpty(), "and no event")
+		// The term's timer, a read of the Lease, or the elector's renew deadline ends the process,
+		// whichever is first.
 		Expect(late.leader.LogTail(20)).To(Or(
 			MatchRegexp("leader election lost: (the term ended without a renewal|.* holds the Lease)"),
 			MatchRegexp(`(?s)"Failed to renew lease".*"running the manager: leader election lost"`)))
 	}, SpecTimeout(expect.Long))
 })
 
-// paused is a leader that was stopped between judging a namespace and deleting
-// it, while another took the lead and the namespace came to be wanted again.
+// paused is a leader that was stopped between the decision to delete a namespace and the request.
+// Meanwhile another one took over, and the namespace was added to a Tenant.
 type paused struct {
 	*fenced
 	leader    *env.Replica
@@ -189,8 +189,8 @@ func (f *fenced) pausedLeader(ctx context.Context, name string) *paused {
 	return &paused{fenced: f, leader: leader, standby: standby, tenant: t, namespace: ns, held: held, began: f.position()}
 }
 
-// wakeUp lets the leader's request arrive and the leader go on, and waits for its end. In this
-// order, because a leader that wakes after its term exits at once and takes the request along.
+// wakeUp forwards the leader's request, resumes the leader and waits for its end. The request comes
+// first, because a leader that resumes after its term exits at once and its request with it.
 func (p *paused) wakeUp(ctx context.Context) {
 	GinkgoHelper()
 	p.held.Release()
@@ -201,7 +201,7 @@ func (p *paused) wakeUp(ctx context.Context) {
 	Expect(code).To(Equal(1), "the Lease is lost, so it ends")
 }
 
-// answer is the code with which the API server answered the late deletion.
+// answer returns the status code of the late deletion.
 func (p *paused) answer(ctx context.Context) (code int32) {
 	GinkgoHelper()
 	Eventually(func(g Gomega) {

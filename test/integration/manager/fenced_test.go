@@ -33,8 +33,7 @@ import (
 	"leasehold.dev/test/leasehold"
 )
 
-// fenced is the operator as it ships, behind a proxy, on a control plane of its
-// own.
+// fenced is the shipped operator behind a proxy, on its own control plane.
 type fenced struct {
 	plane        *env.ControlPlane
 	client       client.Client // of an administrator
@@ -43,7 +42,7 @@ type fenced struct {
 	installation *env.Installation
 }
 
-// newFenced starts two replicas, and makes a Tenant and a namespace to write to.
+// newFenced starts two replicas, and creates a Tenant and a namespace for writes.
 func newFenced(ctx context.Context) *fenced {
 	GinkgoHelper()
 	f := &fenced{scheme: leasehold.Scheme()}
@@ -58,11 +57,11 @@ func newFenced(ctx context.Context) *fenced {
 
 	upstream, err := rest.TLSConfigFor(rest.AnonymousClientConfig(f.plane.Config()))
 	Expect(err).NotTo(HaveOccurred())
-	// TLS, as a kubeconfig has no credentials for anything else.
+	// TLS, because clients send credentials of a kubeconfig only over TLS.
 	f.proxy, err = fault.NewProxy(fault.Options{Upstream: f.plane.Config().Host, UpstreamTLS: upstream, TLS: true})
 	Expect(err).NotTo(HaveOccurred())
 	DeferCleanup(func() { Expect(f.proxy.Close()).To(Succeed()) })
-	// Longer, as a leader that a busy machine makes lose the Lease is not started again here.
+	// Longer, because a leader that loses the Lease on a busy machine is not restarted here.
 	subject := leasehold.Subject("../../../config", operator.Manager(),
 		"--leader-elect-lease-duration=10s", "--leader-elect-renew-deadline=8s", "--leader-elect-retry-period=250ms")
 	subject.Connect = func(c *rest.Config) {
@@ -79,7 +78,7 @@ func newFenced(ctx context.Context) *fenced {
 	}
 	Expect(f.client.Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "target"}})).To(Succeed())
 	f.ready(ctx, f.tenant(ctx, "target", "dev"))
-	// An API server that has not seen the Lease yet lets every replica write.
+	// An API server that has not received the Lease yet lets every replica write.
 	_, standby := f.roles(ctx)
 	Eventually(f.tries(standby)).WithContext(ctx).ShouldNot(Succeed())
 	return f
@@ -93,10 +92,10 @@ func (f *fenced) clientOf(c *rest.Config) client.Client {
 	return made
 }
 
-// as is a client that is the replica to the API server.
+// as returns a client with the replica's identity.
 func (f *fenced) as(r *env.Replica) client.Client { return f.clientOf(r.Config()) }
 
-// unbound is a client of a ServiceAccount whose token names no Pod.
+// unbound returns a client of a ServiceAccount whose token names no Pod.
 func (f *fenced) unbound(ctx context.Context, namespace, name string) client.Client {
 	GinkgoHelper()
 	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}
@@ -107,7 +106,7 @@ func (f *fenced) unbound(ctx context.Context, namespace, name string) client.Cli
 	return f.clientOf(c)
 }
 
-// stranger is a client of a ServiceAccount that may do all, and is not ours.
+// stranger returns a client of another ServiceAccount with all permissions.
 func (f *fenced) stranger(ctx context.Context) client.Client {
 	GinkgoHelper()
 	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: "default",
@@ -123,7 +122,7 @@ func (f *fenced) stranger(ctx context.Context) client.Client {
 	return c
 }
 
-// writes are dry runs of what the operator does, of each kind of request.
+// writes returns dry runs of the operator's writes, one for each kind of request.
 func (f *fenced) writes(ctx context.Context) map[string]func(client.Client) error {
 	meta := metav1.ObjectMeta{Namespace: "target", Name: "tried"}
 	labels := map[string]string{"app": "tried"}
@@ -169,7 +168,7 @@ func (f *fenced) writes(ctx context.Context) map[string]func(client.Client) erro
 	}
 }
 
-// tries is one write of the replica, which changes nothing.
+// tries returns a function that sends one write of the replica without effect.
 func (f *fenced) tries(r *env.Replica) func(context.Context) error {
 	c := f.as(r)
 	return func(ctx context.Context) error {
@@ -178,7 +177,7 @@ func (f *fenced) tries(r *env.Replica) func(context.Context) error {
 	}
 }
 
-// lease is the Lease of the election.
+// lease returns the Lease of the election.
 func (f *fenced) lease(ctx context.Context) *coordinationv1.Lease {
 	GinkgoHelper()
 	lease, err := leasehold.ElectionLease(ctx, f.client)
@@ -191,7 +190,7 @@ func (f *fenced) holder(ctx context.Context) string {
 	return ptr.Deref(f.lease(ctx).Spec.HolderIdentity, "")
 }
 
-// roles are the replica that leads and the one that does not, once both are well.
+// roles waits until both replicas are ready, and returns the leader and the standby.
 func (f *fenced) roles(ctx context.Context) (leader, standby *env.Replica) {
 	GinkgoHelper()
 	Eventually(func(g Gomega) {
@@ -220,13 +219,13 @@ func (f *fenced) aim(ctx context.Context, lease string) {
 	})
 }
 
-// tenant makes a Tenant; its name is used once.
+// tenant creates a Tenant; each name is used once.
 func (f *fenced) tenant(ctx context.Context, name string, suffixes ...v1beta1.NamespaceSuffix) *v1beta1.Tenant {
 	GinkgoHelper()
 	t := &v1beta1.Tenant{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: v1beta1.TenantSpec{
 		Namespaces: suffixes, Admins: []v1beta1.Subject{{Kind: v1beta1.SubjectUser, Name: "ann"}},
 	}}
-	// The webhooks answer a moment after the replicas are ready.
+	// The webhooks answer shortly after the replicas are ready.
 	Eventually(func() error { return f.client.Create(ctx, t) }).WithContext(ctx).Should(Succeed())
 	return t
 }
@@ -257,7 +256,7 @@ func byPod(r *env.Replica) record.Filter {
 	}
 }
 
-// writesOf are the replica's requests to write, but for Leases and events.
+// writesOf returns the replica's write requests, except for Leases and events.
 func (f *fenced) writesOf(r *env.Replica, since record.Bookmark, matches ...record.Filter) []auditv1.Event {
 	GinkgoHelper()
 	return f.allWritesOf(r, since, append(matches,
@@ -265,7 +264,7 @@ func (f *fenced) writesOf(r *env.Replica, since record.Bookmark, matches ...reco
 		record.Not(record.Resource("events.k8s.io", "events")))...)
 }
 
-// eventsOf is the events that a replica has recorded. Those of its successor may come at any time.
+// eventsOf returns the events that a replica has recorded.
 func (f *fenced) eventsOf(r *env.Replica, since record.Bookmark) []auditv1.Event {
 	GinkgoHelper()
 	return f.allWritesOf(r, since, record.Resource("events.k8s.io", "events"))
@@ -285,8 +284,8 @@ func logOf(r *env.Replica) string {
 	return string(text)
 }
 
-// expectReason waits until the replica leads, and expects its last takeover in the log and in an
-// event with a reason that matches.
+// expectReason waits until the replica leads, and expects the log and an event to give its last
+// takeover a reason that matches.
 func (f *fenced) expectReason(ctx context.Context, r *env.Replica, reason string) {
 	GinkgoHelper()
 	var identity string
@@ -307,14 +306,14 @@ func (f *fenced) expectReason(ctx context.Context, r *env.Replica, reason string
 	}).WithContext(ctx).Should(Succeed())
 }
 
-// takeoverLine is what a replica logs when it has taken the Lease.
+// takeoverLine is a replica's log line for an acquired Lease.
 type takeoverLine struct{ Msg, Replica, Lock, Reason string }
 
 func takeoversIn(log string) []takeoverLine {
 	var found []takeoverLine
 	for text := range strings.Lines(log) {
 		var line takeoverLine
-		// Some lines are of libraries, and no JSON.
+		// Some lines are from libraries, and not JSON.
 		if json.Unmarshal([]byte(text), &line) == nil && line.Msg == "took the Lease" {
 			found = append(found, line)
 		}

@@ -1,5 +1,5 @@
-// Package manager_test specifies the manager as it ships: two processes of the binary with its
-// election, fence, certificate, probes and pages, on a real API server, and under attack.
+// Package manager_test tests the shipped manager: two processes of the binary with election, fence,
+// certificate, probes and pages, on a real API server, and under attack.
 package manager_test
 
 import (
@@ -26,7 +26,7 @@ var (
 	kube         client.Client
 )
 
-// plane is what the processes of one run share.
+// plane is shared by the processes of one run.
 type plane struct{ Kubeconfig, AuditLog string }
 
 func TestManager(t *testing.T) {
@@ -40,7 +40,7 @@ func TestManager(t *testing.T) {
 
 var _ = SynchronizedBeforeSuite(func(ctx SpecContext) []byte {
 	var err error
-	// The suite's own context ends with this node; the control plane must not.
+	// The context of this node ends with the node; the control plane must not.
 	controlPlane, err = env.Start(context.WithoutCancel(ctx),
 		env.Options{AuditGroups: []string{"", "admissionregistration.k8s.io"}})
 	Expect(err).NotTo(HaveOccurred())
@@ -49,7 +49,7 @@ var _ = SynchronizedBeforeSuite(func(ctx SpecContext) []byte {
 	return data
 }, func(data []byte) {
 	ctrl.SetLogger(GinkgoLogr)
-	log.SetOutput(GinkgoWriter) // net/http logs handshakes that fail
+	log.SetOutput(GinkgoWriter) // net/http logs failed handshakes
 	Expect(json.Unmarshal(data, &shared)).To(Succeed())
 	var err error
 	config, err = clientcmd.BuildConfigFromFlags("", shared.Kubeconfig)

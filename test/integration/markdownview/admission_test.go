@@ -13,7 +13,7 @@ import (
 	"leasehold.dev/test/harness/expect"
 )
 
-// spec is a view's spec as a user types it, right or wrong.
+// spec is a view's spec as a user writes it, valid or not.
 type spec = map[string]any
 
 func typed(name string, s spec) *unstructured.Unstructured {
@@ -28,12 +28,12 @@ func good(with spec) spec {
 	return s
 }
 
-// beside is a spec with one more file.
+// beside returns a spec with one more file.
 func beside(name string, content any) spec {
 	return good(spec{"markdowns": map[string]any{"SUMMARY.md": "x", name: content}})
 }
 
-// The golden files of config/ hold the limits of the schema, and those of the webhook what it answers.
+// The golden files of config/ test the limits of the schema, and those of the webhook its responses.
 var _ = Describe("Admission of a MarkdownView", func() {
 	DescribeTable("refuses what is wrong with a message that names the change",
 		func(ctx SpecContext, name string, s spec, want string) {
@@ -48,7 +48,7 @@ var _ = Describe("Admission of a MarkdownView", func() {
 		Entry("a name with a dot", "a.b", good(nil), "consist of lower case letters, digits and '-'"),
 	)
 
-	It("refuses file names that lead elsewhere, or that no ConfigMap takes", func(ctx SpecContext) {
+	It("refuses file names that lead to another folder, or that a ConfigMap rejects", func(ctx SpecContext) {
 		for _, name := range []string{"../x.md", "/etc/x.md", "..data", ".x.md", "a/b.md", "", "a\n.md", "a.md\n", "a\x00.md",
 			`a\b.md`, "{{.}}.md", "é.md", "a.html", strings.Repeat("a", 251) + ".md"} {
 			Expect(k8s.Create(ctx, typed(unique("bad"), beside(name, "x")))).To(
@@ -57,7 +57,7 @@ var _ = Describe("Admission of a MarkdownView", func() {
 	})
 
 	It("reports all that is wrong at once", func(ctx SpecContext) {
-		// The schema comes first, then its rules, then the webhook; each reports all errors.
+		// The schema is checked first, then its rules, then the webhook; each reports all its errors.
 		err := k8s.Create(ctx, typed(unique("all"),
 			good(spec{"replicas": int64(9), "viewerImage": strings.Repeat("a", 513)})))
 		Expect(err).To(MatchError(And(ContainSubstring("spec.replicas"), ContainSubstring("spec.viewerImage"))))
@@ -68,7 +68,7 @@ var _ = Describe("Admission of a MarkdownView", func() {
 			ContainSubstring("markdowns must have SUMMARY.md."), ContainSubstring("the name of an image must be like"))))
 	})
 
-	It("takes a name of 56 letters, and all its children fit", func(ctx SpecContext) {
+	It("accepts a name of 56 letters, and all its children fit", func(ctx SpecContext) {
 		name := unique("long") + "-"
 		v := given(ctx, build(name+strings.Repeat("a", 56-len(name))))
 		eventuallyObserved(ctx, v)

@@ -14,13 +14,13 @@ import (
 	"leasehold.dev/test/harness/expect"
 )
 
-// These specs take away something that the others rely on, and put it back.
-// Serial specs run on the first process, which is the one that has the operator.
-var _ = Describe("When something is taken away", Serial, func() {
+// These specs remove something that other specs need, and restore it. Serial specs run on the first
+// process, which runs the operator.
+var _ = Describe("When a part is missing", Serial, func() {
 	BeforeEach(suite.NeedsProcesses)
 	BeforeEach(suite.NeedsControllers)
 
-	It("its webhooks: the schema refuses what it can, and the operator the rest", func(ctx SpecContext) {
+	It("the webhooks: the schema and the operator reject invalid views", func(ctx SpecContext) {
 		held := givenReady(ctx, build(unique("held")))
 		withoutWebhooks(ctx)
 		Expect(k8s.Create(ctx, typed(unique("wrong"), beside("a/b.md", "x")))).To(MatchError(ContainSubstring("is invalid")),
@@ -38,7 +38,7 @@ var _ = Describe("When something is taken away", Serial, func() {
 			Expect(reading(child)(ctx)).To(expect.BeGone())
 		}
 
-		By("leaving a view that has become wrong as it was, until it is mended")
+		By("keeping the children of a view that has become invalid, until it is corrected")
 		change(ctx, held, showing(files{"a.md": "x"}))
 		Eventually(ctx, fetched(held)).WithTimeout(expect.Medium).Should(And(invalid,
 			expect.HaveCondition(v1beta1.ConditionAvailable, metav1.ConditionTrue))) // the page is still served
@@ -47,7 +47,7 @@ var _ = Describe("When something is taken away", Serial, func() {
 		eventuallyReady(ctx, held)
 	})
 
-	It("the whole operator: nothing unchecked comes in, and views are deleted in each way", func(ctx SpecContext) {
+	It("the operator: no unvalidated view is stored, and views are deleted in each way", func(ctx SpecContext) {
 		kept := givenReady(ctx, build(unique("kept")))
 		deleted := map[metav1.DeletionPropagation]*v1beta1.MarkdownView{}
 		for _, policy := range []metav1.DeletionPropagation{
@@ -70,7 +70,7 @@ var _ = Describe("When something is taken away", Serial, func() {
 	})
 })
 
-// withoutWebhooks takes the webhook of MarkdownViews away until the end of the spec.
+// withoutWebhooks removes the webhook of MarkdownViews for the rest of the spec.
 func withoutWebhooks(ctx context.Context) {
 	GinkgoHelper()
 	validating := &admissionregistrationv1.ValidatingWebhookConfiguration{

@@ -15,8 +15,8 @@ import (
 	"leasehold.dev/test/harness/expect"
 )
 
-// essence is what is compared of a child: all that the operator sets, and for the ConfigMap and
-// the Deployment's Pods all there is.
+// essence returns the compared part of a child: all fields that the operator sets, and the whole
+// content of the ConfigMap and the Deployment's Pods.
 func essence(o client.Object) map[string]any {
 	labels := map[string]string{}
 	for _, key := range []string{"name", "instance", "part-of", "managed-by"} {
@@ -53,8 +53,8 @@ func serviceSpec(f func(*corev1.ServiceSpec)) func(client.Object) {
 	return func(o client.Object) { f(&o.(*corev1.Service).Spec) }
 }
 
-// The golden reconciles hold what is decided. Only an API server shows the owner of a field after a
-// change, in maps, lists and scalars.
+// The golden reconciles test the decision. Only an API server shows the owner of a changed field,
+// in maps, lists and scalars.
 var _ = Describe("Drift", func() {
 	type childOf = func(*v1beta1.MarkdownView) client.Object
 	configMap := func(v *v1beta1.MarkdownView) client.Object { return configMapOf(v) }
@@ -69,7 +69,7 @@ var _ = Describe("Drift", func() {
 			v := givenReady(ctx, build(unique("drift"),
 				func(v *v1beta1.MarkdownView) { v.Spec.ViewerArgs = []v1beta1.ViewerArg{"a", "b"} }))
 			child := childOf(v)
-			By("leaving what others add to fields of their own")
+			By("keeping the fields of other clients")
 			change(ctx, child, func(o client.Object) {
 				o.SetAnnotations(map[string]string{"example.com/note": "x"})
 				if d, ok := o.(*appsv1.Deployment); ok {

@@ -16,7 +16,7 @@ import (
 	"leasehold.dev/test/integration/internal/operator"
 )
 
-// space is where the specs' views are, but for those that need another.
+// space is the default namespace of the specs' views.
 const space = metav1.NamespaceDefault
 
 func unique(base string) string { return operator.Unique(base) }
@@ -24,7 +24,7 @@ func unique(base string) string { return operator.Unique(base) }
 // files are contents by name.
 type files = map[string]v1beta1.MarkdownText
 
-// build makes a view of two files, for the API server to default.
+// build returns a view of two files, without defaults.
 func build(name string, with ...func(*v1beta1.MarkdownView)) *v1beta1.MarkdownView {
 	v := &v1beta1.MarkdownView{
 		ObjectMeta: metav1.ObjectMeta{Namespace: space, Name: name},
@@ -51,7 +51,7 @@ func image(name string) func(*v1beta1.MarkdownView) {
 	return func(v *v1beta1.MarkdownView) { v.Spec.ViewerImage = name }
 }
 
-// given creates a view and has it deleted after the spec, without waiting.
+// given creates a view, and deletes it after the spec without waiting.
 func given(ctx context.Context, v *v1beta1.MarkdownView) *v1beta1.MarkdownView {
 	GinkgoHelper()
 	Expect(k8s.Create(ctx, v)).To(Succeed())
@@ -61,7 +61,7 @@ func given(ctx context.Context, v *v1beta1.MarkdownView) *v1beta1.MarkdownView {
 	return v
 }
 
-// givenReady is given, has the viewers come up, and waits for the view to be Ready.
+// givenReady is given, makes the viewers available, and waits for the view to be Ready.
 func givenReady(ctx context.Context, v *v1beta1.MarkdownView) *v1beta1.MarkdownView {
 	GinkgoHelper()
 	given(ctx, v)
@@ -69,8 +69,7 @@ func givenReady(ctx context.Context, v *v1beta1.MarkdownView) *v1beta1.MarkdownV
 	return v
 }
 
-// eventuallyReady has the viewers come up until the view is Ready for its newest
-// generation.
+// eventuallyReady makes the viewers available until the view is Ready for its current generation.
 func eventuallyReady(ctx context.Context, v *v1beta1.MarkdownView) {
 	GinkgoHelper()
 	eventuallyObserved(ctx, v)
@@ -80,7 +79,7 @@ func eventuallyReady(ctx context.Context, v *v1beta1.MarkdownView) {
 		expect.HaveCondition(v1beta1.ConditionReady, metav1.ConditionTrue, v1beta1.ReasonReconciled)))
 }
 
-// eventuallyObserved waits until the operator has carried out the newest spec.
+// eventuallyObserved waits until the operator has observed the current spec.
 func eventuallyObserved(ctx context.Context, v *v1beta1.MarkdownView) {
 	GinkgoHelper()
 	Eventually(ctx, fetched(v)).WithTimeout(expect.Medium).Should(expect.HaveObservedGeneration())
@@ -97,7 +96,7 @@ func rollOut(ctx context.Context, v *v1beta1.MarkdownView) {
 	})
 }
 
-// deploymentSays changes the Deployment's status as its controller would, with the newest
+// deploymentSays changes the Deployment's status as its controller would, with the current
 // observedGeneration.
 func deploymentSays(ctx context.Context, v *v1beta1.MarkdownView, f func(*appsv1.Deployment)) {
 	GinkgoHelper()
@@ -127,7 +126,7 @@ func serviceOf(v *v1beta1.MarkdownView) *corev1.Service {
 	return &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: v.Namespace, Name: "viewer-" + v.Name}}
 }
 
-// childrenOf are the view's children, by name, not read yet.
+// childrenOf returns the view's children with their names only.
 func childrenOf(v *v1beta1.MarkdownView) []client.Object {
 	return []client.Object{configMapOf(v), deploymentOf(v), serviceOf(v)}
 }

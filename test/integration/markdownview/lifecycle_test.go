@@ -21,7 +21,7 @@ import (
 var _ = Describe("A MarkdownView", func() {
 	It("gets its ConfigMap, Deployment and Service, and reports the address of the page", func(ctx SpecContext) {
 		v := given(ctx, build(unique("life"), replicas(2)))
-		Expect(operator.Kstatus(v)).To(Equal(status.InProgressStatus), "before the operator has seen it")
+		Expect(operator.Kstatus(v)).To(Equal(status.InProgressStatus), "before the operator has observed it")
 		eventuallyObserved(ctx, v)
 		Expect(operator.Kstatus(v)).To(Equal(status.InProgressStatus))
 
@@ -72,7 +72,7 @@ var _ = Describe("A MarkdownView", func() {
 			HaveField("AvailableReplicas", BeEquivalentTo(2)), HaveField("Replicas", BeEquivalentTo(2)),
 			HaveField("URL", "http://viewer-"+v.Name+".default.svc"), HaveField("ContentHash", HaveLen(64))))
 
-		By("reporting that once, in its own namespace")
+		By("recording one event for that, in its own namespace")
 		Eventually(ctx, eventsAbout(v)).Should(expect.ContainEvent(
 			expect.Event{Type: corev1.EventTypeNormal, Reason: v1beta1.EventAvailable, Times: 1}))
 		Expect(eventsAbout(v)(ctx)).To(HaveLen(1))
@@ -93,7 +93,7 @@ var _ = Describe("A MarkdownView", func() {
 		Expect(columns).To(HaveExactElements("Name/0", "Replicas/0", "Available/0", "Ready/0", "URL/1", "Age/0"))
 		Expect(cells[:5]).To(HaveExactElements(v.Name, BeEquivalentTo(1), BeEquivalentTo(1), "True", v.Status.URL))
 
-		By("having had its conditions in the first status that was written")
+		By("having its conditions in the first written status")
 		first := build(v.Name)
 		suite.FirstStatus("markdownviews", first)
 		for _, kind := range []string{v1beta1.ConditionReady, v1beta1.ConditionAvailable, v1beta1.ConditionDegraded} {
@@ -137,7 +137,7 @@ var _ = Describe("A MarkdownView", func() {
 		eventuallyReady(ctx, v)
 		Expect(v.Status.Replicas).To(BeEquivalentTo(3))
 
-		By("showing autoscalers what they need")
+		By("having the fields that autoscalers need")
 		var scale struct {
 			Spec   struct{ Replicas int32 }
 			Status struct {

@@ -18,14 +18,14 @@ func inConflict() OmegaMatcher {
 		expect.HaveCondition(v1beta1.ConditionStalled, metav1.ConditionTrue, v1beta1.ReasonChildConflict))
 }
 
-// The golden reconciles hold this for each child. Only an API server shows that what the cache does
-// not select is found, and that a view goes on after its end, which no watch event reports.
+// The golden reconciles test this for each child. Only an API server shows that an object outside the
+// cache's selector is found, and that a view recovers after its removal, which no watch event reports.
 var _ = Describe("What does not belong to a MarkdownView", func() {
-	It("keeps what was there before, and gives way once it is gone", func(ctx SpecContext) {
+	It("is not changed, and the view becomes Ready after its removal", func(ctx SpecContext) {
 		v := build(unique("clash"))
 		stranger := configMapOf(v)
 		stranger.Data = map[string]string{"SUMMARY.md": "a stranger's"}
-		// Any user can set the label, so it proves no ownership.
+		// Any user can set the label, so it is no evidence of ownership.
 		stranger.Labels = map[string]string{v1beta1.LabelManagedBy: v1beta1.ManagedByValue}
 		Expect(k8s.Create(ctx, stranger)).To(Succeed())
 		version := stranger.ResourceVersion
@@ -37,10 +37,10 @@ var _ = Describe("What does not belong to a MarkdownView", func() {
 			expect.ContainEvent(expect.Event{Type: corev1.EventTypeWarning, Reason: v1beta1.EventDegraded,
 				Note: stranger.Name})))
 		Expect(fetched(serviceOf(v))(ctx)).To(expect.BeControlledBy(v))
-		Expect(reading(deploymentOf(v))(ctx)).To(expect.BeGone(), "it would show a stranger's content")
+		Expect(reading(deploymentOf(v))(ctx)).To(expect.BeGone(), "it would show foreign content")
 		Expect(fetched(stranger)(ctx)).To(HaveField("ResourceVersion", version))
 
-		By("going on by itself once it is gone")
+		By("becoming Ready without a change after the removal")
 		Expect(k8s.Delete(ctx, stranger)).To(Succeed())
 		eventuallyReady(ctx, v)
 		for _, child := range childrenOf(v) {
@@ -54,7 +54,7 @@ var _ = Describe("What does not belong to a MarkdownView", func() {
 var _ = Describe("When a MarkdownView is deleted", func() {
 	BeforeEach(suite.NeedsControllers)
 
-	DescribeTable("its children go with it, and one of the same name gets children of its own",
+	DescribeTable("its children are deleted too, and a new view of the name gets new children",
 		func(ctx SpecContext, propagation metav1.DeletionPropagation) {
 			first := givenReady(ctx, build(unique("gone")))
 			Expect(first.GetFinalizers()).To(BeEmpty(), "deleting needs no controller")
@@ -76,7 +76,7 @@ var _ = Describe("When a MarkdownView is deleted", func() {
 		Entry("in the foreground", metav1.DeletePropagationForeground),
 	)
 
-	It("its children are left when they are orphaned, and are then strangers", func(ctx SpecContext) {
+	It("orphaned children stay, and a new view does not adopt them", func(ctx SpecContext) {
 		v := givenReady(ctx, build(unique("orphan")))
 		Expect(k8s.Delete(ctx, v, client.PropagationPolicy(metav1.DeletePropagationOrphan))).To(Succeed())
 		Eventually(ctx, reading(v)).WithTimeout(expect.Long).Should(expect.BeGone())

@@ -23,7 +23,7 @@ func largest(name string) *v1beta1.MarkdownView {
 	v.Spec.Markdowns = files{"SUMMARY.md": "", "a.md": "", "b.md": "", "c.md": ""}
 	text, err := json.Marshal(v)
 	Expect(err).NotTo(HaveOccurred())
-	const metadata = 1000 // that the API server adds: the UID, managed fields
+	const metadata = 1000 // added by the API server: the UID, managed fields
 	n := (v1beta1.MaxMarkdownViewBytes - len(text) - metadata) / 2
 	for name := range v.Spec.Markdowns {
 		part := min(n, 262144)
@@ -34,19 +34,19 @@ func largest(name string) *v1beta1.MarkdownView {
 }
 
 var _ = Describe("The stored size of a MarkdownView", func() {
-	It("leaves room for every status, and is reported if another client takes the room", func(ctx SpecContext) {
+	It("leaves space for every status, and is reported if another client uses the space", func(ctx SpecContext) {
 		v := given(ctx, largest(unique("largest")))
 		eventuallyObserved(ctx, v)
-		By("refusing an annotation that takes the room")
+		By("refusing an annotation that uses the space")
 		annotated := v.DeepCopy()
 		annotated.Annotations = map[string]string{"example.com/a": strings.Repeat("<", 10000)}
 		Expect(k8s.Patch(ctx, annotated, client.MergeFrom(v))).To(MatchError(ContainSubstring("shorten the annotations")))
-		By("scaling, which no webhook sees")
+		By("scaling, which calls no webhook")
 		Expect(suite.Kubectl(ctx, "scale", "markdownview/"+v.Name, "-n", v.Namespace, "--replicas=2")).NotTo(BeEmpty())
 		eventuallyObserved(ctx, v)
 
 		By("filling the object to the limit of etcd by a condition of another client")
-		// The largest message that is stored.
+		// The longest message that is stored.
 		most := sort.Search(32768, func(n int) bool {
 			err := fill(ctx, v, n)
 			Expect(err == nil || apierrors.ReasonForError(err) == metav1.StatusReasonUnknown).To(BeTrue(), "%v", err)
@@ -61,9 +61,9 @@ var _ = Describe("The stored size of a MarkdownView", func() {
 			expect.HaveCondition(v1beta1.ConditionReady, metav1.ConditionTrue, v1beta1.ReasonReconciled))
 	})
 
-	It("is that of the text, of which each character arrives", func(ctx SpecContext) {
+	It("is that of the text, and each character is served", func(ctx SpecContext) {
 		odd := files{
-			"SUMMARY.md": "- \"a\": 'b' # \\u0041\n--- !!x &a *a\n%TAG\n", // what YAML reads in its own way
+			"SUMMARY.md": "- \"a\": 'b' # \\u0041\n--- !!x &a *a\n%TAG\n", // special characters of YAML
 			"control.md": "a\x00\x01\x1b\x1fb",
 			"order.md":   "\uFEFFa\uFEFFb",
 			"lines.md":   "a\u2028\u2029b\u00a0",
@@ -81,7 +81,7 @@ var _ = Describe("The stored size of a MarkdownView", func() {
 	})
 })
 
-// fill writes a condition of n characters of 6 bytes beside those of the operator.
+// fill writes a condition with n characters of 6 bytes each.
 func fill(ctx SpecContext, v *v1beta1.MarkdownView, n int) error {
 	filled := v.DeepCopy()
 	filled.Status.Conditions = append(filled.Status.Conditions, metav1.Condition{Type: "Filler",

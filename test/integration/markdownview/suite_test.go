@@ -1,7 +1,6 @@
-// Package markdownview_test drives the real operator binary, two replicas of it
-// under the shipped rights and manifests, and watches MarkdownViews. There is no kubelet:
-// where viewers have to become available, a spec sets the Deployment's status, as the
-// Deployment controller would.
+// Package markdownview_test tests MarkdownViews with two replicas of the shipped operator, with the
+// shipped permissions and manifests. There is no kubelet: a spec sets the Deployment's status when
+// viewers must be available.
 package markdownview_test
 
 import (
@@ -17,7 +16,7 @@ var (
 	suite = operator.NewSuite(operator.Options{
 		Name:        "markdownview",
 		AuditGroups: []string{"", "apps"},
-		// The period of reads of foreign objects of a child's name.
+		// The period of live reads of foreign objects with a child's name.
 		Args:    []string{"--markdownview-sync-period=4s"},
 		Answers: func() client.Object { return build("answers") },
 	})

@@ -19,24 +19,24 @@ import (
 	"leasehold.dev/test/integration/internal/operator"
 )
 
-// collected is when a replica that has nothing to do has collected its garbage for sure:
-// Go does so every two minutes.
+// collected is the time after which an idle replica has collected its garbage: Go does so at least
+// every two minutes.
 const collected = 3 * time.Minute
 
-// buffers is the memory that a replica keeps for decoding after it has read large objects.
-// It does not grow with their number.
+// buffers is the memory that a replica keeps for decoding after it has read large objects,
+// independent of their number.
 const buffers = 12 << 20
 
-// whileStarting bounds what a replica takes to read the objects as it starts: the garbage of
-// a few large ones, of which a busy machine leaves more before it is collected. A replica
-// that kept the contents of 60 views would take more than twice as much.
+// whileStarting bounds the memory for reading the objects at a start: the garbage of a few large
+// ones, of which there is more on a busy machine before a collection. A replica that kept the
+// contents of 60 views would need more than twice as much.
 const whileStarting = 96 << 20
 
 var _ = Describe("The memory of a replica", Serial, func() {
-	// The unit tests of the caches hold what is kept of each other object, and how much.
+	// The unit tests of the caches test which parts of each other object are kept.
 	It("grows with the number of views, not with their contents", func(ctx SpecContext) {
 		suite.NeedsProcesses()
-		// The heap of a new process holds no garbage of an earlier spec.
+		// A new process has no garbage of an earlier spec.
 		suite.StopReplicas(ctx)
 		suite.StartReplicas(ctx)
 		n := 60
@@ -65,7 +65,7 @@ var _ = Describe("The memory of a replica", Serial, func() {
 	}, SpecTimeout(40*time.Minute))
 })
 
-// createViews makes n views of 880 KiB, a few at once, and has them deleted after the spec.
+// createViews creates n views of 880 KiB, a few at once, and deletes them after the spec.
 func createViews(ctx context.Context, n int) {
 	GinkgoHelper()
 	each := func(ctx context.Context, f func(context.Context, *v1beta1.MarkdownView) error) {
@@ -85,8 +85,8 @@ func createViews(ctx context.Context, n int) {
 	each(ctx, func(ctx context.Context, v *v1beta1.MarkdownView) error { return k8s.Create(ctx, v) })
 }
 
-// live is what each replica still referred to when it last collected garbage, in bytes: the
-// next collection is due when the heap is twice that.
+// live returns the live heap of each replica at the last collection, in bytes: the next collection
+// is due when the heap is twice that.
 func live(ctx context.Context) map[string]int {
 	GinkgoHelper()
 	held := map[string]int{}
@@ -98,7 +98,7 @@ func live(ctx context.Context) map[string]int {
 	return held
 }
 
-// heldAtMost waits until no replica holds more bytes than that above what it held before.
+// heldAtMost waits until no replica's live heap exceeds that before by more than bytes.
 func heldAtMost(ctx context.Context, before map[string]int, bytes int) {
 	GinkgoHelper()
 	Eventually(func(g Gomega) {
@@ -109,9 +109,8 @@ func heldAtMost(ctx context.Context, before map[string]int, bytes int) {
 	}).WithContext(ctx).WithTimeout(collected).WithPolling(time.Second).Should(Succeed())
 }
 
-// startsWithin restarts a replica as it ships, and starts another against an API server that
-// streams no lists. Neither takes more than that above what replicas took to start without
-// the objects.
+// startsWithin restarts a shipped replica, and starts another against an API server that streams no
+// lists. Neither may need more than bytes above a start without the objects.
 func startsWithin(ctx context.Context, started map[string]int64, bytes int64) {
 	GinkgoHelper()
 	standby := suite.Replicas()[0]
@@ -134,8 +133,7 @@ func startsWithin(ctx context.Context, started map[string]int64, bytes int64) {
 	}
 }
 
-// figures are what each replica has of the machine's memory now (VmRSS), or had at most
-// since it started (VmHWM).
+// figures returns each replica's resident memory now (VmRSS) or its peak since the start (VmHWM).
 func figures(field string) map[string]int64 {
 	GinkgoHelper()
 	all := map[string]int64{}
@@ -145,7 +143,7 @@ func figures(field string) map[string]int64 {
 	return all
 }
 
-// status reads a figure of the replica's process, in bytes.
+// status reads a field of the replica's process status, in bytes.
 func status(r *env.Replica, field string) int64 {
 	GinkgoHelper()
 	data, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", r.Pid()))

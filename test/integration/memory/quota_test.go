@@ -60,7 +60,7 @@ var _ = Describe("The quota of config/samples", func() {
 			Expect(makeBucket()).To(Succeed())
 		}
 		Expect(makeBucket()).To(MatchError(ContainSubstring("exceeded quota: leasehold")), "one more than the quota")
-		By("leaving room for the children of each view")
+		By("leaving quota for the children of each view")
 		Eventually(func(g Gomega) {
 			var views v1beta1.MarkdownViewList
 			g.Expect(k8s.List(ctx, &views, client.InNamespace(namespace.Name))).To(Succeed())

@@ -1,5 +1,5 @@
-// Package memory_test measures what users can make the operator's replicas hold in memory.
-// The number of views is small in `make test`; MEMORY_VIEWS sets that of the goal.
+// Package memory_test measures the memory of the operator's replicas that users can cause. `make
+// test` uses few views; MEMORY_VIEWS sets the number of the goal.
 package memory_test
 
 import (
@@ -21,10 +21,10 @@ import (
 var (
 	suite = operator.NewSuite(operator.Options{
 		Name: "memory",
-		// 1,000 views have 1 GB of contents, stored again with each version of them.
+		// 1,000 views have 1 GB of contents, which each new version stores again.
 		EtcdArgs: map[string][]string{"quota-backend-bytes": {strconv.Itoa(20 << 30)}},
-		// As they ship: thousands of large requests keep an API server from renewing a shorter
-		// Lease in time.
+		// The shipped times: under thousands of large requests a busy API server does not renew a
+		// shorter Lease in time.
 		Args: []string{"--leader-elect-lease-duration=15s", "--leader-elect-renew-deadline=10s",
 			"--leader-elect-retry-period=2s"},
 		Controllers: append(slices.Clone(env.DefaultControllers), "resourcequota-controller"),
@@ -39,7 +39,7 @@ var _ = SynchronizedBeforeSuite(suite.Start, func(ctx SpecContext, data []byte) 
 
 var _ = SynchronizedAfterSuite(func() {}, suite.End)
 
-// view makes a view of files that have 220 KiB each.
+// view returns a view of files with 220 KiB each.
 func view(name string, files int) *v1beta1.MarkdownView {
 	v := &v1beta1.MarkdownView{ObjectMeta: metav1.ObjectMeta{Namespace: metav1.NamespaceDefault, Name: name}}
 	v.Spec.Markdowns = map[string]v1beta1.MarkdownText{}

@@ -28,8 +28,8 @@ var _ = Describe("The API of StorageBucket", operator.OldestKubernetes, func() {
 	}
 	const noURL, badHost, more = "must be a URL that starts with http:// or https://", "must name a host of letters, digits",
 		"must have no user, path, query or fragment"
-	// The golden file of config/ holds the limits of the schema.
-	DescribeTable("refuses what cannot work with a message that names the change", func(ctx SpecContext, f change, want string) {
+	// The golden file of config/ tests the limits of the schema.
+	DescribeTable("refuses invalid specs, and names the change", func(ctx SpecContext, f change, want string) {
 		b := build("default", "https://s3.example.com", "team-data", func(b *v1beta1.StorageBucket) { f(&b.Spec) })
 		err := k8s.Create(ctx, b, client.DryRunAll)
 		Expect(apierrors.IsInvalid(err)).To(BeTrue(), "%v", err)
@@ -64,7 +64,7 @@ var _ = Describe("The API of StorageBucket", operator.OldestKubernetes, func() {
 		}, "caBundleRef must not be set"),
 		Entry("a timeout above the period", func(s *v1beta1.StorageBucketSpec) { s.Probe.TimeoutSeconds = 11 },
 			"timeoutSeconds must be less than or equal to periodSeconds"),
-		Entry("the deletion of what is only observed",
+		Entry("the deletion of an observed bucket",
 			func(s *v1beta1.StorageBucketSpec) { s.DeletionPolicy = v1beta1.BucketDelete },
 			"deletionPolicy Delete needs managementPolicy Manage"),
 	)
@@ -77,13 +77,13 @@ var _ = Describe("The API of StorageBucket", operator.OldestKubernetes, func() {
 		}
 	})
 
-	It("keeps what the bucket is, and lets the rest change", func(ctx SpecContext) {
+	It("makes the bucket's identity immutable and the rest mutable", func(ctx SpecContext) {
 		namespace := place(ctx)
 		observed := given(ctx, build(namespace, storage.Endpoint(), "team-data"))
 		ours := given(ctx, build(namespace, storage.Endpoint(), operator.Unique("managed"), managed(v1beta1.BucketRetain)))
 		refused := func(b *v1beta1.StorageBucket, f change, text string) {
 			GinkgoHelper()
-			// Again where the operator wrote in between.
+			// Retried after a concurrent write of the operator.
 			Eventually(ctx, func(ctx context.Context) error {
 				changed := b.DeepCopy()
 				if err := k8s.Get(ctx, client.ObjectKeyFromObject(b), changed); err != nil {
@@ -110,7 +110,7 @@ var _ = Describe("The API of StorageBucket", operator.OldestKubernetes, func() {
 		func(ctx SpecContext) {
 			name := bucketOnServer(ctx)
 			b := given(ctx, build(place(ctx), storage.Endpoint(), name))
-			Expect(operator.Kstatus(b)).To(Equal(status.InProgressStatus), "before the operator has seen it")
+			Expect(operator.Kstatus(b)).To(Equal(status.InProgressStatus), "before the operator has observed it")
 			out, err := suite.Kubectl(ctx, "wait", "--for=condition=Ready", "--timeout=30s", "-n", b.Namespace,
 				"storagebucket/"+b.Name)
 			Expect(err).NotTo(HaveOccurred(), out)
@@ -125,7 +125,7 @@ var _ = Describe("The API of StorageBucket", operator.OldestKubernetes, func() {
 			Expect(cells[5:7]).To(Equal([]any{"Observe", storage.Endpoint()}))
 		}, SpecTimeout(time.Minute))
 
-	It("lets what was stored under another rule be changed in other ways", Serial, func(ctx SpecContext) {
+	It("allows other changes of an object that violates a newer rule", Serial, func(ctx SpecContext) {
 		crd := &apiextensionsv1.CustomResourceDefinition{ObjectMeta: metav1.ObjectMeta{Name: "storagebuckets.leasehold.dev"}}
 		nameOf := func(c *apiextensionsv1.CustomResourceDefinition) map[string]apiextensionsv1.JSONSchemaProps {
 			return c.Spec.Versions[0].Schema.OpenAPIV3Schema.Properties["spec"].Properties
@@ -160,7 +160,7 @@ var _ = Describe("The API of StorageBucket", operator.OldestKubernetes, func() {
 		operator.Change(ctx, k8s, old, func(b *v1beta1.StorageBucket) { b.Spec.Probe.PeriodSeconds = 20 })
 		Eventually(ctx, operator.Fetched(k8s, old)).WithTimeout(expect.Medium).
 			Should(expect.HaveFinalizer(v1beta1.StorageBucketFinalizer))
-		suite.NeedsKubernetes(33, "which judges writes of a status, too, by what they change")
+		suite.NeedsKubernetes(33, "which validates only the changed fields of a status too")
 		Eventually(ctx, operator.Fetched(k8s, old)).WithTimeout(expect.Medium).Should(expect.HaveObservedGeneration(),
 			"the operator must be able to work on it too")
 	}, SpecTimeout(time.Minute))

@@ -37,7 +37,7 @@ var _ = Describe("The cadence of probes", func() {
 			Expect(gap).To(And(BeNumerically(">=", 10*time.Second), BeNumerically("<=", 20*time.Second)), "two periods")
 		}
 		Expect(probes(proxy, seldom)).To(HaveLen(1))
-		By("changing the spec, which is a reason to probe at once")
+		By("changing the spec, which is probed at once")
 		operator.Change(ctx, k8s, rare, func(b *v1beta1.StorageBucket) { b.Spec.Probe.PeriodSeconds = 7200 })
 		Eventually(func() int { return len(probes(proxy, seldom)) }).Should(Equal(2))
 	}, SpecTimeout(2*time.Minute))
@@ -59,7 +59,7 @@ var _ = Describe("The cadence of probes", func() {
 		_, found := operator.SeriesOf(ctx, leader, well)
 		Expect(found).To(BeTrue())
 
-		By("stopping all replicas for as long as if it were an hour")
+		By("stopping all replicas until all probes are due")
 		suite.StopReplicas(ctx)
 		DeferCleanup(func(ctx context.Context) { suite.StartReplicas(ctx) })
 		const many = 30
@@ -100,8 +100,8 @@ var _ = Describe("The cadence of probes", func() {
 				early++
 			}
 		}
-		// Where each is in its half of a minute is up to its UID, and a busy machine brings those of
-		// some seconds together.
+		// Each probe is due at an offset within half a minute that its UID determines, and a busy
+		// machine delays those of some seconds to the same time.
 		Expect(early).To(BeNumerically("<=", many/2), "of %d in the first second", many)
 		Expect(times[many-1].Received.Sub(times[0].Received)).To(BeNumerically(">", 15*time.Second))
 		Expect(probes(proxy, notYet)).To(BeEmpty(), "what was probed before the restart is not due after it")

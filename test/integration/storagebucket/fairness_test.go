@@ -19,8 +19,8 @@ import (
 	"leasehold.dev/test/integration/internal/operator"
 )
 
-// blackHoles is how many there are. It is scaled down, with more of them for each
-// worker than the operator has; BLACK_HOLES=1000 is the full size.
+// blackHoles returns the number of black holes: by default more for each worker than the operator
+// has, and 1000 with BLACK_HOLES=1000, the full size.
 func blackHoles() int {
 	GinkgoHelper()
 	text, set := os.LookupEnv("BLACK_HOLES")
@@ -32,8 +32,7 @@ func blackHoles() int {
 	return n
 }
 
-// blackHole is an endpoint that accepts connections and never answers. It counts
-// them in accepted.
+// blackHole returns an endpoint that accepts connections, counts them and never answers.
 func blackHole(ctx context.Context, accepted *atomic.Int64) string {
 	GinkgoHelper()
 	l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", "127.0.0.1:0")
@@ -87,13 +86,13 @@ var _ = Describe("Black holes in one namespace, each with an endpoint of its own
 			"%d black holes: a new bucket after %s, probes of others every %s at most, %d connections",
 			n, created.Status.LastProbeTime.Sub(began).Round(time.Millisecond), worst.Round(time.Millisecond), accepted.Load()))
 		Expect(worst).To(BeNumerically("<=", 2*period), "between two probes")
-		By("seeing that the black holes were probed meanwhile")
+		By("checking that the black holes were probed meanwhile")
 		Expect(accepted.Load()).To(BeNumerically(">=", 4))
 	}, SpecTimeout(10*time.Minute))
 })
 
 var _ = Describe("A Secret that is missing", func() {
-	It("is noticed within seconds after it was created, however long the period", func(ctx SpecContext) {
+	It("is used within seconds after its creation, however long the period", func(ctx SpecContext) {
 		namespace, name := place(ctx), bucketOnServer(ctx)
 		b := given(ctx, build(namespace, storage.Endpoint(), name, probing(86400, 5, 3), func(b *v1beta1.StorageBucket) {
 			b.Spec.CredentialsSecretRef.Name = "later"

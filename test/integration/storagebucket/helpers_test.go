@@ -30,8 +30,7 @@ func named(namespace, name string) metav1.ObjectMeta {
 	return metav1.ObjectMeta{Namespace: namespace, Name: name}
 }
 
-// place is a namespace of a spec's own, with the server's credentials in it. It
-// is deleted after the spec, without waiting.
+// place creates a namespace with the server's credentials, and deletes it after the spec without waiting.
 func place(ctx context.Context) string {
 	GinkgoHelper()
 	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: operator.Unique("buckets")}}
@@ -53,8 +52,7 @@ func keys(ctx context.Context, namespace, name string, account env.S3Account) *c
 	return secret
 }
 
-// bucketOnServer makes a bucket, as its owner would outside of the cluster, and
-// returns its name.
+// bucketOnServer creates a bucket, as its owner would, and returns its name.
 func bucketOnServer(ctx context.Context) string {
 	GinkgoHelper()
 	name := operator.Unique("outside")
@@ -62,7 +60,7 @@ func bucketOnServer(ctx context.Context) string {
 	return name
 }
 
-// through is a proxy in front of the server.
+// through starts a proxy in front of the server.
 func through(o fault.Options) *fault.Proxy {
 	GinkgoHelper()
 	o.Upstream = storage.Endpoint()
@@ -72,8 +70,8 @@ func through(o fault.Options) *fault.Proxy {
 	return proxy
 }
 
-// build makes a StorageBucket for the API server to default. It is probed as
-// often as may be, and one failure is enough.
+// build returns a StorageBucket without defaults, probed at the shortest interval with a failure
+// threshold of one.
 func build(namespace, endpoint, bucket string, with ...func(*v1beta1.StorageBucket)) *v1beta1.StorageBucket {
 	b := &v1beta1.StorageBucket{
 		ObjectMeta: named(namespace, operator.Unique("bucket")),
@@ -102,8 +100,8 @@ func probing(period, timeout, threshold int32) func(*v1beta1.StorageBucket) {
 	}
 }
 
-// given creates a StorageBucket. It goes with its namespace; a managed one is let
-// go first, so that its namespace does not wait for its bucket.
+// given creates a StorageBucket, which is deleted with its namespace. A managed one is set to
+// Retain first, so that its namespace does not wait for its bucket.
 func given(ctx context.Context, b *v1beta1.StorageBucket) *v1beta1.StorageBucket {
 	GinkgoHelper()
 	Expect(k8s.Create(ctx, b)).To(Succeed())
@@ -116,26 +114,26 @@ func given(ctx context.Context, b *v1beta1.StorageBucket) *v1beta1.StorageBucket
 	return b
 }
 
-// eventually waits for the Ready condition of the newest generation.
+// eventually waits for the Ready condition of the current generation.
 func eventually(ctx context.Context, b *v1beta1.StorageBucket, status metav1.ConditionStatus, reason string) {
 	GinkgoHelper()
 	Eventually(ctx, operator.Fetched(k8s, b)).WithTimeout(expect.Medium).Should(And(
 		expect.HaveObservedGeneration(), expect.HaveCondition(v1beta1.ConditionReady, status, reason)))
 }
 
-// eventuallyReady waits until the bucket was seen to be well.
+// eventuallyReady waits until the bucket is Ready.
 func eventuallyReady(ctx context.Context, b *v1beta1.StorageBucket) {
 	GinkgoHelper()
 	eventually(ctx, b, metav1.ConditionTrue, v1beta1.ReasonProbeSucceeded)
 }
 
-// stalled matches what waits for a person.
+// stalled matches a status that needs a user's action.
 func stalled(reason string) gomegatypes.GomegaMatcher {
 	return expect.HaveCondition(v1beta1.ConditionStalled, metav1.ConditionTrue, reason)
 }
 
-// reasonsOf are the reasons of the events about a StorageBucket, in the order in
-// which they were first seen, with a number where they were seen more often.
+// reasonsOf returns the reasons of the events about a StorageBucket in the order of their first
+// occurrence, with their count if above one.
 func reasonsOf(b *v1beta1.StorageBucket) func(context.Context) ([]string, error) {
 	return func(ctx context.Context) ([]string, error) {
 		list, err := operator.EventsAbout(k8s, b)(ctx)
@@ -157,12 +155,12 @@ func timesOf(e eventsv1.Event) int32 {
 	return e.Series.Count
 }
 
-// probes are the HEAD requests for a bucket that came through a proxy.
+// probes returns the HEAD requests for a bucket through a proxy.
 func probes(proxy *fault.Proxy, bucket string) []fault.ProxiedRequest {
 	return proxy.Journal().Matching(fault.Match{Methods: []string{http.MethodHead}, Path: "/" + bucket})
 }
 
-// gaps are the times between one request and the next.
+// gaps returns the times between successive requests.
 func gaps(requests []fault.ProxiedRequest) []time.Duration {
 	var list []time.Duration
 	for i := 1; i < len(requests); i++ {
@@ -182,7 +180,7 @@ func ownerOf(ctx context.Context, bucket string) string {
 	return set.ToMap()[v1beta1.BucketTagOwner]
 }
 
-// exists checks the server's own files.
+// exists reports whether the server's file system has the bucket.
 func exists(bucket string) bool {
 	GinkgoHelper()
 	all, err := storage.Buckets()

@@ -20,7 +20,7 @@ import (
 	"leasehold.dev/test/integration/internal/operator"
 )
 
-// tag puts a mark on a bucket, in place of all others.
+// tag replaces all tags of a bucket.
 func tag(ctx context.Context, bucket string, marks map[string]string) {
 	GinkgoHelper()
 	set, err := tags.NewTags(marks, false)
@@ -34,10 +34,10 @@ func put(ctx context.Context, bucket, object string) {
 	Expect(err).NotTo(HaveOccurred())
 }
 
-// The golden reconciles hold each answer of a service. These specs show what a real server answers,
-// and what is stored when a leader dies between a request and its record.
+// The golden reconciles test each response of a service. These specs test a real server's
+// responses, and the stored objects when a leader is killed between a request and its record.
 var _ = Describe("A managed bucket", func() {
-	It("is created with the mark of its StorageBucket in one request, after the intent was recorded",
+	It("is created with the tag of its StorageBucket in one request, after the intent was recorded",
 		func(ctx SpecContext) {
 			proxy, name := through(fault.Options{}), operator.Unique("managed")
 			gate := fault.NewGate(fault.BeforeForward)
@@ -58,7 +58,7 @@ var _ = Describe("A managed bucket", func() {
 			Eventually(ctx, reasonsOf(b)).Should(ConsistOf("Normal BucketCreated", "Normal BucketHealthy"))
 			Expect(proxy.Journal().Mutating()).To(HaveLen(1))
 
-			By("being kept under Retain, with its mark, and not taken over by a successor of the same name")
+			By("being retained with its tag, and not taken over by a new StorageBucket of the same name")
 			Expect(k8s.Delete(ctx, b)).To(Succeed())
 			Eventually(ctx, operator.Reading(k8s, b)).Should(expect.BeGone())
 			Eventually(ctx, reasonsOf(b)).Should(ContainElement("Normal BucketRetained"))
@@ -71,7 +71,7 @@ var _ = Describe("A managed bucket", func() {
 			Expect(proxy.Journal().Mutating()).To(HaveLen(1))
 		}, SpecTimeout(time.Minute))
 
-	It("is not taken over where one exists, also of another account, and survives the StorageBucket", func(ctx SpecContext) {
+	It("is not taken over if it exists, also in another account, and outlives the StorageBucket", func(ctx SpecContext) {
 		namespace := place(ctx)
 		stranger, err := storage.AddAccount(ctx, env.S3RoleUserPlus)
 		Expect(err).NotTo(HaveOccurred())
@@ -102,9 +102,8 @@ var _ = Describe("A managed bucket", func() {
 		Expect(ownerOf(ctx, name)).To(BeEquivalentTo(b.UID))
 	}, SpecTimeout(time.Minute))
 
-	// The leader dies at each point at which something outside has happened that
-	// the API server has no object for, or the other way round.
-	DescribeTable("is exactly one whatever the leader dies at", func(ctx SpecContext, at fault.Point, late bool) {
+	// The leader is killed at each point at which the S3 server and the API server disagree.
+	DescribeTable("is unique wherever the leader is killed", func(ctx SpecContext, at fault.Point, late bool) {
 		suite.NeedsProcesses()
 		DeferCleanup(func(ctx context.Context) { suite.StartReplicas(ctx) })
 		proxy, name := through(fault.Options{}), operator.Unique("managed")
@@ -123,14 +122,14 @@ var _ = Describe("A managed bucket", func() {
 		}
 		eventuallyReady(ctx, b)
 		Expect(suite.Leader(ctx).Name()).NotTo(Equal(leader.Name()))
-		held.Release() // the dead leader's request arrives after its successor's work
+		held.Release() // the former leader's request arrives after its successor's
 		Expect(ownerOf(ctx, name)).To(BeEquivalentTo(b.UID))
 		Expect(b.Status.Provisioning).To(Equal(v1beta1.BucketCreated))
 		// A new spec is probed at once.
 		operator.Change(ctx, k8s, b, func(b *v1beta1.StorageBucket) { b.Spec.Probe.PeriodSeconds++ })
 		eventuallyReady(ctx, b)
 
-		By("removing it: nothing of it is left behind")
+		By("removing it completely")
 		Expect(k8s.Delete(ctx, b)).To(Succeed())
 		Eventually(ctx, operator.Reading(k8s, b)).WithTimeout(expect.Medium).Should(expect.BeGone())
 		Expect(exists(name)).To(BeFalse())
@@ -138,11 +137,11 @@ var _ = Describe("A managed bucket", func() {
 		Entry("the request to create, which is lost", Serial, SpecTimeout(2*time.Minute), fault.BeforeForward, false),
 		Entry("the request to create, which arrives after its successor's", Serial, SpecTimeout(2*time.Minute),
 			fault.BeforeForward, true),
-		Entry("the answer, with the bucket there and no word of it in the status", Serial, SpecTimeout(2*time.Minute),
+		Entry("the response, with a bucket that the status does not mention", Serial, SpecTimeout(2*time.Minute),
 			fault.AfterAnswer, false),
 	)
 
-	It("is never emptied: its end waits visibly until another client does, or Retain is set", func(ctx SpecContext) {
+	It("is never emptied: the deletion reports that it waits for another client, or for Retain", func(ctx SpecContext) {
 		proxy, namespace := through(fault.Options{}), place(ctx)
 		var all []*v1beta1.StorageBucket
 		for range 2 {

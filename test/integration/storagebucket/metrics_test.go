@@ -19,19 +19,19 @@ import (
 	"leasehold.dev/test/integration/internal/operator"
 )
 
-// The alerts and the dashboard are tested against this list, so it has to be what
-// the binary really exposes. It is written anew by
+// The alerts and the dashboard are tested against this list, so it has to equal the metrics of the
+// shipped binary. It is rewritten by
 //
 //	go test ./test/integration/storagebucket -ginkgo.focus 'exposes the metrics' -update
 var (
 	metricsList = filepath.Join("..", "..", "..", "hack", "monitoring", "testdata", "metrics.golden.yaml")
-	update      = flag.Bool("update", false, "write the list of metrics anew")
+	update      = flag.Bool("update", false, "rewrite the list of metrics")
 )
 
 var _ = Describe("The operator", func() {
 	It("exposes the metrics that alerts and dashboard are made of", Serial, func(ctx SpecContext) {
 		suite.NeedsProcesses()
-		// One object of each kind, and a probe that went well and one that did not.
+		// One object of each kind, and a successful and a failed probe.
 		namespace := place(ctx)
 		b := given(ctx, build(namespace, storage.Endpoint(), bucketOnServer(ctx)))
 		eventuallyReady(ctx, b)
@@ -68,7 +68,7 @@ var _ = Describe("The operator", func() {
 			}
 		}).WithContext(ctx).WithTimeout(expect.Medium).Should(Succeed())
 
-		By("losing the series of an object with the object")
+		By("removing the series of a deleted object")
 		for series, o := range map[string]client.Object{
 			fmt.Sprintf(`leasehold_storagebucket_up{name=%q,namespace=%q}`, b.Name, namespace):          b,
 			fmt.Sprintf(`leasehold_markdownview_available{name=%q,namespace=%q}`, view.Name, namespace): view,
@@ -81,8 +81,8 @@ var _ = Describe("The operator", func() {
 	}, SpecTimeout(expect.Long))
 })
 
-// writeMetricsList waits for what comes last: the metrics of each kind, which the
-// first pass over an object of it makes, and all the webhooks'.
+// writeMetricsList waits for the metrics that appear last: those of each kind, after its first
+// reconcile, and those of the webhooks.
 func writeMetricsList(ctx context.Context) {
 	GinkgoHelper()
 	var families []operator.Family

@@ -18,35 +18,34 @@ import (
 	"leasehold.dev/test/integration/internal/operator"
 )
 
-// denial is the part of the policy's denial that gives the advice.
+// denial is the remedy in the policy's message.
 const denial = "delete the StorageBucket first, or set its spec.deletionPolicy to Retain"
 
-// namespaceOf is the namespace of that name, to read or delete it.
+// namespaceOf returns an object to read or delete the namespace.
 func namespaceOf(name string) *corev1.Namespace {
 	return &corev1.Namespace{ObjectMeta: named("", name)}
 }
 
-// secretOf is the Secret that build refers to.
+// secretOf returns the Secret that build refers to.
 func secretOf(namespace string) *corev1.Secret {
 	return &corev1.Secret{ObjectMeta: named(namespace, credentials)}
 }
 
-// deleting tries to delete an object, as a dry run.
+// deleting returns a function that deletes an object as a dry run.
 func deleting(o client.Object) func(context.Context) error {
 	return func(ctx context.Context) error {
 		return k8s.Delete(ctx, o.DeepCopyObject().(client.Object), client.DryRunAll)
 	}
 }
 
-// eventuallyProtected waits until an API server that was just given the policy
-// has begun to judge by it, which takes it up to half a minute.
+// eventuallyProtected waits until the API server applies the new policy, which can take half a minute.
 func eventuallyProtected(ctx context.Context, o client.Object) {
 	GinkgoHelper()
 	Eventually(ctx, deleting(o)).WithTimeout(expect.Long).Should(MatchError(ContainSubstring(denial)))
 }
 
-// eventsInDefault are the events in namespace default that are related to a
-// StorageBucket, as "type reason".
+// eventsInDefault returns a function that lists the events in namespace default that are related to
+// a StorageBucket, as "type reason".
 func eventsInDefault(b *v1beta1.StorageBucket) func(context.Context) ([]string, error) {
 	return func(ctx context.Context) ([]string, error) {
 		var list eventsv1.EventList
@@ -63,7 +62,7 @@ func eventsInDefault(b *v1beta1.StorageBucket) func(context.Context) ([]string, 
 	}
 }
 
-// leftBehind are the buckets of StorageBuckets that still exist.
+// leftBehind returns the existing buckets of StorageBuckets.
 func leftBehind(of []*v1beta1.StorageBucket) []string {
 	GinkgoHelper()
 	var left []string
@@ -99,7 +98,7 @@ var _ = Describe("The deletion of a namespace", operator.OldestKubernetes, func(
 			Expect(leftBehind(all)).To(BeEmpty())
 		}, SpecTimeout(4*time.Minute))
 
-	It("ends although an endpoint is dead, the keys are wrong or a bucket is not empty", func(ctx SpecContext) {
+	It("ends although an endpoint does not answer, the keys are wrong or a bucket is not empty", func(ctx SpecContext) {
 		proxy, namespace := through(fault.Options{}), place(ctx)
 		dead := given(ctx, build(namespace, proxy.URL(), operator.Unique("dead"), managed(v1beta1.BucketDelete)))
 		full := given(ctx, build(namespace, storage.Endpoint(), operator.Unique("full"), managed(v1beta1.BucketDelete)))
@@ -131,7 +130,7 @@ var _ = Describe("The deletion of a namespace", operator.OldestKubernetes, func(
 
 // test/manifests evaluates the policy for each kind of bucket and object.
 var _ = Describe("The credentials of a managed bucket", operator.OldestKubernetes, func() {
-	It("stay while they are needed to remove it, and only those", func(ctx SpecContext) {
+	It("cannot be deleted while they are needed to remove it, and others can", func(ctx SpecContext) {
 		namespace, elsewhere := place(ctx), place(ctx)
 		ca := &corev1.ConfigMap{ObjectMeta: named(namespace, "ca")}
 		Expect(k8s.Create(ctx, ca)).To(Succeed())
@@ -152,7 +151,7 @@ var _ = Describe("The credentials of a managed bucket", operator.OldestKubernete
 		}
 		operator.Change(ctx, k8s, secretOf(namespace), func(s *corev1.Secret) { s.Data["rotated"] = []byte("in place") })
 
-		By("removing the bucket while a finalizer that is not ours holds the StorageBucket")
+		By("removing the bucket while a finalizer that is not ours keeps the StorageBucket")
 		operator.Change(ctx, k8s, b,
 			func(b *v1beta1.StorageBucket) { b.Finalizers = append(b.Finalizers, "example.com/other") })
 		Expect(k8s.Delete(ctx, b)).To(Succeed())

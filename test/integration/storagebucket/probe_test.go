@@ -15,8 +15,8 @@ import (
 	"leasehold.dev/test/integration/internal/operator"
 )
 
-// The golden files of the package s3 hold the verdict on each answer, and the golden reconciles what
-// becomes of it.
+// The golden files of the package s3 test the verdict on each response, and the golden reconciles
+// its effects.
 var _ = Describe("Probing a bucket", func() {
 	It("finds it healthy, reports that once and leaves no trace on it", func(ctx SpecContext) {
 		proxy, name := through(fault.Options{}), bucketOnServer(ctx)
@@ -34,7 +34,7 @@ var _ = Describe("Probing a bucket", func() {
 		Expect(proxy.Journal().Mutating()).To(BeEmpty(), "Observe never sends a request that changes something")
 	}, SpecTimeout(time.Minute))
 
-	It("trusts the authority that a ConfigMap has, once it has it", func(ctx SpecContext) {
+	It("trusts the authority in a ConfigMap when it is added", func(ctx SpecContext) {
 		proxy := through(fault.Options{TLS: true})
 		b := given(ctx, build(place(ctx), proxy.URL(), bucketOnServer(ctx), func(b *v1beta1.StorageBucket) {
 			b.Spec.CABundleRef = &v1beta1.ConfigMapKeyReference{Name: "ca"}
@@ -45,7 +45,7 @@ var _ = Describe("Probing a bucket", func() {
 		eventuallyReady(ctx, b)
 	}, SpecTimeout(time.Minute))
 
-	It("reports what a real server makes of wrong credentials, missing rights and an unknown name", func(ctx SpecContext) {
+	It("reports a real server's errors for wrong keys, missing permissions and an unknown name", func(ctx SpecContext) {
 		namespace, name := place(ctx), bucketOnServer(ctx)
 		stranger, err := storage.AddAccount(ctx, env.S3RoleUser)
 		Expect(err).NotTo(HaveOccurred())

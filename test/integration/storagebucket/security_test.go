@@ -28,7 +28,7 @@ import (
 	"leasehold.dev/test/integration/internal/operator"
 )
 
-// listener counts the connections to an address that is not to be dialled.
+// listener counts the connections to an address that the operator must not dial.
 func listener(ctx context.Context, address string) (port int, accepted *atomic.Int32) {
 	GinkgoHelper()
 	l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", address)
@@ -50,7 +50,7 @@ func listener(ctx context.Context, address string) (port int, accepted *atomic.I
 	return l.Addr().(*net.TCPAddr).Port, accepted
 }
 
-// s3Stub answers every request by a function and keeps the headers.
+// s3Stub answers every request by a function and records the headers.
 type s3Stub struct {
 	*httptest.Server
 	mu      sync.Mutex
@@ -102,9 +102,9 @@ var _ = Describe("References of a bucket", func() {
 	}, SpecTimeout(time.Minute))
 })
 
-// The tables of the package s3 hold the guard to all kinds of addresses and redirects.
+// The tables of the package s3 test the guard with all kinds of addresses and redirects.
 var _ = Describe("The guard of addresses", operator.OldestKubernetes, func() {
-	It("lets no byte through to where no bucket is", func(ctx SpecContext) {
+	It("sends no byte to denied addresses", func(ctx SpecContext) {
 		port, accepted := listener(ctx, "127.0.0.2:0")
 		b := given(ctx, build(place(ctx), fmt.Sprintf("http://127.0.0.2:%d", port), "some-bucket"))
 		eventually(ctx, b, metav1.ConditionFalse, v1beta1.ReasonEndpointForbidden)
@@ -113,13 +113,13 @@ var _ = Describe("The guard of addresses", operator.OldestKubernetes, func() {
 		Eventually(ctx, reasonsOf(b)).Should(Equal([]string{"Warning EndpointForbidden"}))
 	}, SpecTimeout(time.Minute))
 
-	It("finds the addresses of the API server and the Services by itself, and refuses no other address where it does",
+	It("detects the addresses of the API server and the Services, and then denies no others",
 		func(ctx SpecContext) {
 			service, namespace := &corev1.Service{}, place(ctx)
 			Expect(k8s.Get(ctx, client.ObjectKey{Namespace: "default", Name: "kubernetes"}, service)).To(Succeed())
 			b := given(ctx, build(namespace, "https://"+service.Spec.ClusterIP, "some-bucket"))
 			eventually(ctx, b, metav1.ConditionFalse, v1beta1.ReasonEndpointForbidden)
-			// Kubernetes 1.33 lists the Service ranges. Nothing is expected to answer at the address.
+			// Kubernetes 1.33 lists the Service ranges. No server needs to answer at the address.
 			reason := Equal(v1beta1.ReasonEndpointForbidden)
 			if k8s.List(ctx, &networkingv1.ServiceCIDRList{}) == nil {
 				reason = Not(reason)
@@ -132,10 +132,10 @@ var _ = Describe("The guard of addresses", operator.OldestKubernetes, func() {
 })
 
 var _ = Describe("Requests to a bucket", func() {
-	It("are signed with the Secret's keys, carry no token and nothing that lies around", func(ctx SpecContext) {
+	It("are signed with the Secret's keys, and have neither a token nor values of the environment", func(ctx SpecContext) {
 		namespace := place(ctx)
 		keys(ctx, namespace, "own", env.S3Account{AccessKey: "OWNKEYID", SecretKey: "own-secret"})
-		// It would be well with the keys of the operator's environment.
+		// It would be Ready with the keys of the operator's environment.
 		stub := newS3Stub(func(w http.ResponseWriter, r *http.Request) {
 			if !strings.Contains(r.Header.Get("Authorization"), ambientKey) {
 				w.WriteHeader(http.StatusForbidden)
@@ -158,13 +158,13 @@ var _ = Describe("Requests to a bucket", func() {
 		}
 	}, SpecTimeout(time.Minute))
 
-	It("leave no secret in logs, events, status or metrics, whatever fails", Serial, func(ctx SpecContext) {
+	It("leave no secret in logs, events, status or metrics after any error", Serial, func(ctx SpecContext) {
 		suite.NeedsProcesses()
 		const secret, token = "SENTINEL-secret-access-key", "SENTINEL-session-token"
 		namespace := place(ctx)
 		sentinel := keys(ctx, namespace, "sentinel", env.S3Account{AccessKey: "SENTINELKEYID", SecretKey: secret})
 		operator.Change(ctx, k8s, sentinel, func(s *corev1.Secret) { s.Data[v1beta1.SecretKeySessionToken] = []byte(token) })
-		// A server that repeats the request in its error, as some do with a wrong signature.
+		// Some servers repeat the request in the error for a wrong signature.
 		chatty := newS3Stub(func(w http.ResponseWriter, r *http.Request) {
 			w.WriteHeader(http.StatusForbidden)
 			_, _ = fmt.Fprintf(w, "<Error><Code>SignatureDoesNotMatch</Code><Message>%s %s %v</Message></Error>", secret,

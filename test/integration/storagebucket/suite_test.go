@@ -1,6 +1,5 @@
-// Package storagebucket_test drives the real operator binary, two replicas of it
-// under the shipped rights and manifests, against a real S3 server that stands
-// behind a proxy for all that can go wrong.
+// Package storagebucket_test tests StorageBuckets with two replicas of the shipped operator, with
+// the shipped permissions and manifests, against a real S3 server behind a fault proxy.
 package storagebucket_test
 
 import (
@@ -16,7 +15,7 @@ import (
 	"leasehold.dev/test/integration/internal/operator"
 )
 
-// What lies around in the operator's environment and must never be used.
+// Values in the operator's environment that must never be used.
 const (
 	ambientKey    = "AMBIENTKEYID0000"
 	ambientSecret = "ambient-secret-outside-any-secret-object"
@@ -26,11 +25,11 @@ var (
 	suite = operator.NewSuite(operator.Options{
 		Name: "storagebucket",
 		Args: []string{
-			// The S3 server of this suite is on this one address; all other
-			// addresses of this machine stay forbidden.
+			// The S3 server of this suite has this address; all other addresses of this machine are
+			// denied.
 			"--endpoint-allow-cidr=127.0.0.1/32",
 			"--probe-tick-interval=200ms",
-			// A spec waits for its end; a removal that works takes a moment.
+			// A spec waits for its end; a successful removal takes a moment.
 			"--bucket-removal-grace-period=40s",
 		},
 		Env: []string{"AWS_ACCESS_KEY_ID=" + ambientKey, "AWS_SECRET_ACCESS_KEY=" + ambientSecret},

@@ -17,7 +17,7 @@ import (
 	"leasehold.dev/test/harness/expect"
 )
 
-// spec is a Tenant's spec as a user types it, right or wrong.
+// spec is a Tenant's spec as a user writes it, valid or not.
 type spec = map[string]any
 
 func user(name string) any { return spec{"kind": "User", "name": name} }
@@ -35,7 +35,7 @@ var _ = Describe("Admission of a Tenant", func() {
 		return s
 	}
 
-	// The golden file of config/ holds the limits of the schema, and that of the webhook what it answers.
+	// The golden file of config/ tests the limits of the schema, and that of the webhook its responses.
 	DescribeTable("refuses what is wrong with a message that names the change",
 		func(ctx SpecContext, s spec, want string) {
 			o := typed(unique("bad"), s)
@@ -53,7 +53,7 @@ var _ = Describe("Admission of a Tenant", func() {
 			good(spec{"namespacePrefix": "team-", "namespaces": []any{strings.Repeat("a", 59)}}),
 			"together must be at most 63 characters"),
 		Entry("a prefix that starts with a hyphen", good(spec{"namespacePrefix": "-a"}), "should match"),
-		Entry("kube- across the seam", good(spec{"namespacePrefix": "kub", "namespaces": []any{"e-x"}}), "reserved"),
+		Entry("kube- across prefix and name", good(spec{"namespacePrefix": "kub", "namespaces": []any{"e-x"}}), "reserved"),
 		Entry("default", good(spec{"namespacePrefix": "def", "namespaces": []any{"ault"}}), "reserved"),
 		Entry("the operator's own namespace", good(spec{"namespacePrefix": "leasehold-", "namespaces": []any{"system"}}),
 			"the operator's own"),
@@ -64,7 +64,7 @@ var _ = Describe("Admission of a Tenant", func() {
 			"namespace must be set for kind ServiceAccount"),
 		Entry("a User with a namespace", good(spec{"admins": []any{spec{"kind": "User", "name": "x", "namespace": "y"}}}),
 			"must not be set for kinds User and Group"),
-		Entry("a ServiceAccount with a strange name",
+		Entry("a ServiceAccount with an invalid name",
 			good(spec{"admins": []any{spec{"kind": "ServiceAccount", "name": "A:b", "namespace": "y"}}}),
 			"must consist of lower case letters"),
 	)
@@ -79,7 +79,7 @@ var _ = Describe("Admission of a Tenant", func() {
 		Expect(t.Status.Namespaces[0].Name).To(HaveLen(63))
 	})
 
-	It("takes all the namespaces one Tenant may have", func(ctx SpecContext) {
+	It("accepts the largest number of namespaces", func(ctx SpecContext) {
 		var all []v1beta1.NamespaceSuffix
 		for i := range 64 {
 			all = append(all, v1beta1.NamespaceSuffix(fmt.Sprintf("n%d", i)))
@@ -116,7 +116,7 @@ var _ = Describe("Admission of a Tenant", func() {
 
 			name := unique("there")
 			stranger(ctx, name+"-dev")
-			Eventually(func(g Gomega) { // the webhook reads a cache, which may be a moment late
+			Eventually(func(g Gomega) { // the webhook reads a cache, which may be late
 				g.Expect(c.Create(ctx, build(name), client.DryRunAll)).To(Succeed())
 				g.Expect(warnings.All()).To(ContainElement(ContainSubstring("namespace " + name + "-dev exists")))
 			}).WithContext(ctx).Should(Succeed())

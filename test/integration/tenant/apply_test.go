@@ -17,10 +17,9 @@ import (
 	"leasehold.dev/test/harness/record"
 )
 
-// The API server's side of controllers/internal/apply: no release note promises
-// it, so it is pinned here.
+// The API server's behaviour that controllers/internal/apply depends on and no documentation guarantees.
 var _ = Describe("Server-side apply", func() {
-	It("that carries resourceVersion 1 creates, and never touches what is there", func(ctx SpecContext) {
+	It("with resourceVersion 1 creates an object, and never changes an existing one", func(ctx SpecContext) {
 		name := unique("create")
 		DeferCleanup(func(ctx SpecContext) { Expect(k8s.Delete(ctx, namespaceOf(name))).To(Succeed()) })
 		try := func(label string) error {
@@ -39,19 +38,19 @@ var _ = Describe("Server-side apply", func() {
 	})
 })
 
-// The API server's side of apply.PatchStatus, likewise.
-var _ = Describe("A report", func() {
-	It("is refused where the status is another one, and not where the rest of the object is", func(ctx SpecContext) {
+// The same for apply.PatchStatus.
+var _ = Describe("A patch of the status", func() {
+	It("is refused after a change of the status, and not after other changes", func(ctx SpecContext) {
 		t := givenReady(ctx, build(unique("swap"), suffixes("dev")))
 		Expect(k8s.Get(ctx, client.ObjectKeyFromObject(t), t)).To(Succeed())
-		// The API server compares strings as they are encoded, so its encoding has to be Go's.
+		// The API server compares encoded strings, so its encoding must equal Go's.
 		t.Status.Conditions = append(t.Status.Conditions, metav1.Condition{
 			Type: "example.com/Noted", Status: metav1.ConditionTrue, Reason: "Noted", LastTransitionTime: metav1.Now(),
 			Message: "<a> & \"b\"\t\u00e9\u2028\u0001",
 		})
 		Expect(k8s.Status().Update(ctx, t)).To(Succeed())
 		judged := t.DeepCopy()
-		// A stranger's label is nothing to us, so the status stays.
+		// Another client's label does not change the status.
 		change(ctx, t, func(t *v1beta1.Tenant) { t.Labels = map[string]string{"example.com/edited": "yes"} })
 		try := func(uid types.UID, before any) error {
 			after := judged.Status.DeepCopy()
@@ -70,20 +69,20 @@ var _ = Describe("A report", func() {
 		old.ObservedGeneration = 77
 		for _, err := range []error{try("another", judged.Status), try(judged.UID, old), try(judged.UID, nil),
 			try(judged.UID, map[string]any{})} {
-			// Which comparison has failed is not in the answer, nor that it was one.
+			// The response names neither the failed comparison nor a comparison at all.
 			Expect(err).To(MatchError("the server rejected our request due to an error in our request"))
 			Expect(apierrors.IsInvalid(err)).To(BeTrue(), "%v", err)
 		}
 	})
 
-	It("is written at the version that was judged where our types do not show all of the stored status", Serial,
+	It("has the resourceVersion as precondition if our types lack a field of the stored status", Serial,
 		func(ctx SpecContext) {
 			name := unique("newer")
 			stranger(ctx, name+"-dev")
 			t := given(ctx, build(name, suffixes("dev")))
 			inConflict := expect.HaveCondition(v1beta1.ConditionReady, metav1.ConditionFalse, v1beta1.ReasonNamespaceConflict)
 			Eventually(ctx, fetched(t)).WithTimeout(expect.Medium).Should(inConflict)
-			// Our types omit an empty UID, just as they omit a field of a newer release.
+			// Our types omit an empty UID as they omit a field of a newer release.
 			explicit := fmt.Sprintf(`{"status":{"namespaces":[{"name":%q,"reason":%q,"uid":""}]}}`, name+"-dev",
 				v1beta1.ReasonNamespaceConflict)
 			Expect(k8s.Status().Patch(ctx, t, client.RawPatch(types.MergePatchType, []byte(explicit)))).To(Succeed())

@@ -20,20 +20,20 @@ import (
 	"leasehold.dev/test/harness/expect"
 )
 
-// withinBound is the time after which a removed admin has no rights, whatever other clients write.
+// withinBound is the time after which a removed admin has no access, whatever other clients write.
 const withinBound = 5 * time.Second
 
-// A contest sends at most hostileRate writes a second, and begins when leastRate of them are
-// accepted. The report of a spec has the rate: more than 100 on two quiet cores. Of an object at the
-// limit of etcd a busy machine stores one a second, so leastFilled writes in all are enough there.
+// A contest sends at most hostileRate writes a second, and begins when leastRate of them are accepted.
+// The report of a spec has the rate: more than 100 on two idle cores. A busy machine stores one update
+// a second of an object at etcd's size limit, so leastFilled writes in total are enough there.
 const (
 	hostileRate = 125
 	leastRate   = 10
 	leastFilled = 3
 )
 
-// privileged returns a client of its own that sends at most hostileRate requests a second. The
-// attacker of these specs is a client that no admission policy stops.
+// privileged returns a client that sends at most hostileRate requests a second. The attacker of
+// these specs is a client that no admission policy restricts.
 func privileged() client.Client {
 	GinkgoHelper()
 	config := rest.CopyConfig(suite.Config)
@@ -47,7 +47,7 @@ func privileged() client.Client {
 // leastRate writes a second succeed.
 func contest(ctx SpecContext, binding *rbacv1.RoleBinding) {
 	GinkgoHelper()
-	// The API server stores no write that changes nothing, so each has a number.
+	// The API server ignores writes without a change, so each has a number.
 	written := write(ctx, binding, 4, `{"metadata":{"annotations":{"example.com/write":"%d"},"finalizers":%s}}`)
 	var rate float64
 	since, before := time.Now(), written.Load()
@@ -61,16 +61,16 @@ func contest(ctx SpecContext, binding *rbacv1.RoleBinding) {
 	AddReportEntry("hostile writes a second", fmt.Sprintf("%.0f", rate))
 }
 
-// contestFilled is contest for a binding that has no room for a number. Two clients are as many as
-// write 1.5 MB without the API server as the bottleneck.
+// contestFilled is contest for a binding without space for a number. Two clients write 1.5 MB as
+// fast as the API server can store it.
 func contestFilled(ctx SpecContext, binding *rbacv1.RoleBinding) {
 	GinkgoHelper()
 	written := write(ctx, binding, 2, `{"metadata":{"finalizers":%[2]s}}`)
 	Eventually(written.Load).WithContext(ctx).WithTimeout(expect.Medium).Should(BeNumerically(">=", leastFilled))
 }
 
-// write has clients patch the binding until the end of the spec. It fills in the number of the patch, and
-// finalizers or null in turn. It returns the number of patches that succeed.
+// write starts clients that patch the binding until the end of the spec, with a counter, and alternately finalizers or
+// null. It returns the number of successful patches.
 func write(ctx SpecContext, binding *rbacv1.RoleBinding, clients int, body string) *atomic.Int64 {
 	GinkgoHelper()
 	c := privileged()
@@ -98,8 +98,8 @@ func write(ctx SpecContext, binding *rbacv1.RoleBinding, clients int, body strin
 	return &written
 }
 
-// filled brings the binding close to the largest size that etcd accepts, so that no manager of
-// fields can be added, and gives it a finalizer.
+// filled brings the binding close to etcd's size limit, so that no managed fields can be added, and
+// adds a finalizer.
 func filled(ctx context.Context, binding *rbacv1.RoleBinding) {
 	GinkgoHelper()
 	c := privileged()
@@ -115,11 +115,11 @@ func filled(ctx context.Context, binding *rbacv1.RoleBinding) {
 	}).WithContext(ctx).WithTimeout(expect.Short).Should(Succeed())
 }
 
-// Serial: the bound is a time, and other specs would take the machine from the operator.
+// Serial: the bound is a time, and other specs would slow down the operator.
 var _ = Describe("A removed admin whose binding is contested", Serial, func() {
 	BeforeEach(suite.NeedsControllers)
 
-	DescribeTable("loses the rights in bounded time, and the other admins get theirs",
+	DescribeTable("loses access in bounded time, and the other admins get theirs",
 		func(ctx SpecContext, attack func(SpecContext, *rbacv1.RoleBinding), bound time.Duration) {
 			mallory, alice, bob := unique("mallory"), unique("alice"), unique("bob")
 			t := givenReady(ctx, build(unique("contested"), suffixes("dev"), users(mallory, alice)))
@@ -137,7 +137,7 @@ var _ = Describe("A removed admin whose binding is contested", Serial, func() {
 			eventuallyReady(ctx, t)
 		},
 		Entry("by changed finalizers", contest, withinBound),
-		// On a busy machine the API server itself takes seconds for requests of 1.5 MB.
+		// On a busy machine the API server takes seconds for requests of 1.5 MB.
 		Entry("by labels up to etcd's limit and changed finalizers", func(ctx SpecContext, b *rbacv1.RoleBinding) {
 			filled(ctx, b)
 			contestFilled(ctx, b)
@@ -147,7 +147,7 @@ var _ = Describe("A removed admin whose binding is contested", Serial, func() {
 			other := bindingIn(b.Namespace)
 			other.Subjects, other.RoleRef = b.Subjects, rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole",
 				Name: "cluster-admin"}
-			Eventually(func(g Gomega) { // the operator races to restore its own
+			Eventually(func(g Gomega) { // the operator concurrently restores its own
 				g.Expect(client.IgnoreNotFound(k8s.Delete(ctx, bindingIn(b.Namespace)))).To(Succeed())
 				g.Expect(k8s.Create(ctx, other.DeepCopy())).To(Succeed())
 			}).WithContext(ctx).WithTimeout(expect.Short).Should(Succeed())
@@ -155,7 +155,7 @@ var _ = Describe("A removed admin whose binding is contested", Serial, func() {
 		}, withinBound),
 	)
 
-	DescribeTable("loses them while the Tenant is deleted",
+	DescribeTable("loses access while the Tenant is deleted",
 		func(ctx SpecContext, policy func(*v1beta1.Tenant)) {
 			mallory := unique("mallory")
 			t := givenReady(ctx, build(unique("contested"), policy, suffixes("dev"), users(mallory)))

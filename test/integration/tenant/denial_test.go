@@ -14,8 +14,7 @@ import (
 	"leasehold.dev/test/harness/expect"
 )
 
-// haveFailed matches a Tenant that reports a reason and a text, and that may go on by
-// itself.
+// haveFailed matches a Tenant that reports a reason and a text, and that can recover without a change.
 func haveFailed(reason, text string) OmegaMatcher {
 	return And(
 		expect.HaveCondition(v1beta1.ConditionReady, metav1.ConditionFalse, reason),
@@ -23,7 +22,7 @@ func haveFailed(reason, text string) OmegaMatcher {
 		HaveField("Status.Conditions", Not(ContainElement(HaveField("Type", v1beta1.ConditionStalled)))))
 }
 
-var _ = Describe("A Tenant reports what refused a write", func() {
+var _ = Describe("A Tenant reports the cause of a refused write", func() {
 	It("of an admission policy, by its name", func(ctx SpecContext) {
 		name := unique("denied")
 		policy := &admissionregistrationv1.ValidatingAdmissionPolicy{
@@ -73,7 +72,7 @@ var _ = Describe("A Tenant reports what refused a write", func() {
 			Spec:       corev1.ResourceQuotaSpec{Hard: corev1.ResourceList{bindings: resource.MustParse("0")}},
 		}
 		Expect(k8s.Create(ctx, quota)).To(Succeed())
-		By("counting in place of the quota controller, which the control plane does not run")
+		By("setting the usage, because the control plane has no quota controller")
 		quota.Status = corev1.ResourceQuotaStatus{Hard: quota.Spec.Hard,
 			Used: corev1.ResourceList{bindings: resource.MustParse("0")}}
 		Expect(k8s.Status().Update(ctx, quota)).To(Succeed())

@@ -15,9 +15,9 @@ import (
 	"leasehold.dev/test/harness/expect"
 )
 
-// These specs take away something that the others rely on, and put it back.
-// Serial specs run on the first process, which is the one that has the operator.
-var _ = Describe("When something is taken away", Serial, func() {
+// These specs remove something that other specs need, and restore it. Serial specs run on the first
+// process, which runs the operator.
+var _ = Describe("When a part is missing", Serial, func() {
 	BeforeEach(suite.NeedsProcesses)
 	BeforeEach(suite.NeedsControllers)
 
@@ -44,7 +44,7 @@ var _ = Describe("When something is taken away", Serial, func() {
 		Expect(reading(bindingIn(ns.Name))(ctx)).To(expect.BeGone())
 	})
 
-	It("the right to bind a role that the flag names: the admins keep the rights they have", func(ctx SpecContext) {
+	It("the permission to bind the flag's role: the admins keep their current rights", func(ctx SpecContext) {
 		t := givenReady(ctx, build(unique("flag"), suffixes("dev")))
 		alice, namespace := "admin-of-"+t.Name, t.Name+"-dev"
 		Eventually(ctx, userCan(alice, "create", "deployments", namespace, "")).Should(BeTrue())
@@ -80,7 +80,7 @@ var _ = Describe("When something is taken away", Serial, func() {
 		Eventually(ctx, userCan(alice, "get", "deployments", namespace, "")).Should(BeTrue())
 	})
 
-	It("the whole operator: nothing unchecked comes in, and an administrator removes Tenants deleted in each way",
+	It("the operator: no unvalidated Tenant is stored, and an administrator removes Tenants deleted in each way",
 		func(ctx SpecContext) {
 			kept := givenReady(ctx, build(unique("kept")))
 			deleted := map[metav1.DeletionPropagation]*v1beta1.Tenant{}

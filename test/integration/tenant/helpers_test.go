@@ -21,7 +21,7 @@ const adminBinding = "leasehold:tenant-admin"
 
 func unique(base string) string { return operator.Unique(base) }
 
-// build makes a Tenant with one user as admin, for the API server to default.
+// build returns a Tenant with one user as admin, without defaults.
 func build(name string, with ...func(*v1beta1.Tenant)) *v1beta1.Tenant {
 	t := &v1beta1.Tenant{
 		ObjectMeta: metav1.ObjectMeta{Name: name},
@@ -50,7 +50,7 @@ func admins(s ...v1beta1.Subject) func(*v1beta1.Tenant) {
 	return func(t *v1beta1.Tenant) { t.Spec.Admins = s }
 }
 
-// given creates a Tenant and has it deleted after the spec, without waiting.
+// given creates a Tenant, and deletes it after the spec without waiting.
 func given(ctx context.Context, t *v1beta1.Tenant) *v1beta1.Tenant {
 	GinkgoHelper()
 	Expect(k8s.Create(ctx, t)).To(Succeed())
@@ -68,7 +68,7 @@ func givenReady(ctx context.Context, t *v1beta1.Tenant) *v1beta1.Tenant {
 	return t
 }
 
-// eventuallyReady waits until the Tenant is Ready for its newest generation.
+// eventuallyReady waits until the Tenant is Ready for its current generation.
 func eventuallyReady(ctx context.Context, t *v1beta1.Tenant) {
 	GinkgoHelper()
 	Eventually(ctx, fetched(t)).WithTimeout(expect.Medium).Should(And(
@@ -122,7 +122,7 @@ func can(user string, groups []string, verb, resource, subresource, namespace,
 		Verb: verb, Group: group, Resource: resource, Subresource: subresource, Namespace: namespace, Name: name})
 }
 
-// userCan is can for a plain user.
+// userCan is can for a user without groups.
 func userCan(user, verb, resource, namespace, name string) func(context.Context) (bool, error) {
 	return can(user, nil, verb, resource, "", namespace, name)
 }

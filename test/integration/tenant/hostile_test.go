@@ -24,7 +24,7 @@ func users(names ...string) func(*v1beta1.Tenant) {
 	}
 }
 
-// as is a client that acts as a user.
+// as returns a client that impersonates a user.
 func as(user string) client.Client {
 	GinkgoHelper()
 	config := rest.CopyConfig(suite.Config)
@@ -34,8 +34,7 @@ func as(user string) client.Client {
 	return c
 }
 
-// forge has a user change the binding that gives the user's rights, with the rights
-// that it gives.
+// forge changes the binding as the user who has admin rights through it.
 func forge(ctx context.Context, user, namespace string, f func(*rbacv1.RoleBinding)) {
 	GinkgoHelper()
 	c := as(user)
@@ -47,7 +46,7 @@ func forge(ctx context.Context, user, namespace string, f func(*rbacv1.RoleBindi
 	}).WithContext(ctx).WithTimeout(expect.Short).Should(Succeed())
 }
 
-// forgedMark makes the binding look like that of a Tenant that does not exist.
+// forgedMark sets the ownership labels of a Tenant that does not exist.
 func forgedMark(b *rbacv1.RoleBinding) {
 	b.Annotations, b.OwnerReferences = map[string]string{v1beta1.AnnotationTenantUID: "x"}, nil
 }
@@ -55,7 +54,7 @@ func forgedMark(b *rbacv1.RoleBinding) {
 var _ = Describe("An admin who is removed", func() {
 	BeforeEach(suite.NeedsControllers)
 
-	DescribeTable("keeps no right by forging whose the binding is, while the Tenant lives",
+	DescribeTable("loses access despite forged ownership of the binding, while the Tenant exists",
 		func(ctx SpecContext, forged func(ctx context.Context, mallory, namespace string) func(*rbacv1.RoleBinding)) {
 			mallory, alice := unique("mallory"), unique("alice")
 			t := givenReady(ctx, build(unique("forge"), suffixes("dev"), users(mallory, alice)))
@@ -82,7 +81,7 @@ var _ = Describe("An admin who is removed", func() {
 		}),
 	)
 
-	It("keeps no right by forging or holding the binding, under Retain", func(ctx SpecContext) {
+	It("loses access despite a forged or finalized binding, under Retain", func(ctx SpecContext) {
 		mallory := unique("mallory")
 		t := givenReady(ctx, build(unique("forge"), retain, users(mallory)))
 		prod := t.Name + "-prod"

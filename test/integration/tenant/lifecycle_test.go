@@ -22,7 +22,7 @@ var _ = Describe("A Tenant", func() {
 		suite.NeedsControllers()
 		name := unique("life")
 		t := given(ctx, build(name))
-		Expect(operator.Kstatus(t)).To(Equal(status.InProgressStatus), "before the operator has seen it")
+		Expect(operator.Kstatus(t)).To(Equal(status.InProgressStatus), "before the operator has observed it")
 		eventuallyReady(ctx, t)
 		Expect(operator.Kstatus(t)).To(Equal(status.CurrentStatus))
 
@@ -30,7 +30,7 @@ var _ = Describe("A Tenant", func() {
 		Expect(t.Spec.NamespacePrefix).To(Equal(name + "-"))
 		Expect(t).To(expect.HaveFinalizer(v1beta1.TenantFinalizer))
 
-		By("making each namespace its own, with a pod-security level")
+		By("owning each namespace, with a pod-security level")
 		for _, full := range []string{name + "-dev", name + "-prod"} {
 			ns := namespaceOf(full)
 			Expect(fetched(ns)(ctx)).To(And(
@@ -82,7 +82,7 @@ var _ = Describe("A Tenant", func() {
 		Expect(columns).To(HaveExactElements("Name/0", "Prefix/0", "Namespaces/0", "Admin/0", "Ready/0", "Reason/1", "Age/0"))
 		Expect(cells[:6]).To(HaveExactElements(t.Name, t.Name+"-", `["dev"]`, "admin-of-"+t.Name, "True", "Reconciled"))
 
-		By("having had a Ready condition in the first status that was written")
+		By("having a Ready condition in the first written status")
 		first := build(t.Name)
 		suite.FirstStatus("tenants", first)
 		Expect(first.Status.Conditions).To(ContainElement(HaveField("Type", v1beta1.ConditionReady)))
@@ -130,7 +130,7 @@ var _ = Describe("A Tenant", func() {
 		DeferCleanup(func(ctx context.Context) { Expect(k8s.Delete(ctx, namespaceOf(old.Name))).To(Succeed()) })
 	})
 
-	It("waits, visibly, until its namespaces are gone before it goes itself", func(ctx SpecContext) {
+	It("is deleted after its namespaces, and reports that it waits for them", func(ctx SpecContext) {
 		suite.NeedsControllers()
 		t := givenReady(ctx, build(unique("wait"), suffixes("dev")))
 		blocker := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{
@@ -152,7 +152,7 @@ var _ = Describe("A Tenant", func() {
 			t.Name}})(ctx)).To(expect.BeGone())
 	})
 
-	DescribeTable("leaves its namespaces, unmarked and unbound, when it is deleted",
+	DescribeTable("releases its namespaces, without ownership labels and bindings, when it is deleted",
 		func(ctx SpecContext, policy func(*v1beta1.Tenant), propagation metav1.DeletionPropagation) {
 			suite.NeedsControllers()
 			t := givenReady(ctx, build(unique("left"), suffixes("dev"), policy))

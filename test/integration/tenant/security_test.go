@@ -12,10 +12,10 @@ import (
 	"leasehold.dev/test/harness/expect"
 )
 
-// The golden reconciles hold what is decided about each object. These specs need the garbage
+// The golden reconciles test the decision about each object. These specs need the garbage
 // collector, the namespace controller or the authorizer.
 var _ = Describe("What does not belong to a Tenant", func() {
-	It("is not taken by a planted owner reference and label", func(ctx SpecContext) {
+	It("is not adopted due to a forged owner reference and label", func(ctx SpecContext) {
 		suite.NeedsControllers()
 		t := givenReady(ctx, build(unique("plant")))
 		victim := stranger(ctx, unique("victim"))
@@ -27,19 +27,19 @@ var _ = Describe("What does not belong to a Tenant", func() {
 		Eventually(ctx, eventsAbout(t)).WithTimeout(expect.Short).Should(
 			expect.ContainEvent(expect.Event{Type: corev1.EventTypeWarning, Reason: v1beta1.EventForeignNamespace,
 				Note: victim.Name}))
-		By("taking the false owner reference off, so that the garbage collector has nothing to go by")
+		By("removing the false owner reference, so the garbage collector ignores it")
 		Eventually(ctx, fetched(victim)).Should(HaveField("OwnerReferences", BeEmpty()))
 		Expect(reading(bindingIn(victim.Name))(ctx)).To(expect.BeGone())
 		Expect(fetched(t)(ctx)).To(HaveField("Status.Namespaces", Not(ContainElement(HaveField("Name", victim.Name)))))
 
-		By("leaving it alone when the Tenant goes")
+		By("keeping it when the Tenant is deleted")
 		uid := victim.UID
 		Expect(k8s.Delete(ctx, t)).To(Succeed())
 		Eventually(ctx, reading(t)).WithTimeout(expect.Long).Should(expect.BeGone())
 		Expect(fetched(victim)(ctx)).To(And(HaveField("UID", uid), HaveField("DeletionTimestamp", BeNil())))
 	})
 
-	It("keeps its namespace when that was there before, and gives way once it is gone", func(ctx SpecContext) {
+	It("keeps an existing namespace, and the Tenant becomes Ready after its removal", func(ctx SpecContext) {
 		suite.NeedsControllers()
 		name := unique("clash")
 		victim := stranger(ctx, name+"-dev")
@@ -49,7 +49,7 @@ var _ = Describe("What does not belong to a Tenant", func() {
 			expect.HaveCondition(v1beta1.ConditionStalled, metav1.ConditionTrue, v1beta1.ReasonNamespaceConflict)))
 		Eventually(ctx, eventsAbout(t)).Should(expect.ContainEvent(
 			expect.Event{Type: corev1.EventTypeWarning, Reason: v1beta1.EventNamespaceConflict, Note: victim.Name}))
-		By("seeing to the other namespace, and putting nothing into the stranger's")
+		By("providing the other namespace, and changing nothing in the foreign one")
 		Expect(fetched(bindingIn(name + "-prod"))(ctx)).To(expect.BeControlledBy(t))
 		var bindings rbacv1.RoleBindingList
 		Expect(k8s.List(ctx, &bindings, client.InNamespace(victim.Name))).To(Succeed())
@@ -115,7 +115,7 @@ var _ = Describe("Drift", func() {
 				other := bindingIn(b.Namespace)
 				other.RoleRef = rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "cluster-admin"}
 				other.Subjects = b.Subjects
-				Eventually(func(g Gomega) { // the operator races to put the right one back
+				Eventually(func(g Gomega) { // the operator concurrently restores its own
 					g.Expect(client.IgnoreNotFound(k8s.Delete(ctx, b))).To(Succeed())
 					g.Expect(k8s.Create(ctx, other.DeepCopy())).To(Succeed())
 				}).WithTimeout(expect.Short).Should(Succeed())
@@ -135,7 +135,7 @@ var _ = Describe("The rights of admins", func() {
 		Eventually(ctx, userCan("second", "create", "deployments", ns, "")).Should(BeTrue())
 		Eventually(ctx, userCan(first, "create", "deployments", ns, "")).Should(BeFalse())
 		Eventually(ctx, userCan(first, "get", "tenants", "", t.Name)).Should(BeFalse())
-		By("not calling a change of the spec a repair")
+		By("not recording a change of the spec as a repair")
 		Expect(eventsAbout(t)(ctx)).NotTo(expect.ContainEvent(
 			expect.Event{Type: corev1.EventTypeWarning, Reason: v1beta1.EventAdminBindingRepaired}))
 	})

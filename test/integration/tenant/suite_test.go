@@ -1,5 +1,5 @@
-// Package tenant_test drives the real operator binary, two replicas of it under
-// the shipped rights and manifests, and watches what becomes of Tenants.
+// Package tenant_test tests Tenants with two replicas of the shipped operator, with the shipped
+// permissions and manifests.
 package tenant_test
 
 import (

@@ -13,13 +13,13 @@ import (
 
 var serving = regexp.MustCompile(`msg=Serving address=(\S+)`)
 
-// What the page shows, for Eventually: a click leads to another page, in time.
+// Expressions for the content of the page, for Eventually.
 const (
 	heading = `document.querySelector("main h1").textContent`
 	current = `document.querySelector('nav.side [aria-current="page"]').textContent`
 )
 
-// Ordered for the browser: one for all specs. Each has a viewer and a tab of its own.
+// Ordered, to start the browser once. Each spec has its own viewer and tab.
 var _ = Describe("The viewer in a browser", Ordered, func() {
 	var openTab func() *tab
 
@@ -28,8 +28,8 @@ var _ = Describe("The viewer in a browser", Ordered, func() {
 		buildViewer()
 	})
 
-	// open shows a book in a tab. At the end it checks that the tab sent no request to another
-	// host, and that the browser reported no error.
+	// open shows a book in a tab. At the end it checks that the tab sent no request to another host
+	// and that the browser reported no error.
 	open := func(ctx SpecContext, m *mount) (*tab, string) {
 		GinkgoHelper()
 		base := serve(ctx, m.dir)
@@ -87,9 +87,9 @@ var _ = Describe("The viewer in a browser", Ordered, func() {
 		Eventually(ctx, func() (string, error) { return evaluate[string](t, heading) }).Should(Equal("A fresh page"))
 	})
 
-	It("runs nothing that is in the Markdown", func(ctx SpecContext) {
+	It("runs no code in the Markdown", func(ctx SpecContext) {
 		t, _ := open(ctx, mountHandbook(map[string]string{"welcome.md": hostile}))
-		// The text of the page after the attacks is there, so they were in it.
+		// The text after the attacks is on the page, so they were in it.
 		Expect(value[string](t, `document.querySelector("main p:last-of-type").textContent`)).To(Equal("The end."))
 		t.do(click(`#click-me`))
 		t.do(chromedp.Reload())
@@ -98,7 +98,7 @@ var _ = Describe("The viewer in a browser", Ordered, func() {
 		Expect(value[int](t, `document.querySelectorAll("script, svg, iframe, style, main form, main [onerror], main [onclick], [href^='javascript:' i]").length`)).To(BeZero())
 	})
 
-	It("stays within the width of a phone, with the navigation put away", func(ctx SpecContext) {
+	It("stays within the width of a phone, with the navigation hidden", func(ctx SpecContext) {
 		t, base := open(ctx, mountHandbook(nil))
 		for _, width := range []int64{320, 390} {
 			t.do(phone(width))
@@ -121,7 +121,7 @@ var _ = Describe("The viewer in a browser", Ordered, func() {
 		Expect(value[bool](t, menu)).To(BeFalse())
 	})
 
-	It("is dark for readers with that preference, and readable in both", func(ctx SpecContext) {
+	It("is dark for readers with that preference, and readable in both schemes", func(ctx SpecContext) {
 		t, base := open(ctx, mountHandbook(nil))
 		for _, look := range []struct {
 			name  string
@@ -147,9 +147,8 @@ var _ = Describe("The viewer in a browser", Ordered, func() {
 		Expect(value[string](t, `document.activeElement.localName`)).To(Equal("main"))
 	})
 
-	// The control for all of the above: this browser runs scripts, and what it requests
-	// for and complains of is seen.
-	It("is judged by a browser that runs what it is given", func(ctx SpecContext) {
+	// The control for the specs above: this browser runs scripts, and its requests and errors are recorded.
+	It("is tested by a browser that runs scripts", func(ctx SpecContext) {
 		other := httptest.NewServer(http.NotFoundHandler())
 		DeferCleanup(other.Close)
 		page := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -179,8 +178,8 @@ var _ = Describe("The viewer in a browser", Ordered, func() {
 	})
 })
 
-// hostile is a page that would run a script, and load from elsewhere, in many
-// ways, if it were passed on.
+// hostile is a page that would run scripts and load other hosts in many ways, if the viewer did not
+// escape it.
 const hostile = `# Welcome
 
 <script>window.ran = "script"; document.title = "ran"</script>
@@ -206,8 +205,7 @@ Inline <script>window.ran = "inline"; document.title = "ran"</script> and <img s
 The end.
 `
 
-// contrast is a library for the page: how well each text stands out, by the
-// formula of WCAG 2.
+// contrast is a script that computes the contrast of each text by the formula of WCAG 2.
 const contrast = `
 function rgb(color) { return color.match(/[\d.]+/g).map(Number) }
 function luminance(color) {

@@ -10,16 +10,15 @@ import (
 	. "github.com/onsi/gomega"
 )
 
-// mount is a folder as the kubelet makes it of a ConfigMap: each file is a link
-// through ..data, and an update is one rename of ..data.
+// mount is a folder in the kubelet's layout of a ConfigMap: each file is a link through ..data, and
+// an update is one rename of ..data.
 type mount struct {
 	dir   string
 	files map[string]string
 	turn  int
 }
 
-// mountHandbook lays out the sample book, with more files or others in place of
-// its own.
+// mountHandbook creates the sample book, with added or replaced files.
 func mountHandbook(more map[string]string) *mount {
 	GinkgoHelper()
 	m := &mount{dir: GinkgoT().TempDir(), files: map[string]string{}}
@@ -35,7 +34,7 @@ func mountHandbook(more map[string]string) *mount {
 	return m
 }
 
-// update changes and adds files, all at one moment.
+// update changes and adds files atomically.
 func (m *mount) update(files map[string]string) {
 	GinkgoHelper()
 	maps.Copy(m.files, files)

@@ -1,5 +1,5 @@
-// Package viewer_test drives the real page server with a real browser: what a reader sees,
-// and what a hostile page cannot do to them.
+// Package viewer_test tests the real page server with a real browser: what a reader can see, and
+// what a hostile page cannot do.
 //
 // Without a browser the specs are skipped with a message. Where $CI is set they fail.
 package viewer_test
@@ -28,8 +28,8 @@ func TestViewer(t *testing.T) {
 	RunSpecs(t, "Viewer")
 }
 
-// startBrowser starts a browser that lives until the end of the container, and
-// returns what opens a tab in it.
+// startBrowser starts a browser that runs until the end of the container, and returns a function
+// that opens a tab.
 func startBrowser(ctx SpecContext) (openTab func() *tab) {
 	GinkgoHelper()
 	path, err := browser.Find()
@@ -54,8 +54,8 @@ func buildViewer() {
 	viewer = operator.Viewer()
 }
 
-// serve starts a viewer on a folder and returns its address. It is killed at the end
-// of the spec: it would wait for the connections that a browser opens in advance.
+// serve starts a viewer on a folder and returns its address. It is killed at the end of the spec,
+// because it would wait for the browser's preconnected sockets.
 func serve(ctx SpecContext, dir string) string {
 	GinkgoHelper()
 	session, err := gexec.Start(exec.Command(viewer, "--dir="+dir, "--bind-address=127.0.0.1:0"), GinkgoWriter,

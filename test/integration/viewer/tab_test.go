@@ -19,7 +19,7 @@ import (
 	"leasehold.dev/test/harness/expect"
 )
 
-// tab is a tab of the browser that records its requests and the errors that it reports.
+// tab is a tab of the browser that records its requests and errors.
 type tab struct {
 	ctx context.Context
 
@@ -28,7 +28,7 @@ type tab struct {
 	complaints []string
 }
 
-// newTab opens a tab that is closed at the end of the spec.
+// newTab opens a tab and closes it at the end of the spec.
 func newTab(browser context.Context) *tab {
 	GinkgoHelper()
 	ctx, end := chromedp.NewContext(browser)
@@ -64,7 +64,7 @@ func (t *tab) remember(event any) {
 	}
 }
 
-// elsewhere returns the requests that did not go to base.
+// elsewhere returns the requests to other hosts than base.
 func (t *tab) elsewhere(base string) []string {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -83,7 +83,7 @@ func (t *tab) complained() []string {
 	return append([]string(nil), t.complaints...)
 }
 
-// do runs steps in the tab, for a while at most.
+// do runs steps in the tab with a timeout.
 func (t *tab) do(steps ...chromedp.Action[chromedp.Void]) {
 	GinkgoHelper()
 	ctx, cancel := context.WithTimeout(t.ctx, expect.Medium)
@@ -98,7 +98,7 @@ func evaluate[T any](t *tab, expression string) (T, error) {
 	return chromedp.Run(ctx, chromedp.Evaluate[T](expression))
 }
 
-// value is evaluate, but fails the spec on an error.
+// value is evaluate, and fails the spec on an error.
 func value[T any](t *tab, expression string) T {
 	GinkgoHelper()
 	result, err := evaluate[T](t, expression)
@@ -111,12 +111,12 @@ func click(selector string) chromedp.Action[chromedp.Void] {
 	return chromedp.Click(chromedp.CSS(selector))
 }
 
-// tap is click by a finger.
+// tap is click on a touch screen.
 func tap(selector string) chromedp.Action[chromedp.Void] {
 	return chromedp.Tap(chromedp.CSS(selector))
 }
 
-// scheme emulates the colour scheme that the reader prefers: light or dark.
+// scheme emulates a preference for the light or dark colour scheme.
 func scheme(name string) chromedp.Action[chromedp.Void] {
 	return chromedp.Func(func(ctx context.Context, target *chromedp.Target) error {
 		_, err := cdp.Call(ctx, target, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{

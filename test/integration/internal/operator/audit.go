@@ -13,7 +13,7 @@ import (
 	"leasehold.dev/test/harness/record"
 )
 
-// AuditPosition is where the audit log ends now.
+// AuditPosition returns the current end of the audit log.
 func (s *Suite) AuditPosition() record.Bookmark {
 	GinkgoHelper()
 	position, err := record.End(s.auditLog())
@@ -21,7 +21,7 @@ func (s *Suite) AuditPosition() record.Bookmark {
 	return position
 }
 
-// Events are those of the audit log since, and where it ends now.
+// Events returns the events of the audit log since a position, and its current end.
 func (s *Suite) Events(since record.Bookmark) ([]auditv1.Event, record.Bookmark) {
 	GinkgoHelper()
 	events, end, err := record.ReadAuditLogFrom(s.auditLog(), since)
@@ -29,9 +29,8 @@ func (s *Suite) Events(since record.Bookmark) ([]auditv1.Event, record.Bookmark)
 	return events, end
 }
 
-// Writes are what the operator tried to write since, each as "verb
-// resource/subresource name", as far as it meets the conditions; the Lease and
-// events are left out.
+// Writes returns the operator's attempted writes since a position that meet the conditions, each as
+// "verb resource/subresource name". It omits the Lease and events.
 func (s *Suite) Writes(since record.Bookmark, conditions ...record.Filter) []string {
 	GinkgoHelper()
 	events, _ := s.Events(since)
@@ -45,8 +44,8 @@ func (s *Suite) Writes(since record.Bookmark, conditions ...record.Filter) []str
 	return writes
 }
 
-// Reads are what the operator read since, each as "verb resource
-// namespace/name", as far as it meets the conditions.
+// Reads returns the operator's reads since a position that meet the conditions, each as "verb
+// resource namespace/name".
 func (s *Suite) Reads(since record.Bookmark, conditions ...record.Filter) []string {
 	GinkgoHelper()
 	events, _ := s.Events(since)
@@ -59,8 +58,7 @@ func (s *Suite) Reads(since record.Bookmark, conditions ...record.Filter) []stri
 	return reads
 }
 
-// FirstStatus reads o, one of our kinds, as it was stored with the first status
-// that the operator wrote.
+// FirstStatus reads o, one of our kinds, with the first status that the operator wrote.
 func (s *Suite) FirstStatus(resource string, o client.Object) {
 	GinkgoHelper()
 	events, err := record.ReadAuditLog(s.auditLog())
@@ -75,7 +73,7 @@ func (s *Suite) FirstStatus(resource string, o client.Object) {
 	Fail("the operator wrote no status of " + o.GetName())
 }
 
-// auditLog skips, visibly, where there is none.
+// auditLog skips the spec if there is no audit log.
 func (s *Suite) auditLog() string {
 	GinkgoHelper()
 	if s.shared.AuditLog == "" {

@@ -15,18 +15,18 @@ import (
 	"leasehold.dev/test/harness/record"
 )
 
-// Family is a metric as the operator exposes it. Alerts and dashboard are held to
-// a list of them, by hack/monitoring.
+// Family is a metric as the operator exposes it. hack/monitoring tests alerts and the dashboard
+// against a list of them.
 type Family struct {
 	Name   string   `json:"name"`
 	Type   string   `json:"type"`
 	Labels []string `json:"labels,omitempty"`
-	// Values of the labels whose values the operator chooses, and not its users.
+	// Values has the values of the labels that the operator chooses.
 	Values map[string][]string `json:"values,omitempty"`
 }
 
-// Families reads which metrics the replicas expose, taken together, ordered by
-// name: only one of them leads, and each webhook call reaches one.
+// Families reads the metrics that the replicas expose together, ordered by name: only one of them
+// leads, and each webhook call reaches one.
 func (s *Suite) Families(ctx context.Context) []Family {
 	GinkgoHelper()
 	series := map[string]*dto.MetricFamily{}
@@ -79,7 +79,7 @@ func familyOf(name string, parsed *dto.MetricFamily) Family {
 	return family
 }
 
-// ours reports whether the values of a label are the operator's choice.
+// ours reports whether the operator chooses the values of a label.
 func ours(metric, label string) bool {
 	switch label {
 	case "controller", "kind", "ready", "webhook":
@@ -90,8 +90,7 @@ func ours(metric, label string) bool {
 	return false
 }
 
-// Within reports whether everything that is known of f holds for other too, which
-// may have more values.
+// Within reports whether f equals other, except that other may have more values.
 func (f Family) Within(other Family) bool {
 	if f.Name != other.Name || f.Type != other.Type || !slices.Equal(f.Labels, other.Labels) {
 		return false

@@ -25,19 +25,19 @@ import (
 
 var names atomic.Int64
 
-// Unique makes a name that no other spec of any parallel process has.
+// Unique returns a name that no other spec of any parallel process has.
 func Unique(base string) string {
 	return fmt.Sprintf("%s-%d-%d", base, GinkgoParallelProcess(), names.Add(1))
 }
 
-// Fetched re-reads an object at each try; a failure to read it is shown.
+// Fetched returns a function that reads the object. Eventually shows its errors.
 func Fetched[T client.Object](c client.Client, o T) func(context.Context) (T, error) {
 	return func(ctx context.Context) (T, error) {
 		return o, c.Get(ctx, client.ObjectKeyFromObject(o), o)
 	}
 }
 
-// Reading is the error of reading an object; it leaves the object as it is.
+// Reading returns a function that reads the object without changing o, and returns the error.
 func Reading(c client.Client, o client.Object) func(context.Context) error {
 	return func(ctx context.Context) error {
 		return c.Get(ctx, client.ObjectKeyFromObject(o), o.DeepCopyObject().(client.Object))
@@ -54,7 +54,7 @@ func Change[T client.Object](ctx context.Context, c client.Client, o T, f func(T
 	}).WithContext(ctx).WithTimeout(expect.Short).Should(Succeed())
 }
 
-// Kstatus returns how deployment tools such as Flux and Helm judge an object.
+// Kstatus returns the status of an object as deployment tools such as Flux and Helm judge it.
 func Kstatus(o client.Object) (status.Status, error) {
 	fields, err := runtime.DefaultUnstructuredConverter.ToUnstructured(o)
 	if err != nil {
@@ -67,8 +67,8 @@ func Kstatus(o client.Object) (status.Status, error) {
 	return result.Status, nil
 }
 
-// EventsAbout lists the events about an object, by UID; those about
-// cluster-scoped objects are kept in namespace default.
+// EventsAbout lists the events about an object, by UID. Events about cluster-scoped objects are in
+// namespace default.
 func EventsAbout(c client.Client, o client.Object) func(context.Context) ([]eventsv1.Event, error) {
 	namespace := o.GetNamespace()
 	if namespace == "" {
@@ -99,8 +99,8 @@ func Can(c client.Client, user string, groups []string,
 	}
 }
 
-// Table reads an object of ours as `kubectl get` shows it: the columns as
-// "name/priority", and the cells of its row.
+// Table reads an object of ours as `kubectl get` shows it: the columns as "name/priority", and the
+// cells of its row.
 func (s *Suite) Table(ctx context.Context, resource, namespace, name string) (columns []string, cells []any) {
 	GinkgoHelper()
 	config := rest.CopyConfig(s.Config)
@@ -120,13 +120,13 @@ func (s *Suite) Table(ctx context.Context, resource, namespace, name string) (co
 	return columns, table.Rows[0].Cells
 }
 
-// Warnings keeps the warnings that the API server gives to one client.
+// Warnings stores the API server's warnings to one client.
 type Warnings struct {
 	mu       sync.Mutex
 	messages []string
 }
 
-// WarnedClient is a client whose warnings are kept.
+// WarnedClient returns a client and its warnings.
 func (s *Suite) WarnedClient() (client.Client, *Warnings) {
 	GinkgoHelper()
 	warnings := &Warnings{}

@@ -21,8 +21,8 @@ func Viewer() string {
 	return program("viewer", "leasehold.dev/controllers/markdownview/viewer")
 }
 
-// program returns the program in the folder $PROGRAMS, which make has built for all suites. It
-// builds one where the variable is not set.
+// program returns a program in the folder $PROGRAMS, which make builds for all suites. Without the
+// variable it builds the program.
 func program(name, importPath string) string {
 	GinkgoHelper()
 	if folder := os.Getenv("PROGRAMS"); folder != "" {

@@ -17,11 +17,10 @@ import (
 	"leasehold.dev/test/leasehold"
 )
 
-// Replicas are the operator's processes, also those that do not run.
+// Replicas returns the operator's processes, including those that do not run.
 func (s *Suite) Replicas() []*env.Replica { return s.installation.Replicas() }
 
-// StartReplica starts one more replica, which is different from the others as change makes
-// it. It runs until the suite ends.
+// StartReplica starts another replica with changed options. It runs until the suite ends.
 func (s *Suite) StartReplica(ctx context.Context, change func(*env.ReplicaOptions)) *env.Replica {
 	GinkgoHelper()
 	r, err := s.installation.Start(context.WithoutCancel(ctx), change)
@@ -30,7 +29,7 @@ func (s *Suite) StartReplica(ctx context.Context, change func(*env.ReplicaOption
 	return r
 }
 
-// Leader is the replica that the Lease names, once there is one that runs.
+// Leader waits for a running replica that the Lease names, and returns it.
 func (s *Suite) Leader(ctx context.Context) *env.Replica {
 	GinkgoHelper()
 	var leader *env.Replica
@@ -44,7 +43,7 @@ func (s *Suite) Leader(ctx context.Context) *env.Replica {
 	return leader
 }
 
-// StartReplicas starts those that do not run, and waits until admission works.
+// StartReplicas starts the replicas that do not run, and waits until admission works.
 func (s *Suite) StartReplicas(ctx context.Context) {
 	GinkgoHelper()
 	for _, r := range s.Replicas() {
@@ -58,8 +57,8 @@ func (s *Suite) StartReplicas(ctx context.Context) {
 	Eventually(ctx, s.answers).WithTimeout(expect.Short).Should(Succeed())
 }
 
-// RestartReplicas stops all of them and starts them with more arguments. It does not wait
-// until they are ready, because the arguments may prevent that.
+// RestartReplicas restarts all replicas with more arguments. It does not wait until they are ready,
+// because the arguments may prevent that.
 func (s *Suite) RestartReplicas(ctx context.Context, args ...string) {
 	GinkgoHelper()
 	s.StopReplicas(ctx)

@@ -1,6 +1,6 @@
-// Package operator is what the suites of the kinds share: the operator under
-// test, two processes of the real binary under the shipped rights and manifests,
-// and the queries of the API server and the audit log that every suite has.
+// Package operator is shared by the suites of the kinds: it runs the operator under test, two
+// processes of the shipped binary with the shipped permissions and manifests, and queries the API
+// server and the audit log.
 package operator
 
 import (
@@ -35,37 +35,36 @@ const (
 	User      = leasehold.User
 )
 
-// config is the folder of the manifests, seen from a suite's folder.
+// config is the folder of the manifests, relative to a suite's folder.
 const config = "../../../config"
 
-// OldestKubernetes labels the specs that depend most on the API server's version.
-// .ci/run has them on the oldest supported one.
+// OldestKubernetes labels the specs that depend most on the API server's version. .ci/run runs them
+// on the oldest supported one.
 var OldestKubernetes = Label("oldest")
 
 // Options configure a Suite.
 type Options struct {
-	// Name of the suite; what it keeps is named after it.
+	// Name of the suite and of its logs.
 	Name string
-	// AuditGroups are the API groups whose writes the suite counts, besides ours.
+	// AuditGroups are the API groups whose writes the suite counts, in addition to ours.
 	AuditGroups []string
-	// Args are flags of the operator, after those that ship.
+	// Args are flags of the operator after the shipped ones.
 	Args []string
-	// Env is the operator's environment, beside what it is given anyway.
+	// Env is added to the operator's environment.
 	Env []string
 	// EtcdArgs are more flags of etcd.
 	EtcdArgs map[string][]string
-	// Controllers of Kubernetes that run; none are the default ones.
+	// Controllers of Kubernetes to run; nil for the default ones.
 	Controllers []string
-	// Answers makes an object that admission accepts. It is created as a dry run,
-	// to see that the webhooks answer.
+	// Answers returns an object that admission accepts. Its dry-run creation tests that the
+	// webhooks answer.
 	Answers func() client.Object
 }
 
-// Suite is one control plane with one operator, for all parallel processes of
-// a run. Only the process that started them, the first, has the operator's
-// processes at hand; Serial specs run there.
+// Suite is one control plane with one operator, for all parallel processes of a run. Only the first
+// process, which started them, controls the operator's processes; Serial specs run there.
 type Suite struct {
-	// Config and Client act as an administrator; they are there after Join.
+	// Config and Client act as an administrator; Join sets them.
 	Config *rest.Config
 	Client client.Client
 
@@ -75,14 +74,14 @@ type Suite struct {
 	installation *env.Installation // nil on an existing cluster
 }
 
-// plane is what the parallel processes of one run share.
+// plane is shared by the parallel processes of one run.
 type plane struct {
 	Kubeconfig, AuditLog, Kubectl string
-	// Collects: what is deleted goes away, with what it owns.
+	// Collects: deleted objects are removed with their dependents.
 	Collects bool
 }
 
-// NewSuite makes a Suite that is not started.
+// NewSuite returns a Suite that is not started.
 func NewSuite(o Options) *Suite { return &Suite{options: o} }
 
 // Run runs the specs of the calling package.
@@ -97,11 +96,11 @@ func (s *Suite) Run(t *testing.T) {
 	RunSpecs(t, s.options.Name)
 }
 
-// Start starts the control plane and two replicas, and returns what Join
-// needs. It is for the first function of SynchronizedBeforeSuite.
+// Start starts the control plane and two replicas, and returns the input of Join. It is the first
+// function of SynchronizedBeforeSuite.
 func (s *Suite) Start(ctx SpecContext) []byte {
 	GinkgoHelper()
-	// What is started here outlives this node, and so must its context.
+	// The processes outlive this node, and so must their context.
 	lasting := context.WithoutCancel(ctx)
 	var err error
 	s.controlPlane, err = leasehold.StartControlPlane(lasting, config, env.Options{
@@ -123,12 +122,12 @@ func (s *Suite) Start(ctx SpecContext) []byte {
 	return data
 }
 
-// install puts the operator there as it ships.
+// install installs the shipped operator.
 func (s *Suite) install(ctx context.Context) {
 	GinkgoHelper()
 	subject := leasehold.Subject(config, Manager(), slices.Concat([]string{
-		// Short, so that a failover fits into a spec; not so short that a busy machine of two
-		// cores loses the Lease.
+		// Short enough for a failover within a spec, and long enough to keep the Lease on a busy
+		// machine with two cores.
 		"--leader-elect-lease-duration=6s", "--leader-elect-renew-deadline=4s", "--leader-elect-retry-period=1s",
 		"--metrics-secure=false",
 	}, s.options.Args)...)
@@ -142,8 +141,8 @@ func (s *Suite) install(ctx context.Context) {
 	}
 }
 
-// Join connects a parallel process to what Start started and returns its client.
-// It is for the second function of SynchronizedBeforeSuite.
+// Join connects a parallel process to the processes of Start and returns its client. It is the
+// second function of SynchronizedBeforeSuite.
 func (s *Suite) Join(ctx context.Context, data []byte) client.Client {
 	GinkgoHelper()
 	ctrl.SetLogger(GinkgoLogr)
@@ -161,8 +160,8 @@ func (s *Suite) Join(ctx context.Context, data []byte) client.Client {
 	return s.Client
 }
 
-// End stops everything. The operator's logs are kept where reports go. It is
-// for the second function of SynchronizedAfterSuite.
+// End stops everything and keeps the operator's logs in the folder of reports. It is the second
+// function of SynchronizedAfterSuite.
 func (s *Suite) End(ctx SpecContext) {
 	GinkgoHelper()
 	if s.installation != nil {
@@ -191,8 +190,7 @@ func (s *Suite) keepLogs() {
 	}
 }
 
-// NeedsProcesses skips, visibly, what needs the operator's processes or the
-// audit log.
+// NeedsProcesses skips specs that need the operator's processes or the audit log.
 func (s *Suite) NeedsProcesses() {
 	GinkgoHelper()
 	if s.installation == nil {
@@ -200,8 +198,8 @@ func (s *Suite) NeedsProcesses() {
 	}
 }
 
-// NeedsControllers skips, visibly, what needs the controllers of Kubernetes:
-// deleted namespaces go away, owners are followed, the role admin has rules.
+// NeedsControllers skips specs that need the controllers of Kubernetes, which remove deleted
+// namespaces, collect garbage and aggregate the role admin.
 func (s *Suite) NeedsControllers() {
 	GinkgoHelper()
 	if !s.shared.Collects {
@@ -209,15 +207,14 @@ func (s *Suite) NeedsControllers() {
 	}
 }
 
-// NeedsKubernetes skips, visibly, what an API server of an older minor version
-// than 1.<minor> does otherwise.
+// NeedsKubernetes skips specs for the behaviour of an API server of at least 1.<minor>.
 func (s *Suite) NeedsKubernetes(minor int, why string) {
 	GinkgoHelper()
 	client, err := discovery.NewDiscoveryClientForConfig(s.Config)
 	Expect(err).NotTo(HaveOccurred())
 	info, err := client.ServerVersion()
 	Expect(err).NotTo(HaveOccurred())
-	// A vendor may have put a plus sign behind it.
+	// Some vendors add a plus sign.
 	if got, err := strconv.Atoi(strings.TrimRight(info.Minor, "+")); err == nil && got < minor {
 		Skip(fmt.Sprintf("needs Kubernetes 1.%d, %s; this is %s", minor, why, info.GitVersion))
 	}
@@ -241,7 +238,7 @@ func (s *Suite) KubectlPath() (kubectl, kubeconfig string) {
 	return s.shared.Kubectl, s.shared.Kubeconfig
 }
 
-// answers: the webhooks do.
+// answers returns an error unless the webhooks answer.
 func (s *Suite) answers(ctx context.Context) error {
 	return s.Client.Create(ctx, s.options.Answers(), client.DryRunAll)
 }
