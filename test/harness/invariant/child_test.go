@@ -85,3 +85,19 @@ func TestFinalizerOrder_NameOfTwoObjects(t *testing.T) {
 			o.Kinds[0].Children = []invariant.Child{{Resource: parts, Label: madeFor}}
 		})})
 }
+
+// An operator with an old cache hands the second Thing's child over to the first, which is gone.
+func TestFinalizerOrder_ChildOfTwoObjects(t *testing.T) {
+	second := func(o *unstructured.Unstructured) { o.SetUID("u2") }
+	handedOver := func(first string) *history.History {
+		return play(
+			writes("alice", thing()), writes("a", thing(held)), rests("made"), ends("a", thing(held, leaving)), rests("gone"),
+			writes("alice", thing(second)), writes("a", thing(second, held)), writes("a", part("p", "p1", owned(first))),
+			writes("a", part("p", "p1", owned("u1"))), rests("again"),
+		)
+	}
+	check(t, invariant.FinalizerOrder, table{
+		"MadeForSecond": wantHeld(handedOver("u2")),
+		"MadeForFirst":  wantBroken(handedOver("u1")),
+	})
+}

@@ -91,6 +91,9 @@ func (b *judgement) judgeMade(k Kind, life *history.Lifetime, h hold,
 	for _, c := range k.Children {
 		for _, child := range b.made(c, life) {
 			first := child.Versions[0]
+			if owner := c.ownerOf(b.index, k.Resource, first); owner != nil && owner != life {
+				continue // it was made for another object, and handed over later
+			}
 			// Others may copy a child, with its marks. That is theirs to answer for.
 			if r, known := writers[first.RevisionRange]; known && b.ours(r) && r.Made {
 				judge(r.String(), HistoryRef{Request: r.ID}, first.RevisionRange)
