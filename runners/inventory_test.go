@@ -89,7 +89,7 @@ func TestInventory_counts_objects(t *testing.T) {
 			`leasehold_objects{kind="Tenant",ready="True"} 2`)
 
 		<-time.After(time.Minute)
-		expectGauge(t, registry, "a series that vanished is gone, not left at its old value",
+		expectGauge(t, registry, "a removed series does not keep its old value",
 			`leasehold_objects{kind="StorageBucket",ready="Unknown"} 3`,
 			`leasehold_objects{kind="Tenant",ready="True"} 3`)
 
@@ -100,7 +100,7 @@ func TestInventory_counts_objects(t *testing.T) {
 
 		buckets.set(map[string]int{"Unknown": 4}, nil)
 		<-time.After(time.Minute)
-		expectGauge(t, registry, "and comes back when it can",
+		expectGauge(t, registry, "and is exposed again when it can be read",
 			`leasehold_objects{kind="StorageBucket",ready="Unknown"} 4`,
 			`leasehold_objects{kind="Tenant",ready="True"} 3`)
 

@@ -16,7 +16,7 @@ import (
 //
 // It runs only on the leader, because the manager runs functions with the leader's runnables.
 func Ticks(interval time.Duration, c clock.WithTicker) (manager.RunnableFunc, <-chan event.GenericEvent) {
-	// The capacity is one: a tick that was not received yet also stands for later ones.
+	// The capacity is one: a tick that was not received yet includes later ones.
 	events := make(chan event.GenericEvent, 1)
 	return func(ctx context.Context) error {
 		ticker := c.NewTicker(interval)

@@ -84,8 +84,8 @@ func TestChildrenAreWrittenOnlyForUnchangedView(t *testing.T) {
 	}
 }
 
-// A child is pruned only at the version that was judged. Since then another object may have its
-// name, or another owner or other entries may have come.
+// A child is pruned only at the version that the decision is based on. Since then the name may
+// belong to another object, and the owner or other entries may have changed.
 func TestPruneOnlyWhatWasJudged(t *testing.T) {
 	child := func(uid types.UID, version string) *corev1.ConfigMap {
 		return &corev1.ConfigMap{Data: map[string]string{"stray.md": ""},

@@ -169,7 +169,7 @@ var specFields = map[string]struct{ other, invalid any }{
 	"ViewerArgs":  {[]v1beta1.ViewerArg{"serve"}, []v1beta1.ViewerArg{"\x7f"}},
 }
 
-// A field that a comparison forgets would have no effect on children, or none on admission.
+// A field that the comparison omits would have no effect on children, or none on admission.
 func TestEachSpecFieldIsCompared(t *testing.T) {
 	for _, field := range reflect.VisibleFields(reflect.TypeFor[v1beta1.MarkdownViewSpec]()) {
 		t.Run(field.Name, func(t *testing.T) {

@@ -38,7 +38,7 @@ type recording struct {
 	stored client.WithWatch // the API server, without a record
 	// errs are the errors of applies, by the child's kind, and of writes of the "status".
 	errs map[string]error
-	// room reports whether etcd has room for a status. It has room for all of them if room is nil.
+	// room reports whether etcd has space for a status. Nil means always.
 	room func(v1beta1.MarkdownViewStatus) bool
 }
 

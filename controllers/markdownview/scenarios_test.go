@@ -93,7 +93,7 @@ func reportRollout(replicas, updated, available int32, reason string) func(*reco
 var errTooLarge = &apierrors.StatusError{ErrStatus: metav1.Status{Status: metav1.StatusFailure, Code: 500,
 	Message: "etcdserver: request is too large"}}
 
-// hasLittleRoom returns a step after which etcd has room only for the smallest status.
+// hasLittleRoom returns a step after which etcd has space only for the smallest status.
 func hasLittleRoom(r *recording) {
 	r.room = func(s v1beta1.MarkdownViewStatus) bool { return s.URL == "" && s.ContentHash == "" }
 }

@@ -9,8 +9,8 @@ import (
 	"leasehold.dev/controllers/internal/reporting"
 )
 
-// Admission leaves room for the status. There is none if the webhook was off, or if clients have
-// written managed fields or conditions of their own since.
+// Admission reserves space for the status. The space is used up if the webhook was off, or if
+// clients have written their own managed fields or conditions since.
 const tooLargeMessage = "the object is too large for etcd to store its status; shorten its files or annotations"
 
 // tooLargeStatus returns the smallest status that is true, for a view whose status etcd rejected.
@@ -31,8 +31,8 @@ func tooLargeStatus(v *v1beta1.MarkdownView, before v1beta1.MarkdownViewStatus, 
 	return small
 }
 
-// tooLargeEvents returns the event that goes with a small status, or takes its place if etcd
-// rejected that too.
+// tooLargeEvents returns the event that accompanies a small status, or replaces it if etcd rejected
+// that too.
 func tooLargeEvents(before v1beta1.MarkdownViewStatus, rejected error) []reporting.PendingEvent {
 	reported := reporting.FindCondition(before.Conditions, v1beta1.ConditionReady)
 	if rejected == nil && reported.Status == metav1.ConditionFalse && reported.Reason == v1beta1.ReasonTooLarge {

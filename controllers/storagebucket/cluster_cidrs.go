@@ -87,7 +87,7 @@ func (c *clusterCIDRs) refresh(ctx context.Context) error {
 	return nil
 }
 
-// addresses are those of the operator and of the API server.
+// addresses returns those of the operator and of the API server.
 func (c *clusterCIDRs) addresses(ctx context.Context) ([]netip.Prefix, error) {
 	found := sets.New[netip.Prefix]()
 	// The API server by the name that the operator uses for it.
@@ -125,9 +125,8 @@ func (c *clusterCIDRs) addresses(ctx context.Context) ([]netip.Prefix, error) {
 	return found.UnsortedList(), nil
 }
 
-// serviceCIDRs are the Service ranges as the API server lists them. They are
-// empty where it has no such API (before Kubernetes 1.33 it is off by default)
-// or does not let us list.
+// serviceCIDRs returns the Service ranges that the API server lists. There are none if it does not
+// serve this API, which is off by default before Kubernetes 1.33, or denies the list.
 func (c *clusterCIDRs) serviceCIDRs(ctx context.Context) ([]netip.Prefix, error) {
 	var texts []string
 	var list networkingv1.ServiceCIDRList
@@ -160,7 +159,7 @@ func hostPrefix(a netip.Addr) netip.Prefix {
 	return netip.PrefixFrom(a, a.BitLen())
 }
 
-// hostOf is the host of a URL, or of what stands for one in a kubeconfig.
+// hostOf returns the host of a URL, or of a kubeconfig's server without a scheme.
 func hostOf(server string) string {
 	if u, err := url.Parse(server); err == nil && u.Hostname() != "" {
 		return u.Hostname()

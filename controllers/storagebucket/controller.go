@@ -70,14 +70,14 @@ func (r *Reconciler) reconcile(ctx context.Context, b *v1beta1.StorageBucket) (c
 	state = r.states.of(b, r.Clock.Now())
 	switch {
 	case errors.Is(err, errNoSlot):
-		return ctrl.Result{}, nil // the limiter wakes the request
+		return ctrl.Result{}, nil // the limiter queues the request again
 	case err != nil:
 		state.failed = r.Clock.Now()
 		r.states.store(b, state)
 		return ctrl.Result{}, err
 	}
 	result := judge(found, acted)
-	r.metrics.saw(b, found, result)
+	r.metrics.countProbe(b, found, result)
 	state = state.after(found, result, b.Generation, r.Clock.Now())
 	state.unwritten = &report{found, acted}
 	r.states.store(b, state)

@@ -123,7 +123,7 @@ func (f *fleetModel) RoundTrip(r *http.Request) (*http.Response, error) {
 	return response, nil
 }
 
-// lateBody is a body whose first byte comes late.
+// lateBody is a body whose first byte is late.
 type lateBody struct {
 	io.Reader
 	ctx   context.Context
@@ -280,7 +280,7 @@ func removed(b *v1beta1.StorageBucket) {
 	b.Spec.DeletionPolicy, b.Status.Provisioning = v1beta1.BucketDelete, v1beta1.BucketCreated
 }
 
-// alternating returns an endpoint that answers all but each n-th request.
+// alternating returns an endpoint that does not answer each n-th request.
 func alternating(n int) func(string) time.Duration {
 	var mu sync.Mutex
 	count := 0

@@ -157,7 +157,7 @@ func (s *fakeService) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// scenario is the bucket b with its service and its surroundings.
+// scenario is the bucket b with its service and environment.
 type scenario struct {
 	with    func(*v1beta1.StorageBucket)
 	secret  func(*corev1.Secret)

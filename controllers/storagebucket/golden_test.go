@@ -157,7 +157,7 @@ func TestMetricsGolden(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	m.saw(bucket("b"), observation{verdict: good, took: 1500 * time.Millisecond}, good)
-	m.saw(bucket("c"), observation{verdict: bad, took: 0}, bad)
+	m.countProbe(bucket("b"), observation{verdict: good, took: 1500 * time.Millisecond}, good)
+	m.countProbe(bucket("c"), observation{verdict: bad, took: 0}, bad)
 	golden.Assert(t, reconcilertest.Exposed(t, registry), "metrics.txt")
 }

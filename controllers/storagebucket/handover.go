@@ -84,8 +84,8 @@ func (r *Reconciler) handedOver(ctx context.Context, ns client.Object) []reconci
 			continue
 		}
 		object := client.ObjectKey{Namespace: ns.GetName(), Name: name}
-		// A map function cannot return an error. The first probe of a new StorageBucket reads the
-		// annotation by itself.
+		// A map function cannot return an error. If the read fails, the first probe of a new
+		// StorageBucket reads the annotation.
 		b, err := reconciler.Get(ctx, r.Client, object, &v1beta1.StorageBucket{})
 		if err != nil {
 			log.FromContext(ctx).Error(err, "reading a storage bucket", "object", object)

@@ -126,7 +126,7 @@ func (l *endpointLimiter) Release(req reconcile.Request) {
 	}
 }
 
-// Suspend ends a visit with errNoSlot. If a slot was granted meanwhile, the request comes again for it.
+// Suspend ends a visit with errNoSlot. If a slot was granted meanwhile, the request is queued again.
 func (l *endpointLimiter) Suspend(req reconcile.Request) {
 	l.mu.Lock()
 	s, granted := l.slots[req]

@@ -99,7 +99,7 @@ func TestSlotsRotateBetweenNamespacesAndEndpoints(t *testing.T) {
 }
 
 // Three namespaces hold all slots for as long as they can. One that has none gets the next free slot.
-func TestNamespaceWithoutSlotsComesFirst(t *testing.T) {
+func TestNamespaceWithoutSlotsIsFirst(t *testing.T) {
 	l, woken := limiterWithWakes(shippedWorkers)
 	for i, hostile := range []string{"a", "b", "c"} {
 		acquireAll(l, hostile, 20, func(n int) string { return darkHost(100*i + n) })
@@ -167,7 +167,7 @@ func TestEndpointIsNormalized(t *testing.T) {
 	}
 }
 
-// A visit has two seconds. Then it goes on with a slot, or its context ends and it is parked.
+// A visit has two seconds. Then it continues with a slot, or its context ends and it is parked.
 func TestVisitIsBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l, woken := limiterWithWakes(1)
@@ -188,7 +188,7 @@ func TestVisitIsBounded(t *testing.T) {
 		if long.Err() != nil || l.Granted(first) || !l.Pending(first) {
 			t.Errorf("the first visit ended (%v) or has no slot", long.Err())
 		}
-		// The slot becomes free before the second visit has ended. Its request comes again.
+		// The slot becomes free before the second visit has ended, and its request is queued again.
 		if !endLong() {
 			t.Error("the first visit was not late")
 		}

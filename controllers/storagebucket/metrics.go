@@ -66,8 +66,8 @@ func newMetrics(registry prometheus.Registerer) (*metrics, error) {
 	return m, nil
 }
 
-// saw counts a probe by its result.
-func (m *metrics) saw(b *v1beta1.StorageBucket, found observation, result s3.Verdict) {
+// countProbe counts a probe by its result.
+func (m *metrics) countProbe(b *v1beta1.StorageBucket, found observation, result s3.Verdict) {
 	m.probes.WithLabelValues(result.Reason).Inc()
 	if found.took > 0 {
 		m.duration.WithLabelValues(found.verdict.Reason).Observe(found.took.Seconds())

@@ -51,7 +51,7 @@ func summarize(b *v1beta1.StorageBucket, s probeState, found observation, acted 
 	if acted.provisioning != "" {
 		status.Provisioning = acted.provisioning
 	}
-	// Conditions of other clients are dropped if they leave no room for the operator's.
+	// Conditions of other clients are dropped if there would be too many with the operator's.
 	if len(status.Conditions) > maxConditions-2 {
 		status.Conditions = slices.DeleteFunc(status.Conditions, func(c metav1.Condition) bool {
 			return c.Type != v1beta1.ConditionReady && c.Type != v1beta1.ConditionStalled

@@ -143,7 +143,7 @@ func plant(ns *corev1.Namespace) {
 // heldBack adds a finalizer of another controller.
 func heldBack(o client.Object) { o.SetFinalizers([]string{"example.com/held"}) }
 
-// stranger are the owner references of an object that the namespace z controls.
+// stranger returns the owner references of an object that the namespace z controls.
 func stranger() []metav1.OwnerReference {
 	return []metav1.OwnerReference{*metav1.NewControllerRef(namespace("z"),
 		corev1.SchemeGroupVersion.WithKind("Namespace"))}
@@ -226,7 +226,7 @@ func forbidden(kind, text string, causes ...metav1.StatusCause) error {
 	return err
 }
 
-// refuse fails the requests whose name begins so.
+// refuse fails the requests whose name has this prefix.
 func refuse(request string, reason error) refusal {
 	return func(q reconcilertest.Request) error {
 		if strings.HasPrefix(q.Name, request) {

@@ -16,7 +16,7 @@ const (
 	// adminBindingName is the name of the admins' RoleBinding in each namespace.
 	adminBindingName = "leasehold:tenant-admin"
 	// readerNamePrefix precedes the Tenant's name in the name of the ClusterRole and
-	// ClusterRoleBinding by which admins read their own Tenant.
+	// ClusterRoleBinding that let admins read their own Tenant.
 	readerNamePrefix = "leasehold:tenant-reader:"
 )
 

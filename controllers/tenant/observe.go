@@ -14,8 +14,8 @@ import (
 	"leasehold.dev/controllers/internal/reconciler"
 )
 
-// maxForeign bounds the requests of one reconcile for namespaces that others mark as the Tenant's.
-// A message names five.
+// maxForeign bounds the requests of one reconcile for foreign namespaces with metadata of the
+// Tenant. A message names five.
 const maxForeign = 10
 
 // observation holds everything that one reconcile has read. It is the only input of the

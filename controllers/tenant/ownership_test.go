@@ -51,7 +51,7 @@ func TestOwnsTruthTable(t *testing.T) {
 		}
 	}
 	if rows != 54 || len(ours) != 12 {
-		t.Fatalf("the table has %d rows of which %d are ours; want 54 and 12", rows, len(ours))
+		t.Fatalf("the table has %d rows, and %d are ours; want 54 and 12", rows, len(ours))
 	}
 }
 
@@ -106,7 +106,7 @@ func TestIsSetOnComparesEachPart(t *testing.T) {
 		ns := complete()
 		change(ns)
 		if want.isSetOn(ns) {
-			t.Errorf("%s: the change is not noticed", name)
+			t.Errorf("%s: the change is not detected", name)
 		}
 	}
 }

@@ -15,7 +15,7 @@ import (
 // labelPodSecurity selects the Pod Security Standard that a namespace enforces.
 const labelPodSecurity = "pod-security.kubernetes.io/enforce"
 
-// ownershipMeta is the metadata by which an object belongs to a Tenant.
+// ownershipMeta is the metadata that assigns an object to a Tenant.
 type ownershipMeta struct {
 	labels      map[string]string
 	annotations map[string]string

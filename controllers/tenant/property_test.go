@@ -258,7 +258,7 @@ func (s *scene) checkRest(rt *rapid.T) {
 			continue
 		}
 		if s.inSpec[was.name] && slices.ContainsFunc(b.Subjects, func(x rbacv1.Subject) bool { return x.Name == "mallory" }) {
-			rt.Fatalf("mallory, who is no admin, keeps a right in %s: %+v", was.name, was)
+			rt.Fatalf("mallory is no admin and keeps a right in %s: %+v", was.name, was)
 		}
 	}
 	if waits {

@@ -64,7 +64,7 @@ func (r *Reconciler) unbind(ctx context.Context, o *observation, s step, res *re
 	if err := r.removeBinding(ctx, res, live); err != nil {
 		return err
 	}
-	// Another client may have added a finalizer since, or created the binding anew.
+	// Another client may have added a finalizer since, or created the binding again.
 	left, err := reconciler.Get(ctx, r.Live, key, &rbacv1.RoleBinding{})
 	if err != nil {
 		return fmt.Errorf("reading role binding %s: %w", key, err)
@@ -77,10 +77,9 @@ func (r *Reconciler) unbind(ctx context.Context, o *observation, s step, res *re
 	return nil
 }
 
-// dropLastingBinding removes a binding with finalizers from a terminating namespace, and removed admins
-// from any other one. The namespace controller deletes the binding, and may come late. The admins that
-// are left keep their rights until then: no binding can be created anew, and they may have to end what
-// holds the namespace back.
+// dropLastingBinding removes a binding with finalizers from a terminating namespace, and only removed admins from any
+// other one. The namespace controller deletes the binding, possibly late. Until then the other admins keep access,
+// because no binding can be created again, and they may have to remove what blocks the namespace.
 func (r *Reconciler) dropLastingBinding(ctx context.Context, o *observation, namespace string, res *result) error {
 	binding := o.bindings[namespace]
 	if binding == nil || !ownsBinding(o.tenant, binding, o.otherTenants[namespace]) {

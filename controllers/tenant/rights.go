@@ -102,7 +102,7 @@ func (r *Reconciler) restrictBinding(ctx context.Context, o *observation, live *
 	restricted := live.DeepCopy()
 	restricted.Subjects = left
 	err := apply.Patch(ctx, r.Client, restricted, live)
-	// A removed admin loses the rights, even if the others lose theirs until the cause has gone.
+	// A removed admin loses access, even if the others lose theirs until the cause is resolved.
 	if err != nil && o.prevents(err) {
 		return r.removeBinding(ctx, res, live)
 	}

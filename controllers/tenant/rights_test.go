@@ -29,8 +29,8 @@ func refuseCorrection(err error) refusal {
 	}
 }
 
-// A removed admin loses the rights whatever refuses the desired binding. The others keep theirs if the API
-// server permits that, and a binding that cannot be created gives no new ones.
+// A removed admin loses access whatever refuses the desired binding. The others keep theirs if the API server permits
+// that, and a binding that cannot be created grants no new access.
 func TestRemovedAdminsLoseTheirRights(t *testing.T) {
 	const ready, forbidden, missing, denied, failed = v1beta1.ReasonReconciled, v1beta1.ReasonRBACForbidden,
 		v1beta1.ReasonAdminRoleNotFound, v1beta1.ReasonAdmissionDenied, v1beta1.ReasonReconcileFailed
@@ -49,7 +49,7 @@ func TestRemovedAdminsLoseTheirRights(t *testing.T) {
 	type edit = func(*corev1.Namespace, *rbacv1.RoleBinding)
 	held := func(_ *corev1.Namespace, b *rbacv1.RoleBinding) { heldBack(b) }
 	theirs := func(_ *corev1.Namespace, b *rbacv1.RoleBinding) { *b = *binding("a-dev", sharing, "eve") }
-	// The namespace controller deletes the binding, but may come late. A finalizer would hold it back.
+	// The namespace controller deletes the binding, possibly late. A finalizer delays that.
 	terminates := func(edits ...edit) edit {
 		return func(ns *corev1.Namespace, b *rbacv1.RoleBinding) {
 			for _, change := range edits {
@@ -179,8 +179,8 @@ func TestOwnsBinding(t *testing.T) {
 		"one that has it and no longer lists it": {still, still, as, true},
 		"a Tenant without a part in it":          {without, without, as, false},
 		"one that has dropped the name since":    {sharing, without, as, false},
-		"one that is gone":                       {sharing, nil, as, false},
-		"one that was made anew":                 {sharing, anew, as, false},
+		"a deleted one":                          {sharing, nil, as, false},
+		"a recreated one":                        {sharing, anew, as, false},
 		"one that never was":                     {nil, nil, as, false},
 		"one that the cache does not show yet":   {nil, sharing, as, false},
 		"no Tenant":                              {sharing, sharing, unclaimed, false},

@@ -126,7 +126,7 @@ func TestDefaultSetsThePrefixFromTheName(t *testing.T) {
 	}
 }
 
-// A review without credentials need not satisfy the schema. Its answer is short, whatever it has.
+// A review without credentials need not satisfy the schema. Its response is short, whatever the review has.
 func TestForgedReviewsHaveShortAnswers(t *testing.T) {
 	named := func(n int) *v1beta1.Tenant {
 		forged := &v1beta1.Tenant{}

@@ -38,7 +38,7 @@ type api struct {
 	watches  map[*stream]bool
 	requests []string        // "VERB resource user"
 	muted    bool            // watches send nothing
-	dead     map[string]bool // users whose requests are not delivered
+	dead     map[string]bool // users whose requests are dropped
 	cut      map[string]bool // users and "VERB resource" without responses
 	faults   func(verb, resource string) error
 }
@@ -120,7 +120,7 @@ func (a *api) serve(r *http.Request, user string) (*http.Response, error) {
 	}
 	defer a.mu.Unlock()
 	if a.dead[user] {
-		return nil, errors.New("the sender is gone")
+		return nil, errors.New("the sender has stopped")
 	}
 	a.requests = append(a.requests, verb+" "+resource+" "+user)
 	if a.faults != nil {

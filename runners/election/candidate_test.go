@@ -74,7 +74,7 @@ func join(t *testing.T, a *api, name string, change ...func(*Options)) *candidat
 	return joinWith(t, a, name, func(lock *Lock) resourcelock.Interface { return lock }, change...)
 }
 
-// joinWith starts a candidate whose elector uses the lock in its own way.
+// joinWith starts a candidate whose elector uses the lock that as returns.
 func joinWith(t *testing.T, a *api, name string, as func(*Lock) resourcelock.Interface,
 	change ...func(*Options)) *candidate {
 	t.Helper()

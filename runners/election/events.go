@@ -9,9 +9,9 @@ import (
 
 const (
 	eventReason = "LeaderElection"
-	// eventAction is what events.k8s.io requires beside the reason.
+	// eventAction is the action of events, which events.k8s.io requires.
 	eventAction = "Elect"
-	// becameLeader is what the elector calls RecordEvent with after a takeover.
+	// becameLeader is the elector's argument of RecordEvent after a takeover.
 	becameLeader = "became leader"
 )
 

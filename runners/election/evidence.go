@@ -89,8 +89,8 @@ func endOf(pod *corev1.Pod, h holder, container string) string {
 	return ""
 }
 
-// endOfContainer returns why the holder's container has ended. A container that runs is no
-// evidence by itself: its start has no relation to the Lease that a change of the clock respects.
+// endOfContainer returns why the holder's container has ended. A running container is no evidence:
+// after a change of the clock, its start time cannot be compared with the Lease.
 func endOfContainer(status *corev1.ContainerStatus, h holder) string {
 	terminated := status.State.Terminated
 	if terminated == nil {

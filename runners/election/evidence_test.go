@@ -113,7 +113,7 @@ func TestEndOf(t *testing.T) {
 		})
 	}
 	if got := endOf(nil, holder{}, "manager"); got != "" {
-		t.Errorf("endOf() = %q for a Pod that was never seen", got)
+		t.Errorf("endOf() = %q for an unobserved Pod", got)
 	}
 	within := podOf("first")
 	states(ended(10), none)(within)

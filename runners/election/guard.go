@@ -26,10 +26,10 @@ func (t *Term) GuardWrites(next http.RoundTripper) http.RoundTripper {
 	})
 }
 
-// GuardAll returns a transport that rejects all requests outside the term, for systems outside
-// the cluster that no fence protects. It also guards each write to a connection of transport: a
-// process that is paused while it dials must not send the request when it wakes. So transport
-// must not be shared with other clients.
+// GuardAll returns a transport that rejects all requests outside the term, for systems outside the
+// cluster that no fence protects. It also guards each write to a connection of transport: a process
+// that is paused while it dials must not send the request when it resumes. So transport must not be
+// shared with other clients.
 func (t *Term) GuardAll(transport *http.Transport) http.RoundTripper {
 	if t == nil {
 		return transport

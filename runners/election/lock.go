@@ -58,7 +58,7 @@ type Options struct {
 	// advance while the machine is suspended. Nil: SinceBoot.
 	Elapsed func() time.Duration
 
-	// Lost is called once, when a leader sees another holder or when its term has ended. It
+	// Lost is called once, when a leader observes another holder or when its term has ended. It
 	// should end the process. Nil: the elector ends by itself, up to a renew deadline later.
 	Lost func(reason string)
 	// Evidence lets a standby take over when the holder's Pod shows that the holder ended.

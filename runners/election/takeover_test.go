@@ -242,7 +242,7 @@ func TestLockWaitsAgain(t *testing.T) {
 				tc.lose(d, leader)
 				pass(20 * time.Millisecond)
 				if len(done) != 1 {
-					t.Error("it does not see at once that the leader is gone")
+					t.Error("it does not detect at once that the leader has ended")
 				}
 				if err := <-done; err != nil {
 					t.Errorf("Get() = %v, want none", err)

@@ -49,7 +49,7 @@ func (t *Term) extend(sent, duration time.Duration) {
 	if t.timer != nil {
 		t.timer.Stop()
 	}
-	// The timer ends a leader that wakes after its term before the elector sends anything.
+	// The timer ends a leader that resumes after its term before the elector sends anything.
 	t.timer = t.clock.AfterFunc(t.end-t.elapsed(), func() { _ = t.over() })
 }
 
@@ -63,7 +63,7 @@ func (t *Term) finish() {
 	}
 }
 
-// over returns an error if the term has ended by itself, which is a loss.
+// over returns an error if the term has expired, which is a loss.
 func (t *Term) over() error {
 	t.mu.Lock()
 	over := t.active && t.elapsed() >= t.end

@@ -21,11 +21,11 @@ type view struct {
 
 	known   bool                  // the Lease was read
 	lease   *coordinationv1.Lease // nil where there is none
-	version string                // the newest resourceVersion that was seen
+	version string                // the newest observed resourceVersion
 	renewed time.Duration         // when the last renewal was observed
 	heldFor time.Duration         // after the Lease was deleted: until when its holder may lead
 
-	pod   *corev1.Pod // the holder's, as last seen
+	pod   *corev1.Pod // the holder's, as last observed
 	ended string      // the evidence that the holder ended, "" without
 	endAt time.Duration
 

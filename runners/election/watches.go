@@ -18,7 +18,7 @@ import (
 	toolswatch "k8s.io/client-go/tools/watch"
 )
 
-// sighting is a state of the one watched object, or the end of the watch.
+// sighting is an observed state of the watched object, or the end of the watch.
 type sighting struct {
 	object  runtime.Object // nil: there is none
 	deleted bool           // object is its last state

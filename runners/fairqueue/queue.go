@@ -10,8 +10,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 )
 
-// The backoff starts as that of controller-runtime's own queue, which ends at 1,000 s. No watch
-// reports that the cause of a failure has gone, so its end is the time that an object may then wait.
+// The backoff begins as that of controller-runtime's own queue, whose maximum is 1,000 s. No watch reports
+// that the cause of a failure has ended, so the maximum is the time that an object may then wait.
 const (
 	minBackoff = 5 * time.Millisecond
 	maxBackoff = time.Minute
@@ -175,8 +175,8 @@ func (q *queue) GetWithPriority() (request reconcile.Request, priority int, shut
 	return request, q.taken[request].priority, shutdown
 }
 
-// Done ends the processing of a request, whose time its namespace is charged with. It removes the
-// record first, because another worker may take the request as soon as client-go's queue is updated.
+// Done ends the processing of a request and charges its time to its namespace. It removes the record
+// first, because another worker may take the request as soon as client-go's queue is updated.
 func (q *queue) Done(request reconcile.Request) {
 	q.mu.Lock()
 	if _, taken := q.taken[request]; taken {

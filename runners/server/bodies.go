@@ -119,7 +119,7 @@ func (w *writer) Write(response []byte) (int, error) {
 	return w.ResponseWriter.Write(response)
 }
 
-// refuse answers a request whose body has not been read, so its connection ends.
+// refuse answers a request whose body has not been read, so the server closes its connection.
 func refuse(response http.ResponseWriter, why string, code int) {
 	response.Header().Set("Connection", "close")
 	http.Error(response, why, code)

@@ -270,7 +270,7 @@ func TestUnknownPath(t *testing.T) {
 	}
 }
 
-// Decoded, an empty value needs a hundred times what it takes of the body. What is quoted is no value.
+// A decoded empty value needs a hundred times the memory of its text. Quoted text is not a value.
 func TestValuesAreBounded(t *testing.T) {
 	for name, tc := range map[string]struct {
 		body string

@@ -17,7 +17,7 @@ import (
 	"leasehold.dev/api/v1beta1"
 )
 
-// Kind is what denied a request.
+// Kind is the cause of a denied request.
 type Kind int
 
 const (

@@ -35,7 +35,7 @@ func TestStale(t *testing.T) {
 	}
 	w.Forget(client.ObjectKeyFromObject(objectAt("a", "")))
 	if w.Stale(objectAt("a", "1")) {
-		t.Error("a forgotten object is not stale")
+		t.Error("a dropped object is not stale")
 	}
 }
 
@@ -70,11 +70,11 @@ func TestStale_after_removal_of_last_finalizer(t *testing.T) {
 	again := last.DeepCopy()
 	again.UID, again.ResourceVersion = "second", "1000000"
 	if w.Stale(again) {
-		t.Error("an object that was made anew was taken for the one that has ended")
+		t.Error("a recreated object counts as the deleted one")
 	}
 	w.Forget(key)
 	if w.Stale(last) {
-		t.Error("a forgotten object is not stale")
+		t.Error("a dropped object is not stale")
 	}
 }
 

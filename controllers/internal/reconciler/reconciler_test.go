@@ -18,7 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 )
 
-// denial is the answer of the API server where the fence does not let us pass.
+// fenceDenial is the API server's response to a request that the fence denies.
 func fenceDenial() error {
 	const message = "ValidatingAdmissionPolicy 'leasehold-fence.leasehold.dev' with binding 'b' denied request: Pod a " +
 		"does not hold the Lease"
@@ -76,7 +76,7 @@ func TestReconcile(t *testing.T) {
 					tc.gone, tc.result, tc.err)
 			}
 			if tc.gone > 0 && state.Stale(config("1")) {
-				t.Error("the writes to an object that is gone are remembered")
+				t.Error("the writes to a deleted object are kept")
 			}
 		})
 	}

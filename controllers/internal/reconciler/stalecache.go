@@ -67,5 +67,5 @@ func (s *State) reconciled(key client.ObjectKey) {
 		s.suspicions.Delete(key)
 		return
 	}
-	s.suspectCache(key) // the next reconcile compares anew
+	s.suspectCache(key) // the next reconcile compares again
 }

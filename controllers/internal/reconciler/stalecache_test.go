@@ -88,6 +88,6 @@ func TestConflictCausesLiveReadOfObject(t *testing.T) {
 		t.Errorf("gone %d times, reconciles (-want +got):\n%s", gone, diff)
 	}
 	if _, doubted := state.suspicions.Load(key); doubted {
-		t.Error("the doubt about an object that is gone has stayed")
+		t.Error("the suspicion about a deleted object is kept")
 	}
 }

@@ -50,9 +50,8 @@ func TestConnectionsAreBounded(t *testing.T) {
 	}
 }
 
-// Responses that are not read, to so many addresses that none has more connections than others, keep
-// no probe out.
-func TestUnreadResponsesKeepNobodyOut(t *testing.T) {
+// Unread responses, to so many addresses that none has more connections than others, do not block probes.
+func TestUnreadResponsesDoNotBlockProbes(t *testing.T) {
 	m := newMount(t, map[string]string{"SUMMARY.md": "[One](one.md)", "one.md": strings.Repeat(`"`, 900<<10)})
 	address, stop := serving(t, m)
 	t.Cleanup(func() { must(t, stop()) }) // after the connections of the test are closed

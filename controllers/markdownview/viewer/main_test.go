@@ -159,8 +159,8 @@ func memoryKiB(t *testing.T, pid int, field string) int {
 	return kib
 }
 
-// A page of 900 KiB, whatever its text, is made within the memory limit of the viewer's container. More
-// would end the viewer, and with it all pages, each time that a reader opens this one.
+// A page of 900 KiB is rendered within the memory limit of the viewer's container, whatever its text. More would end
+// the viewer each time that a reader opens this page.
 func TestHostilePagesFitIntoMemory(t *testing.T) {
 	const limitKiB, size = 256 << 10, 900 << 10
 	files := sample()

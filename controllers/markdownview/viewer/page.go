@@ -110,8 +110,8 @@ const (
 	maxCacheBytes = 8 << 20 // a usual book of 900 KiB
 	largePage     = 64 << 10
 
-	// Pages in the cache are shared by all who read them. Each response with another one has a page
-	// of its own, which may have some MiB and be read slowly.
+	// All readers share the cached pages. A response with another page keeps its own, which may
+	// have some MiB and be read slowly.
 	maxUncached  = 1
 	placeTimeout = 10 * time.Second // leaves time to send before the server's deadline
 )
@@ -123,8 +123,8 @@ type page struct {
 	kept bool // in the cache
 }
 
-// hold returns the page of a file, and what to call once it was sent. A page beyond the cache waits for
-// a place; the error is that of the context if none becomes free in time.
+// hold returns the page of a file, and a function to call after the response. A page beyond the cache waits for a
+// place; the error is that of the context if none becomes free in time.
 func (p *pageRenderer) hold(ctx context.Context, b *book, file string) (made page, sent func(), err error) {
 	p.mu.Lock()
 	if p.places == nil {

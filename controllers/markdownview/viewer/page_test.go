@@ -78,7 +78,7 @@ func TestPagesBeyondTheCacheTakeTurns(t *testing.T) {
 }
 
 // A reader who gets no place in time receives a notice.
-func TestReadersWithoutAPlaceAreTold(t *testing.T) {
+func TestReadersWithoutAPlaceGetANotice(t *testing.T) {
 	m := newMount(t, sample())
 	p := &pageRenderer{version: "1", cached: maxCacheBytes, places: make(chan struct{})}
 	s := &site{books: &bookCache{dir: m.dir}, renderer: p, log: slog.New(slog.NewTextHandler(t.Output(), nil))}

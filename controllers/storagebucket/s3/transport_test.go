@@ -187,7 +187,7 @@ type roundTripper func(*http.Request) (*http.Response, error)
 func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
 // The guard gets each request. A rejected request is not sent.
-func TestGuardSeesEachRequest(t *testing.T) {
+func TestGuardChecksEachRequest(t *testing.T) {
 	leads := true
 	rules := allowLoopback
 	rules.Guard = func(transport *http.Transport) http.RoundTripper {

@@ -1,4 +1,4 @@
-// Package reconcilertest records what controllers do in tests, and checks what they report.
+// Package reconcilertest records the actions of controllers in tests, and checks their reports.
 package reconcilertest
 
 import (

@@ -57,7 +57,7 @@ func TestHTML(t *testing.T) {
 		"a link needs a text": {"![](https://example.com/a.png)",
 			`<p><a href="https://example.com/a.png">https://example.com/a.png</a></p>`},
 		"no link in a link": {"[![a](https://example.com/a.png)](page1.md)", `<p><a href="page1.html">a</a></p>`},
-		"an image that comes with the page is shown": {"![a\"b](" + pixel + ")",
+		"an image in the page is shown": {"![a\"b](" + pixel + ")",
 			`<p><img src="` + pixel + `" alt="a&#34;b"/></p>`},
 	} {
 		t.Run(reason, func(t *testing.T) {
