@@ -22,7 +22,7 @@ type Contract struct {
 	AnyReplica []history.Resource `json:"anyReplica,omitempty"`
 	Kinds      []Kind             `json:"kinds"`
 	// Watched are resources besides those of the kinds and their children. end-state and single-lifecycle judge their
-	// objects that the operator wrote or that a user of the scenario created.
+	// objects that the operator wrote or that a user of the scenario created, preconditions what the operator writes.
 	Watched []history.Resource `json:"watched,omitempty"`
 	// Warm: a replica follows the kinds and their children before it reports that it is
 	// ready, whether it leads or not.

@@ -17,9 +17,9 @@ var Preconditions = Invariant{
 		if !b.hasSource(history.Audit) {
 			return
 		}
-		owned := b.Contract.Resources()
+		judged := slices.Concat(b.Contract.Resources(), b.Contract.Watched)
 		for _, r := range b.History.Requests {
-			if !b.ours(r) || !r.Write() || !slices.Contains(owned, r.Resource) {
+			if !b.ours(r) || !r.Write() || !slices.Contains(judged, r.Resource) {
 				continue
 			}
 			switch r.Verb {

@@ -74,7 +74,8 @@ type File struct {
 	// Deployment's.
 	Contract invariant.Contract `json:"contract"`
 	// Watched are resources to record besides those of the contract. end-state and single-lifecycle
-	// judge their objects that the operator wrote or that a user of the scenario created.
+	// judge their objects that the operator wrote or that a user of the scenario created, preconditions
+	// what the operator writes.
 	Watched []history.Resource `json:"watched,omitempty"`
 	// Except are invariants that the operator may break, each with a reason. They are evaluated and
 	// reported.
