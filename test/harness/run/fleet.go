@@ -27,6 +27,9 @@ func StartFleet(ctx context.Context, o Options, n int) (*Fleet, error) {
 	for i := range n {
 		mine := o
 		mine.Random = rand.New(rand.NewPCG(o.Random.Uint64(), o.Random.Uint64()))
+		if i > 0 {
+			mine.Subject.Operator.Report = nil // what the first reports is true of all
+		}
 		all.Go(func() (err error) {
 			f.provers[i], err = Start(ctx, mine)
 			return err
