@@ -182,7 +182,7 @@ generate: $(TOOLS)/controller-gen $(TOOLS)/crd-ref-docs ## Generate DeepCopy met
 
 verify: needs-go $(TOOLS)/controller-gen $(TOOLS)/crd-ref-docs ## Check that generated files and module files are up to date, and vet.
 	@hack/verify.sh $(TOOLS)
-	@for module in $(MODULES) hack/tools hack/controlplane hack/controlplane/1.31 hack/s3server hack/release hack/nodeimage/kubernetes hack/nodeimage/node; do \
+	@for module in $(MODULES) hack/tools hack/controlplane hack/controlplane/1.31 hack/s3server hack/release hack/nodeimage/node; do \
 		(cd $$module && $(GO) mod tidy -diff) || { echo "verify: $$module is not tidy; run go mod tidy there" >&2; exit 1; }; \
 	done
 	@for module in $(MODULES); do (cd $$module && $(GO) vet ./...); done

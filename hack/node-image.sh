@@ -70,7 +70,7 @@ if [[ -n ${E2E_NODE_IMAGE:-} ]]; then
   exit
 fi
 
-version=$(pinned hack/nodeimage/kubernetes/go.mod k8s.io/kubernetes)
+version=$(pinned hack/controlplane/go.mod k8s.io/kubernetes)
 if [[ $(pinned hack/tools/go.mod sigs.k8s.io/kind) != "$kind" || $published != "kindest/node:${version%.*}."* ]]; then
   report "$published is of kind $kind, and pinned are kind $(pinned hack/tools/go.mod sigs.k8s.io/kind) and Kubernetes $version: put the image from kind's release notes into hack/node-image.sh"
   exit 1

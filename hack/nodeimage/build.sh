@@ -2,7 +2,7 @@
 # Builds a node image for kind from Go modules and Debian packages alone, for places where kindest/node
 # cannot be pulled, and prints its name:
 #
-#  1. the programs of Kubernetes (kubernetes/go.mod) and of a node (node/go.mod)
+#  1. the programs of Kubernetes (../controlplane/go.mod) and of a node (node/go.mod)
 #  2. a root file system by debootstrap
 #  3. the images that kubeadm wants, each a static program
 #  4. all of it in one container, which is committed as the node image
@@ -28,13 +28,13 @@ packages+=,conntrack,ethtool,iproute2,iptables,nftables,socat,ca-certificates,cu
 # What a node never reads, and what the container runtime mounts.
 unwanted=('dev/*' 'proc/*' 'sys/*' 'var/cache/apt/*' 'var/lib/apt/lists/*' 'var/log/*'
   'usr/share/doc/*' 'usr/share/man/*' 'usr/share/locale/*' 'usr/share/info/*')
-version=$(pinned kubernetes/go.mod k8s.io/kubernetes)
+version=$(pinned ../controlplane/go.mod k8s.io/kubernetes)
 image=${2:-leasehold-node:$version}
 # The image of the root file system is named after what is in it, so a change of anything else keeps it.
 root=leasehold-node-root:$suite-$(sha256sum <<<"$suite $packages ${unwanted[*]}" | cut -c-12)
 label=dev.leasehold.node-image.inputs
 inputs=$({ "$GO" version; pinned ../tools/go.mod sigs.k8s.io/kind
-  find . -type f ! -name '*_test.go' -print0 | LC_ALL=C sort -z | xargs -0 sha256sum; } | sha256sum | cut -c-64)
+  find . ../controlplane/go.{mod,sum} -type f ! -name '*_test.go' -print0 | LC_ALL=C sort -z | xargs -0 sha256sum; } | sha256sum | cut -c-64)
 sudo=()
 ((EUID == 0)) || sudo=(sudo)
 
@@ -82,7 +82,7 @@ compile() {
 }
 tools() { awk '/^\)/ {inside = 0} inside {print $1} /^tool \(/ {inside = 1}' "$1/go.mod"; }
 compile ../.. ./hack/nodeimage/pause '-s -w'
-for package in $(tools kubernetes); do compile kubernetes "$package" "$stamp"; done
+for package in $(tools ../controlplane); do compile ../controlplane "$package" "$stamp"; done
 for package in $(tools node); do compile node "$package" '-s -w'; done
 
 if ! has_root; then
