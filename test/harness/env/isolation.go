@@ -32,8 +32,6 @@ type Isolation struct {
 	// Ports are those that the program listens on. Args gets them, and Replica.Ports returns the
 	// ports of this machine at which they are reached.
 	Ports ReplicaPorts
-	// ReadyScheme and ReadyPath are those of the readiness probe. Empty: http and /readyz.
-	ReadyScheme, ReadyPath string
 	// Template has the volumes, and the container that mounts them first. Nil: no volumes.
 	Template *corev1.PodTemplateSpec
 }
@@ -221,25 +219,29 @@ func isolationOf(template corev1.PodTemplateSpec) *Isolation {
 			i.Ports.Metrics = int(p.ContainerPort)
 		}
 	}
-	if probe := probeOf(c); probe != nil {
-		i.Ports.Probe = ProbePort(c)
-		i.ReadyScheme, i.ReadyPath = strings.ToLower(string(probe.Scheme)), probe.Path
+	readiness, _ := probesOf(c)
+	if readiness != nil {
+		i.Ports.Probe = portOf(c, readiness)
 	}
 	if i.Ports.Metrics == 0 {
 		i.Ports.Metrics = 8080
-		if i.Ports.Probe == 8080 && !strings.Contains(i.ReadyPath, "metrics") {
+		if i.Ports.Probe == 8080 && (readiness == nil || !strings.Contains(readiness.Path, "metrics")) {
 			i.Ports.Metrics = 8081 // two listeners need two ports
 		}
 	}
 	return i
 }
 
-// ProbePort is the port of the container's HTTP probe; zero if it has none.
+// ProbePort is the port of the container's HTTP probes; zero if it has none.
 func ProbePort(c corev1.Container) int {
-	probe := probeOf(c)
-	if probe == nil {
+	readiness, _ := probesOf(c)
+	if readiness == nil {
 		return 0
 	}
+	return portOf(c, readiness)
+}
+
+func portOf(c corev1.Container, probe *corev1.HTTPGetAction) int {
 	for _, p := range c.Ports {
 		if p.Name == probe.Port.StrVal && p.Name != "" {
 			return int(p.ContainerPort)
@@ -248,14 +250,20 @@ func ProbePort(c corev1.Container) int {
 	return probe.Port.IntValue()
 }
 
-// probeOf is the HTTP probe that shows readiness, or else liveness; nil if there is none.
-func probeOf(c corev1.Container) *corev1.HTTPGetAction {
-	for _, probe := range []*corev1.Probe{c.ReadinessProbe, c.LivenessProbe} {
-		if isHTTP(probe) {
-			return probe.HTTPGet
-		}
+// probesOf are the HTTP probes of a container, or nil. A liveness probe alone shows readiness, too,
+// and one of another port than the readiness probe's is left out.
+func probesOf(c corev1.Container) (readiness, liveness *corev1.HTTPGetAction) {
+	if isHTTP(c.LivenessProbe) {
+		liveness = c.LivenessProbe.HTTPGet
 	}
-	return nil
+	if !isHTTP(c.ReadinessProbe) {
+		return liveness, liveness
+	}
+	readiness = c.ReadinessProbe.HTTPGet
+	if liveness != nil && portOf(c, liveness) != portOf(c, readiness) {
+		liveness = nil
+	}
+	return readiness, liveness
 }
 
 func isHTTP(probe *corev1.Probe) bool { return probe != nil && probe.HTTPGet != nil }

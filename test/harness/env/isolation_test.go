@@ -218,19 +218,32 @@ func TestIsolationOf(t *testing.T) {
 		{Name: "http-metrics", ContainerPort: 9402}, {Name: "webhook-server", ContainerPort: 10250},
 		{Name: "healthz", ContainerPort: 6080},
 	}
-	get := func(port intstr.IntOrString) *corev1.Probe {
-		return &corev1.Probe{ProbeHandler: corev1.ProbeHandler{HTTPGet: &corev1.HTTPGetAction{Path: "/ok", Port: port}}}
+	get := func(path string, port intstr.IntOrString) *corev1.Probe {
+		return &corev1.Probe{ProbeHandler: corev1.ProbeHandler{HTTPGet: &corev1.HTTPGetAction{Path: path, Port: port}}}
 	}
-	c.LivenessProbe = get(intstr.FromInt32(7000))
-	g.Expect(isolationOf(template)).To(And(HaveField("Ports", ReplicaPorts{Probe: 7000, Metrics: 9402, Webhook: 10250}),
-		HaveField("ReadyPath", "/ok")), "a liveness probe alone shows readiness")
-	c.ReadinessProbe = get(intstr.FromString("healthz"))
-	g.Expect(isolationOf(template)).To(And(HaveField("Ports.Probe", 6080), HaveField("ReadyPath", "/ok")))
+	paths := func() (all []string) {
+		readiness, liveness := probesOf(*c)
+		for _, probe := range []*corev1.HTTPGetAction{readiness, liveness} {
+			if probe != nil {
+				all = append(all, probe.Path)
+			}
+		}
+		return all
+	}
+	g.Expect(paths()).To(BeEmpty())
+	c.LivenessProbe = get("/live", intstr.FromInt32(7000))
+	g.Expect(isolationOf(template).Ports).To(Equal(ReplicaPorts{Probe: 7000, Metrics: 9402, Webhook: 10250}))
+	g.Expect(paths()).To(Equal([]string{"/live", "/live"}), "a liveness probe alone shows readiness")
+	c.ReadinessProbe = get("/ready", intstr.FromString("healthz"))
+	g.Expect(isolationOf(template).Ports.Probe).To(Equal(6080))
+	g.Expect(paths()).To(Equal([]string{"/ready"}), "the other is at another port")
+	c.LivenessProbe = get("/live", intstr.FromInt32(6080))
+	g.Expect(paths()).To(Equal([]string{"/ready", "/live"}))
 	g.Expect(ProbePort(*c)).To(Equal(6080))
 	g.Expect(ProbePort(corev1.Container{})).To(BeZero())
 
 	c.Ports = nil
-	c.ReadinessProbe = get(intstr.FromInt32(8080))
+	c.ReadinessProbe = get("/ok", intstr.FromInt32(8080))
 	g.Expect(isolationOf(template).Ports).To(Equal(ReplicaPorts{Probe: 8080, Metrics: 8081, Webhook: 9443}))
 	c.ReadinessProbe.HTTPGet.Path = "/metrics"
 	g.Expect(isolationOf(template).Ports).To(Equal(ReplicaPorts{Probe: 8080, Metrics: 8080, Webhook: 9443}),

@@ -10,9 +10,11 @@ import (
 	"net/http"
 	"path/filepath"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
 
@@ -22,7 +24,7 @@ import (
 // stopGrace is how long a replica has after SIGTERM, as a Pod has by default.
 const stopGrace = 30 * time.Second
 
-// readyTimeout bounds one question to /readyz, as a probe's timeout does.
+// readyTimeout bounds one request of Ready, as a probe's timeout does.
 const readyTimeout = time.Second
 
 // ReplicaPorts are ports of 127.0.0.1 that were free when the replica was made.
@@ -61,8 +63,9 @@ type ReplicaOptions struct {
 	Connect func(*rest.Config)
 	// Isolation runs the program in namespaces of its own. Nil: in those of this process.
 	Isolation *Isolation
-	// Unprobed means that the Pod has no HTTP probe: it is ready while its process runs.
-	Unprobed bool
+	// Readiness and Liveness are the Pod's HTTP probes, both of its probe port. Without Readiness a
+	// replica is ready while its process runs.
+	Readiness, Liveness *corev1.HTTPGetAction
 }
 
 // Identity is the identity of a replica at the API server.
@@ -168,7 +171,7 @@ func (r *Replica) prepare(ctx context.Context, cp *ControlPlane, token string) e
 	if err != nil {
 		return err
 	}
-	if r.options.Unprobed {
+	if r.options.Readiness == nil {
 		r.ports.Probe = 0
 	}
 	r.spec, err = r.program(ctx, env, ports)
@@ -264,9 +267,24 @@ func (r *Replica) Stop(ctx context.Context) (int, error) {
 	return r.current().stop(ctx, stopGrace)
 }
 
-// Ready requests /readyz, or the path of the Isolation, on the probe port. It returns nil for 200,
-// else an error with the replica's answer or the failure of the request. Without a probe it returns
-// nil while the process runs.
+// ReadyURL is where this machine reaches the replica's readiness probe, AliveURL where its liveness
+// probe. They are empty if it has none.
+func (r *Replica) ReadyURL() string { return r.urlOf(r.options.Readiness) }
+
+// AliveURL is beside ReadyURL.
+func (r *Replica) AliveURL() string { return r.urlOf(r.options.Liveness) }
+
+func (r *Replica) urlOf(probe *corev1.HTTPGetAction) string {
+	if probe == nil {
+		return ""
+	}
+	return fmt.Sprintf("%s://127.0.0.1:%d/%s", strings.ToLower(cmp.Or(string(probe.Scheme), "http")), r.ports.Probe,
+		strings.TrimPrefix(probe.Path, "/"))
+}
+
+// Ready makes the request of the readiness probe. It returns nil for 200, else an error with the
+// replica's answer or the failure of the request. Without a probe it returns nil while the process
+// runs.
 func (r *Replica) Ready(ctx context.Context) (err error) {
 	defer func() {
 		if err != nil {
@@ -276,16 +294,10 @@ func (r *Replica) Ready(ctx context.Context) (err error) {
 	if !r.Running() {
 		return errors.New("it has ended")
 	}
-	if r.options.Unprobed {
+	if r.options.Readiness == nil {
 		return nil
 	}
-	scheme, path := "http", "/readyz"
-	if r.options.Isolation != nil {
-		scheme = cmp.Or(r.options.Isolation.ReadyScheme, scheme)
-		path = cmp.Or(r.options.Isolation.ReadyPath, path)
-	}
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet,
-		fmt.Sprintf("%s://127.0.0.1:%d%s", scheme, r.ports.Probe, path), nil)
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, r.ReadyURL(), nil)
 	if err != nil {
 		return err
 	}

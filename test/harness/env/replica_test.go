@@ -53,6 +53,22 @@ func TestReplicaActsAsItsPod(t *testing.T) {
 	g.Expect(replica.LogTail(20)).To(ContainSubstring("wrote operator-0"))
 }
 
+func TestReplica_ProbeURLs(t *testing.T) {
+	r := &Replica{ports: ReplicaPorts{Probe: 80}, options: ReplicaOptions{
+		Readiness: &corev1.HTTPGetAction{Path: "/ready?all=1"},
+		Liveness:  &corev1.HTTPGetAction{Path: "live", Scheme: corev1.URISchemeHTTPS},
+	}}
+	if got := r.ReadyURL(); got != "http://127.0.0.1:80/ready?all=1" {
+		t.Errorf("readiness is at %q", got)
+	}
+	if got := r.AliveURL(); got != "https://127.0.0.1:80/live" {
+		t.Errorf("liveness is at %q", got)
+	}
+	if got := (&Replica{}).ReadyURL(); got != "" {
+		t.Errorf("without a probe readiness is at %q", got)
+	}
+}
+
 // A replica's Pod shows what its process did, as if a kubelet ran it.
 func TestPodStatusFollowsTheProcess(t *testing.T) {
 	t.Parallel()
@@ -97,7 +113,7 @@ func TestReplica_WithoutProbe(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
 	replica, err := startSmallOperator(t.Context(), shared, namespace(t), "unprobed", func(o *ReplicaOptions) {
-		o.Unprobed = true
+		o.Readiness = nil
 		o.Args = func(ReplicaPorts) []string { return []string{"0"} }
 	})
 	g.Expect(err).NotTo(HaveOccurred())

@@ -163,7 +163,8 @@ func startSmallOperator(ctx context.Context, cp *ControlPlane, namespace, name s
 	o := ReplicaOptions{
 		Name: name + "-0", Namespace: namespace, ServiceAccount: name,
 		Binary: self, Env: []string{roleVariable + "=" + roleReplica},
-		Args: func(p ReplicaPorts) []string { return []string{fmt.Sprint(p.Probe)} },
+		Args:      func(p ReplicaPorts) []string { return []string{fmt.Sprint(p.Probe)} },
+		Readiness: &corev1.HTTPGetAction{Path: "/readyz"},
 	}
 	for _, f := range change {
 		f(&o)

@@ -96,7 +96,7 @@ func TestReplicasRunAsShipped(t *testing.T) {
 	want := ReplicaOptions{
 		Name: "manager-1", Namespace: "system", ServiceAccount: "account",
 		PodLabels: map[string]string{"app": "x"}, Binary: "bin/manager", WorkingDir: "/work",
-		Container: "operator", Unprobed: true,
+		Container: "operator",
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("options (-want +got):\n%s", diff)

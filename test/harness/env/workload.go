@@ -21,6 +21,7 @@ func (i *Installation) options(n int) ReplicaOptions {
 	if i.program.Isolated && CheckIsolation() == nil {
 		isolation = isolationOf(pod)
 	}
+	readiness, liveness := probesOf(pod.Spec.Containers[0])
 	return ReplicaOptions{
 		Name:           name,
 		Namespace:      i.shipped.Namespace,
@@ -36,7 +37,8 @@ func (i *Installation) options(n int) ReplicaOptions {
 		},
 		Connect:   i.program.Connect,
 		Isolation: isolation,
-		Unprobed:  probeOf(pod.Spec.Containers[0]) == nil,
+		Readiness: readiness,
+		Liveness:  liveness,
 		Args: func(p ReplicaPorts) []string {
 			if i.program.Args == nil {
 				return pod.Spec.Containers[0].Args

@@ -29,8 +29,9 @@ func TestPreconditions(t *testing.T) {
 			"all objects of the collection"),
 		"Patch":       wantHeld(play(ends("a", p), writes("a", p, bare)), "1 checked"),
 		"NotItsKinds": wantHeld(play(ends("a", p), ends("a", object("Lease", "x", "l9"), bare))),
-		"Watched": wantBroken(play(ends("a", object("Secret", "s", "s1"), bare)), "delete of secrets s").under(watchSecrets),
-		"NotWritten":  wantInconclusive(play(ends("a", p, unread)), "were not recorded"),
+		"Watched": wantBroken(play(ends("a", object("Secret", "s", "s1"), bare)), "delete of secrets s").
+			under(watchSecrets),
+		"NotWritten": wantInconclusive(play(ends("a", p, unread)), "were not recorded"),
 		"DryRun": wantInconclusive(play(asks("a", "delete", p, history.Dry, 200, bare)),
 			"nothing that this promise applies to"),
 	})

@@ -43,12 +43,13 @@ const (
 	residentMemory = "process_resident_memory_bytes"
 )
 
-// ProbeTarget has the addresses of a replica, as host and port. An empty address is not probed.
+// ProbeTarget has the addresses of a replica. An empty one is not probed.
 type ProbeTarget struct {
 	Name string
-	// Probe is where /readyz and /healthz are, Metrics where /metrics is, and Webhook
-	// where the webhooks are served.
-	Probe, Metrics, Webhook string
+	// Ready and Alive are the URLs of the probes of a kubelet.
+	Ready, Alive string
+	// Metrics is the host and port where /metrics is, and Webhook where the webhooks are served.
+	Metrics, Webhook string
 	// Watches is how many it has open at the API server. Nil: not known.
 	Watches func() int
 	// Timeout is that of a probe. Zero: a second, as for a kubelet.
@@ -163,8 +164,8 @@ func (p *Prober) run(ctx context.Context) {
 	wasReady, before := false, 0
 	for n := 0; ; n++ {
 		process := p.current()
-		ready := p.health(ctx, history.Ready, process)
-		p.health(ctx, history.Alive, process)
+		ready := p.health(ctx, history.Ready, p.target.Ready, process)
+		p.health(ctx, history.Alive, p.target.Alive, process)
 		// A process that becomes ready is examined at once.
 		if ready && (!wasReady || process != before || n%lookEvery == 0) {
 			p.handshake(ctx, process)
@@ -182,11 +183,11 @@ func (p *Prober) run(ctx context.Context) {
 }
 
 // health performs one of the two health probes of a kubelet.
-func (p *Prober) health(ctx context.Context, question history.ProbeRequest, process int) bool {
-	if p.target.Probe == "" {
+func (p *Prober) health(ctx context.Context, question history.ProbeRequest, address string, process int) bool {
+	if address == "" {
 		return false
 	}
-	code, body, err := p.get(ctx, "http://"+p.target.Probe+"/"+string(question))
+	code, body, err := p.get(ctx, address)
 	probe := history.Probe{Request: question, Result: history.Yes}
 	switch {
 	case err != nil:

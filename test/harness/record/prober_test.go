@@ -92,7 +92,8 @@ func TestProber_KeepsChanges(t *testing.T) {
 	server := httptest.NewServer(process)
 	webhook := httptest.NewTLSServer(http.NotFoundHandler())
 	p := record.Probe(t.Context(), clock.RealClock{}, record.ProbeTarget{
-		Name: "r-1", Probe: address(server), Metrics: address(server), Webhook: address(webhook),
+		Name: "r-1", Ready: server.URL + "/readyz", Alive: server.URL + "/healthz",
+		Metrics: address(server), Webhook: address(webhook),
 		Watches: func() int { return 7 }, Timeout: eventually,
 	})
 	of := func(question history.ProbeRequest) func() []history.ProbeResult {
@@ -173,7 +174,7 @@ func TestProberForgets(t *testing.T) {
 	server := httptest.NewServer(process)
 	defer server.Close()
 	p := record.Probe(t.Context(), clock.RealClock{},
-		record.ProbeTarget{Name: "r-1", Probe: address(server), Timeout: eventually})
+		record.ProbeTarget{Name: "r-1", Ready: server.URL + "/readyz", Alive: server.URL + "/healthz", Timeout: eventually})
 	defer p.Stop()
 	g.Eventually(func() []history.ProbeResult { return answers(p, history.Ready) }, eventually).Should(HaveLen(1))
 	process.change(func() { process.codes["/readyz"] = 200 })
@@ -208,7 +209,7 @@ func TestProber_SeparatesProcesses(t *testing.T) {
 	}))
 	defer server.Close()
 	p := record.Probe(t.Context(), clock.RealClock{},
-		record.ProbeTarget{Name: "r-1", Probe: address(server), Timeout: eventually})
+		record.ProbeTarget{Name: "r-1", Ready: server.URL + "/readyz", Alive: server.URL + "/healthz", Timeout: eventually})
 	defer p.Stop()
 	g.Eventually(asked, eventually).Should(Receive())
 	p.Restart()

@@ -36,6 +36,8 @@ type process interface {
 	Pause(ctx context.Context) error
 	Resume() error
 	Ports() env.ReplicaPorts
+	ReadyURL() string
+	AliveURL() string
 	Reach(address string) error
 	Unreach(address string)
 	Close() error

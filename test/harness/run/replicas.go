@@ -191,11 +191,8 @@ func probeTargetOf(process process, proxy *fault.Proxy, webhooks bool) record.Pr
 	at := func(port int) string { return fmt.Sprintf("127.0.0.1:%d", port) }
 	ports := process.Ports()
 	t := record.ProbeTarget{
-		Name: process.Name(), Metrics: at(ports.Metrics),
+		Name: process.Name(), Ready: process.ReadyURL(), Alive: process.AliveURL(), Metrics: at(ports.Metrics),
 		Watches: func() int { return proxy.Open(fault.Match{Query: map[string]string{"watch": "true"}}) },
-	}
-	if ports.Probe != 0 {
-		t.Probe = at(ports.Probe)
 	}
 	if webhooks {
 		t.Webhook = at(ports.Webhook)

@@ -3,7 +3,6 @@ package run
 import (
 	"net/http"
 	"net/http/httptest"
-	"strings"
 	"testing"
 	"time"
 
@@ -40,7 +39,7 @@ func TestReplica_SeparatesTheProbesOfItsProcesses(t *testing.T) {
 	t.Cleanup(server.Close)
 	r := s.replicas[0]
 	prober := record.Probe(t.Context(), s.clock,
-		record.ProbeTarget{Name: "one", Probe: strings.TrimPrefix(server.URL, "http://"), Timeout: testTimeout})
+		record.ProbeTarget{Name: "one", Ready: server.URL, Timeout: testTimeout})
 	r.mu.Lock()
 	r.prober = prober
 	r.mu.Unlock()
@@ -66,8 +65,8 @@ func TestProbeTargetOf(t *testing.T) {
 	s := newElection(t)
 	target := probeTargetOf(s.processes[0], s.replicas[0].proxy, true)
 	g.Expect(target.Name).To(Equal("one"))
-	g.Expect([]string{target.Probe, target.Metrics, target.Webhook}).
-		To(Equal([]string{"127.0.0.1:1", "127.0.0.1:2", "127.0.0.1:3"}))
+	g.Expect([]string{target.Ready, target.Alive, target.Metrics, target.Webhook}).
+		To(Equal([]string{"http://one/ready", "http://one/alive", "127.0.0.1:2", "127.0.0.1:3"}))
 	g.Expect(target.Watches()).To(BeZero())
 	g.Expect(probeTargetOf(s.processes[0], s.replicas[0].proxy, false).Webhook).To(BeEmpty())
 }
