@@ -10,14 +10,14 @@ import (
 	"leasehold.dev/test/harness/scenario"
 )
 
-// Input is what an attack is generated from.
+// Input has the parameters of an attack.
 type Input struct {
 	scenario.Attack
-	// BlackHoles are the URLs that $(endpoint) stands for, in turn.
+	// BlackHoles are the URLs that replace $(endpoint), in turn.
 	BlackHoles []string
 	// Victim is the object that the parameters name, as it is now.
 	Victim *unstructured.Unstructured
-	// Owner is the object whose UID the attacker forges, as it is now.
+	// Owner is the current object whose UID the attacker forges.
 	Owner *unstructured.Unstructured
 }
 

@@ -15,7 +15,7 @@ import (
 
 var victim = scenario.Ref{APIVersion: "v1", Kind: "ConfigMap", Namespace: "ns", Name: "settings"}
 
-// template is an object whose name and data have these texts.
+// template returns an object with these texts in its name and data.
 func template(name, data string) map[string]any {
 	return map[string]any{"kind": "Thing", "metadata": map[string]any{"name": name}, "data": data}
 }

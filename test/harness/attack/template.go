@@ -34,8 +34,8 @@ func manyObjects(in Input) ([]scenario.Step, error) {
 	return filled(in)
 }
 
-// HighChurn changes one object Count times: each change is work for an operator, and
-// what it remembers of each is never needed again.
+// HighChurn changes one object Count times: each change is work for an operator, which must not
+// keep any state of it.
 const HighChurn = "high-churn"
 
 func highChurn(in Input) ([]scenario.Step, error) {

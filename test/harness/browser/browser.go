@@ -30,8 +30,8 @@ func Find() (string, error) {
 	return "", fmt.Errorf("finding a browser; install chromium or set CHROMIUM: %w", none)
 }
 
-// Start starts the browser at path with one tab, 1280 by 900, and returns the
-// tab's context for chromedp. It lives until stop, not only as long as ctx.
+// Start starts the browser at path with one tab, 1280 by 900, and returns the tab's context for
+// chromedp. The browser runs until stop is called, even after the end of ctx.
 func Start(ctx context.Context, path string) (tab context.Context, stop func() error, err error) {
 	options := append(chromedp.DefaultExecAllocatorOptions[:],
 		chromedp.ExecPath(path), chromedp.NoSandbox, chromedp.Flag("disable-gpu", true),

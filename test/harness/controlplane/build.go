@@ -40,11 +40,11 @@ var programs = []program{
 // heartbeat is the period of the progress lines of a long build.
 const heartbeat = 15 * time.Second
 
-// Options say what to build and where.
+// Options select what to build, and where.
 type Options struct {
 	// Out receives <version>-<os>-<arch> and the link.
 	Out string
-	// Pins are what to build; empty, they are the embedded ones.
+	// Pins are the versions to build; empty for the embedded ones.
 	Pins Pins
 	// Link is the name of the link; empty, it is current.
 	Link string
@@ -84,8 +84,8 @@ func Build(ctx context.Context, o Options) (dir string, err error) {
 	return plan.dir, plan.build(ctx, o.Log)
 }
 
-// build compiles every program in a folder of its own, which gets its name when all
-// programs are in it: whoever looks for versions never finds a part of one.
+// build compiles every program in a temporary folder, and renames it when it has all programs. So
+// readers never find an incomplete version.
 func (p *plan) build(ctx context.Context, log io.Writer) error {
 	fmt.Fprintf(log, "controlplane: building Kubernetes %s into %s (about 5 minutes on 2 cores the first time)\n",
 		p.version, p.dir)

@@ -34,7 +34,7 @@ func run(ctx context.Context, out, goCmd string, log io.Writer) error {
 	return err
 }
 
-// setup returns an output folder, the fake go command and a reader of what it built.
+// setup returns an output folder, the fake go command, and a function that returns what was built.
 func setup(t *testing.T) (out, goCmd string, built func() []string) {
 	t.Helper()
 	g := NewWithT(t)

@@ -15,7 +15,7 @@ import (
 type Tool struct {
 	// Name is the name of the program.
 	Name string
-	// Module and Version are what it is built of, and Package is its folder there.
+	// Module and Version are the source, and Package is its folder in the module.
 	Module, Version, Package string
 }
 
@@ -62,7 +62,7 @@ func Install(ctx context.Context, t Tool, o Options) (path string, err error) {
 	return path, os.Rename(unfinished, dir)
 }
 
-// install builds the program into a folder, whatever module is around the working directory.
+// install builds the program into a folder, independent of the module of the working directory.
 func (t Tool) install(ctx context.Context, dir string, o Options) error {
 	cmd := exec.CommandContext(ctx, o.goCmd(), "install", "-trimpath", "-ldflags=-s -w",
 		t.Module+"/"+t.Package+"@"+t.Version)

@@ -48,7 +48,7 @@ func LDFlags(version string) string {
 	return strings.Join(flags, " ")
 }
 
-// lockPoll is how often a run that has to wait tries to get the lock.
+// lockPoll is the interval at which a waiting run tries to get the lock.
 const lockPoll = 200 * time.Millisecond
 
 // Lock makes this the only run that builds into out. The kernel releases the lock with the

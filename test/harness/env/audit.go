@@ -50,7 +50,7 @@ func AuditPolicy(groups []string) *auditv1.Policy {
 func writePolicy(path string, own []byte, groups []string) error {
 	if len(own) == 0 {
 		var err error
-		// JSON is YAML, which is what the API server reads.
+		// The API server reads YAML, which includes JSON.
 		if own, err = json.MarshalIndent(AuditPolicy(groups), "", "  "); err != nil {
 			return fmt.Errorf("encoding the audit policy: %w", err)
 		}

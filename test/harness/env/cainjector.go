@@ -19,8 +19,8 @@ var injectedKinds = []schema.GroupVersionKind{
 	{Group: "apiextensions.k8s.io", Version: "v1", Kind: "CustomResourceDefinition"},
 }
 
-// caInjector does the work of cert-manager's CA injector for objects that an operator creates or
-// annotates while it runs. It knows the Secrets that issueCertificates has made.
+// caInjector replaces cert-manager's CA injector for objects that an operator creates or annotates
+// while it runs. It has the Secrets of issueCertificates.
 type caInjector struct {
 	client  client.Client
 	bundles caBundles
@@ -70,7 +70,7 @@ func (i *caInjector) see(ctx context.Context, of any) {
 		return
 	}
 	if changed, err := i.bundles.inject(o); err == nil && !reflect.DeepEqual(changed, o) {
-		_ = i.client.Update(ctx, changed) // a conflict means that another event comes
+		_ = i.client.Update(ctx, changed) // after a conflict another event follows
 	}
 }
 

@@ -28,20 +28,20 @@ import (
 
 const (
 	certManagerGroup = "cert-manager.io"
-	// injectCertificate and injectSecret are the annotations by which cert-manager's CA injector
+	// injectCertificate and injectSecret are the annotations with which cert-manager's CA injector
 	// finds the CA of a webhook: by Certificate and by Secret.
 	injectCertificate = certManagerGroup + "/inject-ca-from"
 	injectSecret      = certManagerGroup + "/inject-ca-from-secret"
-	// issuedFor is the annotation by which cert-manager names the Certificate of a Secret.
+	// issuedFor is the annotation in which cert-manager names the Certificate of a Secret.
 	issuedFor = certManagerGroup + "/certificate-name"
 	// certificateLife is longer than any run.
 	certificateLife = 365 * 24 * time.Hour
 )
 
-// issueCertificates does cert-manager's work where the manifests do not install it: it fills the
+// issueCertificates replaces cert-manager where the manifests do not install it: it fills the
 // Secrets of the Certificates and injects the CA where annotations request it. One CA signs all,
-// whatever the issuers are. The returned objects have no resource of cert-manager, whose kinds
-// the API server does not have. The given ones are not changed.
+// whatever the issuers are. The returned objects have no resource of cert-manager, whose kinds the
+// API server does not have. The given ones are not changed.
 func issueCertificates(objects []*unstructured.Unstructured,
 	now time.Time) (rest []*unstructured.Unstructured, notes []string, err error) {
 	if slices.ContainsFunc(objects, installsCertManager) {
@@ -157,7 +157,7 @@ func newAuthority(now time.Time) (*authority, error) {
 	return &authority{now: now, certificate: certificate, key: key, bundle: base64.StdEncoding.EncodeToString(text)}, err
 }
 
-// certificateSpec is what the harness reads of the spec of a Certificate.
+// certificateSpec is the part of a Certificate's spec that the harness reads.
 type certificateSpec struct {
 	SecretName     string    `json:"secretName"`
 	CommonName     string    `json:"commonName"`

@@ -20,7 +20,7 @@ import (
 const (
 	// helmVariable names a helm program of the user's own.
 	helmVariable = "HELM"
-	// hookAnnotation marks objects that helm creates, and waits for, at its own time.
+	// hookAnnotation identifies hooks, which helm creates, and waits for, in its own order.
 	hookAnnotation = "helm.sh/hook"
 )
 
@@ -140,8 +140,8 @@ func readYAMLFile(path string, into any) error {
 	return yaml.Unmarshal(text, into)
 }
 
-// serverVersion is the version of the control plane, which charts may depend on. It is that of
-// kubectl beside it, and empty without either.
+// serverVersion returns the version of the control plane, which charts may depend on. It is that of
+// the kubectl beside it, or empty.
 func serverVersion(ctx context.Context, assets string) (string, error) {
 	if assets == "" {
 		return "", nil

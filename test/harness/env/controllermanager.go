@@ -14,8 +14,8 @@ import (
 
 const controllerManager = "kube-controller-manager"
 
-// startControllerManager returns as soon as the process is there. It lists what
-// exists when it comes up, so what happens in between is not lost.
+// startControllerManager returns as soon as the process exists. kube-controller-manager lists
+// existing objects at its start, so it misses none.
 func (c *ControlPlane) startControllerManager(controllers []string) error {
 	if len(controllers) == 0 {
 		controllers = DefaultControllers

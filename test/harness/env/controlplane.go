@@ -51,10 +51,9 @@ type ControlPlane struct {
 // a machine that is busy with tests, and a program that cannot start ends long before.
 const startTimeout = time.Minute
 
-// Start starts a control plane, or with USE_EXISTING_CLUSTER=true connects to
-// the one of the current kubeconfig. It returns as soon as the API server
-// answers and kube-controller-manager is on its way. It does not look at ctx
-// while etcd and kube-apiserver start. It returns ErrNoAssets, wrapped, when there is nothing to start.
+// Start starts a control plane, or with USE_EXISTING_CLUSTER=true connects to that of the current kubeconfig. It
+// returns as soon as the API server answers, while kube-controller-manager may still start. It ignores ctx while etcd
+// and kube-apiserver start. It returns ErrNoAssets, wrapped, if the programs are missing.
 func Start(ctx context.Context, o Options) (_ *ControlPlane, err error) {
 	existing := os.Getenv(existingVariable) == "true"
 	assets, err := FindAssets(o.AssetsDir)
@@ -101,7 +100,7 @@ func Start(ctx context.Context, o Options) (_ *ControlPlane, err error) {
 	return c, ctx.Err()
 }
 
-// definitions are copies, as envtest completes what it is given.
+// definitions are copies, because envtest modifies its input.
 func definitions(of []*apiextensionsv1.CustomResourceDefinition) []*apiextensionsv1.CustomResourceDefinition {
 	var copies []*apiextensionsv1.CustomResourceDefinition
 	for _, d := range of {
@@ -213,8 +212,7 @@ func (c *ControlPlane) Kubeconfig() string { return c.kubeconfig }
 // written before its request is answered. Empty for an existing cluster.
 func (c *ControlPlane) AuditLog() string { return c.auditLog }
 
-// Dir returns the control plane's own folder. It is gone after Stop unless
-// Options.Keep was set.
+// Dir returns the control plane's own folder. Stop removes it unless Options.Keep was set.
 func (c *ControlPlane) Dir() string { return c.dir }
 
 // HasControllerManager reports whether the control plane follows owner references and removes

@@ -109,7 +109,7 @@ func (e *egress) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	defer func() { _ = client.Close() }()
 	if _, writeErr := fmt.Fprintf(client, "HTTP/1.1 %s\r\n\r\n", answer); err != nil || writeErr != nil {
-		return // the API server has its answer, or is gone
+		return // the response is complete, or the API server has closed the connection
 	}
 	defer context.AfterFunc(until, func() {
 		_ = client.Close()

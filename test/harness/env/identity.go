@@ -22,8 +22,7 @@ func (c *ControlPlane) bindToken(ctx context.Context, o ReplicaOptions) (types.U
 			Annotations: o.PodAnnotations},
 		Spec: corev1.PodSpec{
 			ServiceAccountName: o.ServiceAccount,
-			// The gate keeps schedulers away where there is one: the process
-			// that this Pod stands for runs here.
+			// The gate prevents scheduling where there is a scheduler: the Pod's process runs here.
 			SchedulingGates: []corev1.PodSchedulingGate{{Name: "harness/runs-as-a-process"}},
 			// As strict as a namespace may require, so every namespace admits it.
 			SecurityContext: &corev1.PodSecurityContext{

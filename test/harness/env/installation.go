@@ -25,7 +25,7 @@ type InstallOptions struct {
 	Manifests string
 	// Chart configures the rendering of a chart.
 	Chart Chart
-	// Deployment is the name of the one whose replicas run Binary. Empty: there is only one.
+	// Deployment is the name of the Deployment whose replicas run Binary. Empty: the only one.
 	Deployment string
 	// Report receives a text about what is not installed. Nil: there are no reports.
 	Report func(string)
@@ -61,9 +61,9 @@ type Installation struct {
 	replicas []*Replica
 }
 
-// Install applies all that the subject ships but its Deployments, with the webhooks routed to the
-// replicas that are ready. It starts no replica. The Installation has to be stopped before the
-// control plane, which must not be an existing cluster.
+// Install applies all objects of the subject except its Deployments, with the webhooks routed to
+// the ready replicas. It starts no replica. The Installation has to be stopped before the control
+// plane, which must not be an existing cluster.
 func (c *ControlPlane) Install(ctx context.Context, s InstallOptions) (*Installation, error) {
 	if c.egress == nil {
 		return nil, fmt.Errorf("installing the operator: a cluster that exists cannot call the webhooks of processes: unset %s",
@@ -115,7 +115,7 @@ func (c *ControlPlane) newInstallation(s InstallOptions,
 // Shipped is the Deployment that the replicas stand in for.
 func (i *Installation) Shipped() *appsv1.Deployment { return i.shipped.DeepCopy() }
 
-// Objects is how many objects were applied.
+// Objects returns the number of applied objects.
 func (i *Installation) Objects() int { return i.objects }
 
 // Start starts one more replica, under the Pod name <deployment>-<n>, and routes

@@ -156,8 +156,8 @@ func (r *Replica) files(ctx context.Context, cp *ControlPlane, folder,
 	return v, mounts, nil
 }
 
-// mountTurn orders mounts. The one of /tmp may hide the folder in which a new root is made, so it
-// comes after mounts elsewhere, and before those below it.
+// mountTurn orders mounts. The mount of /tmp may hide the folder of the new root, so it follows
+// mounts elsewhere and precedes those below it.
 func mountTurn(m sandbox.Mount) int {
 	switch target := filepath.Clean(m.Target); {
 	case target == temporaryFolder:
@@ -168,7 +168,7 @@ func mountTurn(m sandbox.Mount) int {
 	return 0
 }
 
-// authorityOf returns the certificate by which a client verifies the API server.
+// authorityOf returns the certificate with which a client verifies the API server.
 func authorityOf(config *rest.Config) (string, error) {
 	if len(config.CAData) > 0 || config.CAFile == "" {
 		return string(config.CAData), nil

@@ -13,7 +13,7 @@ import (
 // roleVariable makes the test binary play another program instead of testing.
 const roleVariable = "ENV_TEST_ROLE"
 
-// eventually is how long a test waits for what takes well under 5 seconds.
+// eventually is the timeout for conditions that take well under 5 seconds.
 const eventually = 30 * time.Second
 
 // shared is the control plane that most tests use, each with names of its own.
@@ -29,7 +29,7 @@ func TestMain(m *testing.M) {
 
 func testAll(m *testing.M) int {
 	began := time.Now()
-	ctx := context.Background() //nolint:forbidigo // no test runs yet whose context could be taken
+	ctx := context.Background() //nolint:forbidigo // no test runs yet, so there is no other context
 	cp, err := Start(ctx, Options{AuditGroups: []string{"example.org"}})
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)

@@ -20,8 +20,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// WorkloadControllers make Pods of Deployments, StatefulSets, DaemonSets and Jobs, beside
-// DefaultControllers. The last one ends the protection of claims, without which none is ever gone.
+// WorkloadControllers create Pods of Deployments, StatefulSets, DaemonSets and Jobs, beside
+// DefaultControllers. The last one ends the protection of claims, without which none is ever deleted.
 var WorkloadControllers = append([]string{
 	"deployment-controller", "replicaset-controller", "statefulset-controller", "daemonset-controller",
 	"job-controller", "cronjob-controller", "persistentvolumeclaim-protection-controller",
@@ -58,7 +58,7 @@ type NodeOptions struct {
 	Failed func(pod types.NamespacedName, err error)
 }
 
-// JobEnd is what becomes of a Pod of a Job that runs nothing.
+// JobEnd is the end of a Pod of a Job that runs nothing.
 type JobEnd string
 
 const (
@@ -127,13 +127,13 @@ func watchObjects(ctx context.Context, objects cache.Cache, kind client.Object, 
 	return err
 }
 
-// Stop ends the programs. What they served is gone; their Pods stay as they are.
+// Stop ends the programs and their servers. Their Pods are not changed.
 func (n *Node) Stop() {
 	n.end()
 	n.running.Wait()
 }
 
-// see starts what is to run, and ends what is on its way out.
+// see starts the program of a Pod, or ends it if the Pod is being deleted.
 func (n *Node) see(ctx context.Context, o any) {
 	pod, ok := o.(*corev1.Pod)
 	if !ok || len(pod.Spec.Containers) == 0 {
@@ -257,8 +257,8 @@ func probe(ctx context.Context, pod *corev1.Pod, url string) bool {
 	return response.StatusCode >= 200 && response.StatusCode < 400
 }
 
-// mount writes the volumes of the Pod below dir and returns the folders by the paths at which the
-// container sees them. A program gets no token.
+// mount writes the volumes of the Pod below dir and returns their folders by the container's mount
+// paths. A program gets no token.
 func (n *Node) mount(ctx context.Context, pod *corev1.Pod, dir string) (map[string]string, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("making the pod's folder: %w", err)

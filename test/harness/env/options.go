@@ -4,7 +4,7 @@ import (
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 )
 
-// Options say how a control plane is started. The zero value is a good start.
+// Options configure a control plane. The zero value is a good default.
 type Options struct {
 	// AssetsDir holds etcd, kube-apiserver, kubectl and, if it can be had,
 	// kube-controller-manager. Empty: see FindAssets.
@@ -42,9 +42,8 @@ type Options struct {
 	Controllers []string
 }
 
-// DefaultControllers are those whose absence an operator can notice: owner references are
-// followed, deleted namespaces are removed, ServiceAccounts exist and aggregated ClusterRoles such
-// as admin have rules.
+// DefaultControllers are those whose absence an operator can observe: they collect garbage, remove
+// deleted namespaces, create ServiceAccounts and aggregate ClusterRoles such as admin.
 var DefaultControllers = []string{
 	"garbage-collector-controller",
 	"namespace-controller",

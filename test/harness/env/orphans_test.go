@@ -46,7 +46,7 @@ func TestWatchdog_LeavesNoProcesses(t *testing.T) {
 	}
 }
 
-// startHolder runs the test binary in role and returns what it says it holds.
+// startHolder runs the test binary in a role and returns the list that it prints.
 func startHolder(t *testing.T, role string) (*exec.Cmd, held) {
 	t.Helper()
 	g := NewWithT(t)
@@ -105,8 +105,8 @@ func TestWatchdogSparesOtherProcesses(t *testing.T) {
 	g.Expect(alive(other.Process.Pid)).To(BeTrue(), "a process that was not started here was killed")
 }
 
-// TestShimRefusesAfterTheEnd covers the child that was on its way when its
-// parent died: the watchdog may have read the notes before it was there.
+// TestShimRefusesAfterTheEnd tests a child that starts while its parent dies: the watchdog may have
+// read the notes before the child's.
 func TestShimRefusesAfterTheEnd(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)

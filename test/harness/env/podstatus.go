@@ -44,8 +44,8 @@ func newPodStatus(ctx context.Context, c client.Client, pod types.NamespacedName
 	}
 }
 
-// follow reports that p has started, and its end when it comes. Reports are in order, and like
-// a kubelet's they come after what they report.
+// follow reports the start of p, and its end when it occurs. Reports are in order, and like a
+// kubelet's they follow the event.
 func (s *podStatus) follow(p *process) {
 	started := metav1.Now()
 	before, followed := s.followed, make(chan struct{})
@@ -76,7 +76,7 @@ func (s *podStatus) follow(p *process) {
 // stop ends all reports. It does not wait for them.
 func (s *podStatus) stop() { s.cancel() }
 
-// exitCode is what a container runtime reports: 128 and the signal for a death by a signal.
+// exitCode returns the exit code that a container runtime reports: 128 plus the signal after a signal.
 func exitCode(p *process) int32 {
 	if code := p.state.ExitCode(); code >= 0 {
 		return int32(code)
@@ -86,7 +86,7 @@ func exitCode(p *process) int32 {
 }
 
 // write replaces the container's status. Like a kubelet it retries while the API server does not
-// answer. It stops if the Pod is gone or replaced.
+// answer. It stops if the Pod is deleted or replaced.
 func (s *podStatus) write() {
 	before := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: s.pod.Namespace, Name: s.pod.Name}}
 	pod := before.DeepCopy()

@@ -7,26 +7,26 @@ import (
 	"sync"
 )
 
-// blockSize is how many ports a block has, its marker among them.
+// blockSize is the number of ports in a block, including its marker.
 const blockSize = 200
 
-// pool has the ports of this process. They are below those that systems give to
-// outgoing connections, of which a control plane has many: one of those could have the
-// port before the program that is to listen there, or while that program is restarted.
+// pool has the ports of this process. They are below the ephemeral ports of most systems. A control
+// plane has many outgoing connections, which could otherwise use a port before the program that is
+// to listen on it, or during its restart.
 var pool = portPool{first: 15_000, last: 29_999}
 
 // freePorts returns n ports of 127.0.0.1 that nothing listens on. None is handed out
 // twice, nor to two processes, before all have been.
 func freePorts(n int) ([]int, error) { return pool.free(n) }
 
-// portPool hands out ports of blocks that no other process uses. The owner of a block listens on
-// its first port, the marker, for as long as it lives.
+// portPool allocates ports from blocks that no other process uses. The owner of a block listens on
+// its first port, the marker, until it ends.
 type portPool struct {
 	first, last int
 
 	mu      sync.Mutex
 	markers []net.Listener
-	// handed is how many ports of these blocks were handed out or passed over, in this round.
+	// handed is the number of ports of these blocks that were allocated or skipped in this round.
 	handed int
 }
 

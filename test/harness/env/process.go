@@ -18,7 +18,7 @@ import (
 	"leasehold.dev/test/harness/sandbox"
 )
 
-// process is a child process that the watchdog ends if this process dies first.
+// process is a child process that the watchdog kills if this process ends first.
 type process struct {
 	name  string
 	log   string // path of the file that receives both of its outputs
@@ -58,9 +58,9 @@ func (r *restartable) Signal(s os.Signal) error { return r.current().signal(s) }
 // stoppedPoll is the period of checks of whether a paused process has stopped.
 const stoppedPoll = 5 * time.Millisecond
 
-// Pause stops the process from running until Resume: it does not notice, and its connections stay
-// open. It returns when the process has stopped, or with an error when ctx ends or the process has
-// ended.
+// Pause stops the process from running until Resume: it gets no signal that it can handle, and its
+// connections stay open. It returns when the process has stopped, or with an error when ctx ends or
+// the process has ended.
 func (r *restartable) Pause(ctx context.Context) error {
 	p := r.current()
 	if err := p.signal(syscall.SIGSTOP); err != nil {
@@ -146,11 +146,10 @@ func (p *process) signal(s os.Signal) error {
 	return nil
 }
 
-// kill ends the process and whatever it started in its group, at once, and
-// waits until it is gone.
+// kill kills the process and its process group, and waits until it has ended.
 func (p *process) kill() {
 	if p.running() {
-		// The group has the process's own pid. It may be gone already.
+		// The process is the leader of its group, which may have ended already.
 		_ = syscall.Kill(-p.pid(), syscall.SIGKILL)
 	}
 	<-p.ended

@@ -57,7 +57,7 @@ func (c *ControlPlane) Render(ctx context.Context, path string) ([]*unstructured
 	return objects, nil
 }
 
-// turn is when an object is applied; equal ones keep the order they came in.
+// turn orders objects for an apply; equal ones keep their order.
 func turn(obj *unstructured.Unstructured) int {
 	switch obj.GetKind() {
 	case "Namespace":

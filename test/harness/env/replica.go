@@ -21,7 +21,7 @@ import (
 	"leasehold.dev/test/harness/sandbox"
 )
 
-// stopGrace is how long a replica has after SIGTERM, as a Pod has by default.
+// stopGrace is the time that a replica has after SIGTERM, the default of a Pod.
 const stopGrace = 30 * time.Second
 
 // readyTimeout bounds one request of Ready, as a probe's timeout does.
@@ -92,11 +92,10 @@ type Replica struct {
 	updates    sync.WaitGroup
 }
 
-// StartReplica makes a Pod object that never runs, requests a token for its
-// ServiceAccount that is bound to it, so that the API server knows the Pod
-// behind each request, and starts the program with a kubeconfig that holds the
-// token. It does not wait until the replica is ready. The token lasts a day
-// and dies with the Pod object.
+// StartReplica creates a Pod object that never runs and requests a ServiceAccount token bound to
+// it, so the API server can identify the Pod behind each request. It starts the program with a
+// kubeconfig that contains the token. It does not wait until the replica is ready. The token is
+// valid for a day, and only while the Pod object exists.
 func StartReplica(ctx context.Context, cp *ControlPlane, o ReplicaOptions) (*Replica, error) {
 	r, err := newReplica(ctx, cp, o)
 	if err != nil {
@@ -156,7 +155,7 @@ func (r *Replica) prepare(ctx context.Context, cp *ControlPlane, token string) e
 	} else {
 		kubeconfig := filepath.Join(cp.dir, fmt.Sprintf("%s.%s.kubeconfig", r.options.Namespace, r.options.Name))
 		o := r.options
-		// What a killed replica leaves behind goes with the control plane's folder.
+		// Files of a killed replica are removed with the control plane's folder.
 		env = []string{"KUBECONFIG=" + kubeconfig, "TMPDIR=" + cp.dir, "POD_NAME=" + o.Name, "POD_NAMESPACE=" + o.Namespace,
 			"POD_UID=" + string(r.identity.PodUID)}
 		if err := writeKubeconfig(kubeconfig, r.config); err != nil {
@@ -246,8 +245,8 @@ func (r *Replica) LogPath() string { return r.spec.log }
 // LogTail returns the last lines of it.
 func (r *Replica) LogTail(lines int) string { return tail(r.spec.log, lines) }
 
-// Wait waits for the end and returns the exit code, -1 for death by a signal.
-// It returns ctx's error if that comes first.
+// Wait waits for the end and returns the exit code, -1 after a signal. It returns ctx's error if
+// ctx ends first.
 func (r *Replica) Wait(ctx context.Context) (int, error) {
 	process := r.current()
 	select {
@@ -258,7 +257,7 @@ func (r *Replica) Wait(ctx context.Context) (int, error) {
 	}
 }
 
-// Kill ends the process at once, with SIGKILL, and waits until it is gone.
+// Kill kills the process with SIGKILL, and waits until it has ended.
 func (r *Replica) Kill() { r.current().kill() }
 
 // Stop sends SIGTERM and waits. It returns the exit code. It kills the process,

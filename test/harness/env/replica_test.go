@@ -69,7 +69,7 @@ func TestReplica_ProbeURLs(t *testing.T) {
 	}
 }
 
-// A replica's Pod shows what its process did, as if a kubelet ran it.
+// A replica's Pod shows the state of its process, as if a kubelet ran it.
 func TestPodStatusFollowsTheProcess(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)

@@ -101,7 +101,7 @@ func visit(probe string, urls []string) error {
 	}))
 }
 
-// held is what a holder prints about what it holds.
+// held is a holder's list of its children and files.
 type held struct {
 	Dir  string
 	Pids []int
@@ -125,8 +125,8 @@ func hold(role string) error {
 	if err != nil {
 		return err
 	}
-	// envtest asked etcd and kube-apiserver for their flags: notes of processes
-	// that have ended. The youngest two may not have noted themselves yet.
+	// envtest ran etcd and kube-apiserver to read their flags, which left notes of ended processes.
+	// The newest two may not have written theirs yet.
 	pids := slices.DeleteFunc(append(noted, cp.manager.pid(), replica.Pid()), func(pid int) bool { return !alive(pid) })
 	slices.Sort(pids)
 	pids = slices.Compact(pids)

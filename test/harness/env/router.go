@@ -16,7 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// pod is what a router sends connections to.
+// pod is a target of a router's connections.
 type pod interface {
 	// Ready returns nil while connections may be sent there.
 	Ready(ctx context.Context) error
@@ -31,7 +31,7 @@ type pod interface {
 type router struct {
 	// begin starts the probes with the first connection, because they disturb the replicas.
 	begin   sync.Once
-	looking sync.Mutex // one look at a time, so that the last one saw the newest Pods
+	looking sync.Mutex // serializes updates, so that the last one has the newest Pods
 	polling sync.WaitGroup
 
 	mu     sync.Mutex

@@ -24,7 +24,7 @@ const (
 	S3Region = "us-east-1"
 	// s3StartTimeout bounds the wait for the first answer, which takes well under a second.
 	s3StartTimeout = 20 * time.Second
-	// s3Poll is how often a starting server is polled.
+	// s3Poll is the interval at which a starting server is polled.
 	s3Poll = 20 * time.Millisecond
 )
 
@@ -63,9 +63,8 @@ type S3Account struct {
 	AccessKey, SecretKey string
 }
 
-// StartS3 starts an S3 server and returns when it answers requests of its first
-// account, whose keys are new each time. It returns ErrNoS3Server, wrapped, when
-// there is nothing to start.
+// StartS3 starts an S3 server and returns when it answers requests of its first account, whose keys
+// are new each time. It returns ErrNoS3Server, wrapped, if the program is missing.
 func StartS3(ctx context.Context, o S3Options) (_ *S3Server, err error) {
 	defer func() {
 		if err != nil {
@@ -156,8 +155,7 @@ func (s *S3Server) Endpoint() string { return "http://" + s.address() }
 // Account returns the account that may do everything.
 func (s *S3Server) Account() S3Account { return s.account }
 
-// Dir returns the server's own folder. It is gone after Stop unless
-// S3Options.Keep was set.
+// Dir returns the server's own folder. Stop removes it unless S3Options.Keep was set.
 func (s *S3Server) Dir() string { return s.dir }
 
 // Log returns the path of the server's log, which has one line for each request, and no key.
@@ -213,8 +211,8 @@ func newS3Account() S3Account {
 	return S3Account{AccessKey: rand.Text()[:20], SecretKey: (rand.Text() + rand.Text())[:40]}
 }
 
-// Kill ends the process at once, with SIGKILL, and waits until it is gone.
-// Connections are refused from then on. The data stay.
+// Kill kills the process with SIGKILL, and waits until it has ended. Connections are refused from
+// then on. The data is kept.
 func (s *S3Server) Kill() {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -12,7 +12,7 @@ import (
 const s3Internal = ".sgwtmp"
 
 // Buckets returns the names of all buckets of all owners, sorted. It reads the disk, so it works
-// with a paused or dead server.
+// with a paused or stopped server.
 func (s *S3Server) Buckets() ([]string, error) {
 	entries, err := os.ReadDir(s.data())
 	if err != nil {

@@ -81,7 +81,7 @@ func (s InstallOptions) deploymentNotes(objects []*unstructured.Unstructured) (n
 	return notes
 }
 
-// clusterScoped are the kinds without a namespace by group; "" stands for all kinds of a group.
+// clusterScoped are the cluster-scoped kinds by group; "" means all kinds of a group.
 var clusterScoped = map[string][]string{
 	"":                             {"Namespace", "Node", "PersistentVolume"},
 	"admissionregistration.k8s.io": {""},

@@ -79,7 +79,7 @@ func namesOf(all []appsv1.Deployment) string {
 	return strings.Join(names, ", ")
 }
 
-// webhookCall is how webhooks are called: through a Service, at a path.
+// webhookCall is the target of a webhook's calls: a Service and a path.
 type webhookCall struct {
 	service types.NamespacedName
 	path    string

@@ -147,8 +147,8 @@ func TestDeploymentNotes(t *testing.T) {
 	}
 }
 
-// A monitor of a Prometheus that is not there is no reason not to run an operator. A kind of
-// Kubernetes is left to the API server, whose error names it.
+// An operator can run without the kinds of a missing Prometheus operator. The API server's error
+// names a missing kind of Kubernetes.
 func TestWithoutUndefined(t *testing.T) {
 	g := NewWithT(t)
 	shipped := objects(t,

@@ -43,8 +43,8 @@ func owns(pid int, from, to string) bool {
 	})
 }
 
-// socketsFrom are the sockets with these addresses, as the links to open files name
-// them, of the network that the process sees.
+// socketsFrom returns the sockets with these addresses in the process's network, in the notation of
+// links to open files.
 func socketsFrom(pid int, local, remote netip.AddrPort) []string {
 	var found []string
 	for _, table := range []string{"tcp", "tcp6"} {

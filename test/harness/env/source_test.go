@@ -16,7 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-// rendered is what a subject's manifests become: kind and name of each object, with its namespace.
+// rendered returns the rendered manifests of a subject: kind and name of each object, with its namespace.
 func rendered(t *testing.T, s InstallOptions) (lines []string, objects []*unstructured.Unstructured, notes []string) {
 	t.Helper()
 	objects, notes, err := s.Render(t.Context(), "")

@@ -48,12 +48,12 @@ func (n *Node) register(ctx context.Context) error {
 	return nil
 }
 
-// deleteStandIn deletes a terminating Pod without a program for good, as a kubelet does.
+// deleteStandIn removes a terminating Pod without a program, as a kubelet does.
 func (n *Node) deleteStandIn(ctx context.Context, pod *corev1.Pod) {
 	uid := pod.UID
 	_ = n.client.Delete(ctx, pod.DeepCopy(), &client.DeleteOptions{
 		GracePeriodSeconds: new(int64(0)), Preconditions: &metav1.Preconditions{UID: &uid},
-	}) // it may be gone, and its finalizers may hold it
+	}) // it may be deleted already, and finalizers may keep it
 }
 
 // LastChange returns when a Pod without a program changed last: now if one is about to.
@@ -114,7 +114,7 @@ func (n *Node) standIn(ctx context.Context, pod *corev1.Pod) error {
 	return nil
 }
 
-// standInStatus is what a kubelet reports of a Pod in a phase.
+// standInStatus returns the status that a kubelet reports for a Pod in a phase.
 func standInStatus(pod *corev1.Pod, phase corev1.PodPhase, now metav1.Time) corev1.PodStatus {
 	// No process has the address: a connection to it fails.
 	hash := fnv.New32a()

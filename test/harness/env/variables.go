@@ -235,8 +235,8 @@ func formatMap(m map[string]string) string {
 	return strings.Join(lines, "\n")
 }
 
-// resourceField returns what a resourceFieldRef refers to: the quantity in units of the divisor,
-// rounded up. Without a limit of the CPU it is that of the machine.
+// resourceField returns the value of a resourceFieldRef: the quantity in units of the divisor,
+// rounded up. Without a CPU limit it is the machine's.
 func (v containerVariables) resourceField(ref *corev1.ResourceFieldSelector) (string, error) {
 	container := v.container
 	if ref.ContainerName != "" && ref.ContainerName != container.Name {
@@ -282,7 +282,7 @@ func divide(quantity, divisor resource.Quantity, isCPU bool) string {
 	return strconv.FormatInt(int64(math.Ceil(value/by)), 10)
 }
 
-// reference matches $(NAME), and $$, which stands for one $.
+// reference matches $(NAME), and $$, the escape of $.
 var reference = regexp.MustCompile(`\$\$|\$\(([-._a-zA-Z][-._a-zA-Z0-9]*)\)`)
 
 // expandReferences replaces $(NAME) by the variable's value, as a kubelet does in arguments and

@@ -17,11 +17,11 @@ import (
 //go:embed scripts/*.sh
 var scripts embed.FS
 
-// watchdogPatience is how long a clean stop waits for the watchdog. It needs a
-// few milliseconds when nothing is left to kill, and bounds itself to 5 seconds.
+// watchdogPatience is the time for which a clean stop waits for the watchdog. It needs a few
+// milliseconds if there is nothing to kill, and bounds itself to 5 seconds.
 const watchdogPatience = 10 * time.Second
 
-// watchdog ends the children of this process when this process is gone.
+// watchdog kills the children of this process when this process has ended.
 type watchdog struct {
 	dir  string        // its scripts and the folder pids, one note a child
 	pipe *os.File      // the end that keeps it waiting
@@ -45,7 +45,7 @@ func startWatchdog(dir, removes string) (*watchdog, error) {
 	defer func() { _ = read.Close() }() // the watchdog has its own handle
 	cmd := exec.Command("/bin/sh", filepath.Join(dir, "watchdog.sh"), removes)
 	cmd.Stdin = read
-	// A group of its own: Ctrl-C in a terminal goes to the caller's whole group.
+	// In its own process group: Ctrl-C in a terminal goes to the caller's group.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	if err := cmd.Start(); err != nil {
 		return nil, errors.Join(fmt.Errorf("starting the watchdog: %w", err), write.Close())
@@ -58,9 +58,8 @@ func startWatchdog(dir, removes string) (*watchdog, error) {
 	return w, nil
 }
 
-// guardedDir makes a new folder in workDir, or if that is empty in the system's
-// folder for such things, and starts a watchdog for what will run in it. The
-// folder goes with the watchdog unless keep is set.
+// guardedDir creates a new folder in workDir, or if that is empty in the system's temporary folder,
+// and starts a watchdog for its processes. The watchdog removes the folder unless keep is set.
 func guardedDir(workDir, prefix string, keep bool) (string, *watchdog, error) {
 	if workDir != "" {
 		if err := os.MkdirAll(workDir, 0o755); err != nil {
@@ -107,8 +106,7 @@ func (w *watchdog) command(program string, args ...string) *exec.Cmd {
 	return cmd
 }
 
-// wrap writes an executable file that starts program as command does, for
-// callers that take nothing but a path.
+// wrap writes an executable file that starts program as command does, for callers that accept only a path.
 func (w *watchdog) wrap(program string) (string, error) {
 	path := filepath.Join(w.dir, filepath.Base(program))
 	text := fmt.Sprintf("#!/bin/sh\nexec /bin/sh %s %s \"$@\"\n", quote(filepath.Join(w.dir, "shim.sh")), quote(program))
@@ -123,12 +121,12 @@ func quote(s string) string {
 	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
 }
 
-// forget drops the note on a child that has been waited for.
+// forget drops the note of a child that has been waited for.
 func (w *watchdog) forget(pid int) {
 	_ = os.Remove(filepath.Join(w.dir, "pids", strconv.Itoa(pid))) // its start time guards a note that stays
 }
 
-// pids lists the children that were noted and not forgotten.
+// pids lists the noted children that have not been dropped.
 func (w *watchdog) pids() ([]int, error) {
 	entries, err := os.ReadDir(filepath.Join(w.dir, "pids"))
 	if err != nil {

@@ -17,8 +17,7 @@ type Event struct {
 	Note string
 	// Regarding is the UID of the object the event is about.
 	Regarding types.UID
-	// Times is how often it must have happened in all, with what a series has
-	// folded together; 0 means at least once.
+	// Times is the total number of occurrences, including those of a series; 0 means at least once.
 	Times int
 }
 
@@ -60,8 +59,8 @@ func (e Event) describes(event *eventsv1.Event) bool {
 		(e.Regarding == "" || e.Regarding == event.Regarding.UID)
 }
 
-// timesOf is how often an event happened. A series counts itself; an event
-// written through the core group carries its count in the deprecated field.
+// timesOf returns the number of occurrences of an event. A series counts itself; an event written
+// through the core group has its count in the deprecated field.
 func timesOf(event *eventsv1.Event) int {
 	if event.Series != nil {
 		return int(event.Series.Count)
@@ -90,7 +89,7 @@ func eventsOf(actual any) ([]*eventsv1.Event, error) {
 	return pointers, nil
 }
 
-// String describes the wanted event in one line.
+// String describes the expected event in one line.
 func (e Event) String() string {
 	parts := []string{}
 	add := func(name, value string) {

@@ -11,8 +11,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// objectMatcher judges one object and describes in its failure what it looked at, not
-// the whole object.
+// objectMatcher tests one object, and describes in its failure only the tested part.
 type objectMatcher struct {
 	want  string // completes "Expected <object> ..."
 	judge func(client.Object) (ok bool, found string, err error)
@@ -60,7 +59,7 @@ func describe(o client.Object) string {
 	return kind + " " + client.ObjectKeyFromObject(o).String()
 }
 
-// contentOf is the object as plain maps, whatever its Go type.
+// contentOf returns the object as maps, whatever its Go type.
 func contentOf(o client.Object) (map[string]any, error) {
 	if u, ok := o.(*unstructured.Unstructured); ok {
 		return u.Object, nil

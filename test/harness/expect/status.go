@@ -32,8 +32,8 @@ func HaveCondition(conditionType string, status metav1.ConditionStatus, reasons 
 	}}
 }
 
-// HaveObservedGeneration matches an object whose status speaks of its current
-// spec: status.observedGeneration equals metadata.generation.
+// HaveObservedGeneration matches an object whose status is for its current spec:
+// status.observedGeneration equals metadata.generation.
 func HaveObservedGeneration() types.GomegaMatcher {
 	return &objectMatcher{want: "to have observed its current generation",
 		judge: func(o client.Object) (bool, string, error) {

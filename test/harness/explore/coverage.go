@@ -13,9 +13,9 @@ import (
 // maxChanges is the number of changes in the longest sequence.
 const maxChanges = 3
 
-// Sequences returns sequences in which each change comes once: one to three changes each. Of those
-// with one change, half have a crash. The seed and the ID of a change fix its place among the
-// others and whether it begins a sequence, so one change more alters only the sequences beside it.
+// Sequences returns sequences of one to three changes in which each change occurs once. Of those
+// with one change, half have a crash. The seed and the ID of a change determine its position and
+// whether it begins a sequence, so an additional change alters only the adjacent sequences.
 func Sequences(changes []Change, seed uint64) []Sequence {
 	order := slices.SortedFunc(slices.Values(changes), func(a, b Change) int {
 		return cmp.Or(cmp.Compare(draws(seed, "order", a).Uint64(), draws(seed, "order", b).Uint64()),
@@ -42,13 +42,13 @@ func draws(seed uint64, purpose string, c Change) *rand.Rand {
 	return rand.New(rand.NewPCG(seed, hash.Sum64()))
 }
 
-// Coverage is what was tried of what there is.
+// Coverage has the tried and the possible changes.
 type Coverage struct {
 	Kind                           string
 	Fields, AllFields              int
 	Changes, AllChanges            int
 	Ready, NotReady, RejectedCount int
-	// Untried are the fields of which no change was made.
+	// Untried are the fields without a tried change.
 	Untried []string
 	// ByKind has, for each kind of change, how many were made.
 	ByKind map[string]int

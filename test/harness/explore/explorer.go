@@ -9,7 +9,7 @@ import (
 	"sync"
 )
 
-// Oracle is what a finding violates.
+// Oracle names the rule that a finding violates.
 type Oracle string
 
 const (
@@ -35,7 +35,7 @@ type System interface {
 	Run(ctx context.Context, specs []map[string]any, crash bool) ([]Rest, error)
 }
 
-// Rest is what there was at rest after one spec was applied.
+// Rest is the state at rest after one spec was applied.
 type Rest struct {
 	// Rejected is the API server's reason; empty if it accepted the spec.
 	Rejected string
@@ -46,15 +46,15 @@ type Rest struct {
 	Writes []string
 }
 
-// Sequence is a number of changes of the sample, one after another. Each is a change of the sample
-// itself, so it leads to the same spec wherever it stands.
+// Sequence is a series of changes of the sample. Each is a change of the sample itself, so it leads
+// to the same spec at each position.
 type Sequence struct {
 	Changes []Change
 	// Crash kills the leader while it reconciles the first change.
 	Crash bool
 }
 
-// String names the changes, and is what Parse reads.
+// String returns the names of the changes, in the format of Parse.
 func (s Sequence) String() string {
 	var ids []string
 	if s.Crash {

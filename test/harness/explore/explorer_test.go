@@ -11,7 +11,7 @@ import (
 	. "github.com/onsi/gomega"
 )
 
-// fakeOperator has a spec with the fields a to d, each of which becomes a child. A field with the
+// fakeOperator has a spec with the fields a to d, each of which causes a child. A field with the
 // value bad is an error state; the value forbidden is rejected. Each function is a defect.
 type fakeOperator struct {
 	runs int

@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// State is what there is at rest: for each object that concerns the operator its fields by path,
-// without UIDs and with placeholders for names.
+// State is the state at rest: the fields of each relevant object by path, without UIDs and with
+// placeholders for names.
 type State map[string]map[string]string
 
 // index is the place of a list's element that has no name.
@@ -54,8 +54,8 @@ func volatileFields(a, b State) volatile {
 	return found
 }
 
-// differences returns how a state differs from the wanted one, apart from the order of lists and
-// from volatile fields.
+// differences returns the differences of a state from the wanted one, apart from the order of lists
+// and from volatile fields.
 func differences(want, got State, ignored volatile) []string {
 	var found []string
 	for _, name := range keysOfBoth(want, got) {

@@ -35,7 +35,7 @@ func decode(raw apiextensionsv1.JSON) any {
 	return value
 }
 
-// bare is a text as it is validated: braces mark placeholders, which stand for names.
+// bare returns a text for validation, without the braces of placeholders.
 var bare = strings.NewReplacer("{", "", "}", "")
 
 // isValid reports whether the schema accepts a string. A pattern that Go does not read accepts all.

@@ -19,7 +19,7 @@ import (
 	"leasehold.dev/test/harness/run"
 )
 
-// maxBody is how much of a body is kept, in bytes: no request about a bucket has more.
+// maxBody is the number of stored bytes of a body: no request about a bucket has more.
 const maxBody = 64 << 10
 
 // S3Options configure the server and describe the operator's use of it.
@@ -31,7 +31,7 @@ type S3Options struct {
 	OwnerTag string
 }
 
-// S3 starts an S3 server, whose things are buckets.
+// S3 starts an S3 server whose external objects are buckets.
 func S3(o S3Options) run.StartExternal {
 	return func(ctx context.Context, c clock.Clock, peer func(client, server string) string) (run.External, error) {
 		server, err := env.StartS3(ctx, o.Server)
@@ -61,7 +61,7 @@ func (s *s3) Values() (open, secret map[string]string) {
 		map[string]string{"s3.accessKey": account.AccessKey, "s3.secretKey": account.SecretKey}
 }
 
-// object is what is put into a bucket to fill it.
+// object is the object with which a bucket is filled.
 const object = "of-another-client"
 
 // Do changes a bucket. It succeeds if the bucket is already as requested, so it can be retried.
@@ -139,7 +139,7 @@ func (s *s3) Read(r fault.ProxiedRequest) (history.Call, bool) {
 	return call, true
 }
 
-// outcomeOf is what became of a request that was answered.
+// outcomeOf returns the outcome of an answered request.
 func outcomeOf(r fault.ProxiedRequest) history.CallOutcome {
 	switch {
 	case r.Committed():
@@ -162,7 +162,7 @@ func codeOf(problem []byte) string {
 	return response.Code
 }
 
-// marked is the owner that a request to create a bucket names; "" if it names none.
+// marked returns the owner in a request to create a bucket; "" without one.
 func (s *s3) marked(body []byte) types.UID {
 	var asked struct {
 		Tags []struct{ Key, Value string } `xml:"Tags>Tag"`

@@ -38,8 +38,7 @@ func NewAPIProxy(config *rest.Config, c clock.Clock) (*Proxy, error) {
 	return NewProxy(o)
 }
 
-// Connect makes a client that was to reach the API server go through the proxy.
-// It is what env.InstallOptions.Connect is for.
+// Connect makes a client of the API server use the proxy. It is for env.InstallOptions.Connect.
 func (p *Proxy) Connect(config *rest.Config) {
 	config.Host, config.TLSClientConfig = p.URL(), rest.TLSClientConfig{CAData: p.CA()}
 }

@@ -25,7 +25,7 @@ import (
 
 const token = "the-replica's-own"
 
-// apiServer is what a proxy needs of an API server: TLS and a handler.
+// apiServer is the part of an API server that a proxy needs: TLS and a handler.
 type apiServer struct {
 	*httptest.Server
 	connections atomic.Int32
@@ -68,7 +68,7 @@ func answers(w http.ResponseWriter, contentType string, code int, o runtime.Obje
 	w.WriteHeader(code)
 	info, _ := runtime.SerializerInfoForMediaType(clientgoscheme.Codecs.SupportedMediaTypes(), contentType)
 	encoder := clientgoscheme.Codecs.EncoderForVersion(info.Serializer, corev1.SchemeGroupVersion)
-	_ = encoder.Encode(o, w) // the client says what came
+	_ = encoder.Encode(o, w) // the client's result has the error
 }
 
 func namespaces(t *testing.T, config *rest.Config, contentType string) kubernetes.Interface {

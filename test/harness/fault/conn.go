@@ -15,7 +15,7 @@ type listener struct {
 
 	clock   clock.PassiveClock
 	journal *journal
-	config  *tls.Config                        // nil: clients do not speak TLS
+	config  *tls.Config                        // nil: clients do not use TLS
 	peer    func(client, server string) string // nil if the peers of connections are unknown
 
 	mu     sync.Mutex
@@ -23,7 +23,7 @@ type listener struct {
 	closed bool
 }
 
-// conn is a connection that counts what comes.
+// conn is a connection that counts the received bytes.
 type conn struct {
 	net.Conn
 
@@ -80,7 +80,7 @@ func (l *listener) track(c *conn) bool {
 	}
 	l.mu.Unlock()
 	if closed {
-		_ = c.Close() // no handler has seen the connection yet
+		_ = c.Close() // no handler has the connection yet
 	}
 	return !closed
 }
@@ -106,7 +106,7 @@ func (l *listener) shut() error {
 	}
 	l.mu.Unlock()
 	for _, c := range open {
-		_ = c.Close() // only to wake up a reader
+		_ = c.Close() // only to unblock a reader
 	}
 	return err
 }

@@ -12,7 +12,7 @@ import (
 // errCut ends the client's connection.
 var errCut = errors.New("cut on purpose")
 
-// exchange is one request on its way through the proxy.
+// exchange is a request in the proxy.
 type exchange struct {
 	proxy     *Proxy
 	writer    http.ResponseWriter
@@ -21,9 +21,9 @@ type exchange struct {
 	entry     *ProxiedRequest
 	injection *Injection // nil: the request just passes
 
-	// after is what stops the upstream's answer, nil for nothing.
+	// after stops the upstream's response; nil if there is no fault.
 	after func() error
-	sever context.CancelCauseFunc // ends it as if the client had gone
+	sever context.CancelCauseFunc // ends it as if the client had closed the connection
 	done  chan struct{}           // closed when nothing more is done with it
 }
 
@@ -35,8 +35,8 @@ func exchangeOf(response *http.Response) *exchange {
 	return x
 }
 
-// happened counts the fault and puts its name into the journal. Call it when the fault is certain
-// and before the client can notice: a test that sees the effect then also sees the count.
+// happened counts the fault and adds its name to the journal. Call it when the fault is certain and
+// before the client can observe it: a test that observes the effect then also reads the count.
 func (x *exchange) happened() {
 	x.injection.happened()
 	x.named()
@@ -54,9 +54,8 @@ func (x *exchange) noted() ProxiedRequest {
 	return *x.entry
 }
 
-// stopAt lets stop decide about the request at one point of its way. Before the
-// forwarding the request is read to its end first: only then does the server
-// notice a client that goes away.
+// stopAt calls stop for the request at a point. Before it is forwarded, the whole request is read:
+// only then does the server detect that a client has closed its connection.
 func (x *exchange) stopAt(at Point, stop func() error) {
 	if at == AfterAnswer {
 		x.after = stop
@@ -74,7 +73,7 @@ func (x *exchange) stopAt(at Point, stop func() error) {
 func (x *exchange) buffer() []byte {
 	body, err := io.ReadAll(x.request.Body)
 	if err != nil {
-		x.cut() // the client has gone
+		x.cut() // the client has closed the connection
 	}
 	x.request.Body = io.NopCloser(bytes.NewReader(body))
 	return body
@@ -95,8 +94,8 @@ func (x *exchange) outliveClient() func() {
 	return cancel
 }
 
-// forward sends the request upstream and passes the answer on, each part as it
-// comes. What Close has set free is not forwarded any more.
+// forward sends the request upstream and copies the response part by part. It does not forward
+// requests that Close has released.
 func (x *exchange) forward() {
 	select {
 	case <-x.proxy.closed:
@@ -107,7 +106,7 @@ func (x *exchange) forward() {
 	x.proxy.journal.note(func() { x.entry.Forwarded = now })
 	request := x.request.WithContext(context.WithValue(x.request.Context(), exchangeKey{}, x))
 	x.proxy.reverse.ServeHTTP(x.writer, request)
-	// It panics where the client or the upstream has gone, and does not come here.
+	// If the client or the upstream has closed the connection, the code above panics.
 	now = x.proxy.clock.Now()
 	x.proxy.journal.note(func() {
 		if x.entry.Status != 0 {
@@ -132,7 +131,7 @@ func (x *exchange) cutWhenHealed() func() {
 	x.proxy.running.Go(func() {
 		select {
 		case <-x.injection.healed:
-			_ = x.conn.Close() // only to wake up the reader or the writer
+			_ = x.conn.Close() // only to unblock the reader or the writer
 		case <-stop:
 		}
 	})

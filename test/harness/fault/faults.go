@@ -11,7 +11,7 @@ type Point string
 
 // The two places where a request can be stopped.
 const (
-	BeforeForward Point = ""             // the upstream has not seen it
+	BeforeForward Point = ""             // the upstream has not received it
 	AfterAnswer   Point = "after answer" // the upstream has carried it out, the client gets no answer
 )
 
@@ -23,8 +23,8 @@ func (p Point) on(name string) string {
 	return name + " " + string(p)
 }
 
-// Delay lets a request wait and go on. One whose client goes away while it
-// waits is not forwarded; see Gate for that.
+// Delay delays a request. If the client closes the connection meanwhile, it is not forwarded; see
+// Gate for that.
 type Delay struct {
 	At  Point
 	For time.Duration
@@ -102,11 +102,11 @@ func (a Answer) act(x *exchange) {
 
 func (a Answer) send(x *exchange) {
 	x.start(a.status(), a.Header)
-	_, _ = x.writer.Write([]byte(a.Body)) // a client that has gone wants no answer
+	_, _ = x.writer.Write([]byte(a.Body)) // the client may have closed the connection
 }
 
-// BlackHole reads the request and never answers. It stops when the client goes
-// away or the fault is healed, and the connection is closed then.
+// BlackHole reads the request and never answers. When the client closes the connection or the fault
+// is healed, it closes the connection.
 type BlackHole struct{}
 
 // Name returns a short word for it.

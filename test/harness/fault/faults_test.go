@@ -44,7 +44,7 @@ func TestDelay(t *testing.T) {
 	}
 }
 
-// What waits at a fault goes on when that is healed.
+// Requests delayed by a fault continue when it is healed.
 func TestHeal_LetsRequestsGo(t *testing.T) {
 	for _, fault := range []Fault{Delay{For: time.Hour}, NewGate(BeforeForward), NewGate(AfterAnswer)} {
 		t.Run(fault.Name(), func(t *testing.T) {

@@ -32,26 +32,26 @@ type Frame struct {
 	Name            string
 	UID             types.UID
 	ResourceVersion string
-	// Synced marks the bookmark that ends the initial events. A client that requested them waits
-	// for it.
+	// Synced is true for the bookmark that ends the initial events. A client that requested them
+	// waits for it.
 	Synced bool
 
-	Received time.Time // when it had come from the upstream
-	// Delivered is when the proxy began to give the client's connection the end of it, so that
-	// nothing that the client did about it came before; zero: that failed, or was not tried.
+	Received time.Time // when it was received from the upstream
+	// Delivered is the time at which the proxy began to write the last byte to the client's connection,
+	// so it precedes each reaction of the client; zero if the write failed or was not tried.
 	Delivered time.Time
 }
 
-// encoding is how the events of a watch are put into a stream.
+// encoding is the format of a stream of watch events.
 type encoding struct {
 	framer runtime.Framer
 	// describe reads what the journal keeps of an event.
 	describe func(event []byte, into *Frame) error
-	// end is what follows each event.
+	// end is the separator after each event.
 	end string
 }
 
-// encodings are those by which Kubernetes' clients watch, by media type.
+// encodings are those that Kubernetes' clients watch with, by media type.
 var encodings = map[string]encoding{
 	runtime.ContentTypeJSON:     {framer: jsonserializer.Framer, describe: describeJSON, end: "\n"},
 	runtime.ContentTypeProtobuf: {framer: protobuf.LengthDelimitedFramer, describe: describeProtobuf},
@@ -82,7 +82,7 @@ func isWatch(method string, query url.Values) bool {
 	return false
 }
 
-// The events that are read have no limit but this, which is that of client-go.
+// The only limit of events, which is client-go's.
 const largestFrame = 16 << 20
 
 // readFrame reads a whole event.
@@ -122,7 +122,7 @@ func describeJSON(event []byte, into *Frame) error {
 	return nil
 }
 
-// protobufPrefix is what Kubernetes puts before an object in protobuf.
+// protobufPrefix precedes an object in Kubernetes' protobuf encoding.
 var protobufPrefix = []byte("k8s\x00")
 
 func describeProtobuf(event []byte, into *Frame) error {

@@ -27,8 +27,8 @@ func NewGate(at Point) *Gate {
 // Name returns a short word for it.
 func (g *Gate) Name() string { return g.at.on("gate") }
 
-// Wait returns the request that has stood at the gate for longest and has not
-// been returned before. It waits for one to come, or for the end of ctx.
+// Wait returns the request that has been held for longest and has not been returned before. It
+// waits for a request, or for the end of ctx.
 func (g *Gate) Wait(ctx context.Context) (*HeldRequest, error) {
 	select {
 	case held := <-g.arrived:
@@ -38,8 +38,7 @@ func (g *Gate) Wait(ctx context.Context) (*HeldRequest, error) {
 	}
 }
 
-// Open lets all requests go, those at the gate and those to come. It is safe to
-// call more than once.
+// Open releases all requests, those held and later ones. It is safe to call more than once.
 func (g *Gate) Open() { g.once.Do(func() { close(g.opened) }) }
 
 // HeldRequest is a request that stands at a Gate.
@@ -72,8 +71,8 @@ func (g *Gate) act(x *exchange) {
 	})
 }
 
-// hold waits until the request is let go, and returns why it goes no further, if it
-// does not. What was decided of it holds, though the gate was opened right after.
+// hold waits until the request is released, and returns the reason if it is not forwarded. A
+// decision about the request takes precedence over a gate that is opened right after.
 func (g *Gate) hold(held *HeldRequest, healed <-chan struct{}) error {
 	arrived := g.arrived
 	for {

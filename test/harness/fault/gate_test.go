@@ -83,7 +83,7 @@ func TestGate_ReleasesOneByOne(t *testing.T) {
 }
 
 func TestGate_OpenDoesNotReleaseCutRequests(t *testing.T) {
-	for range 50 { // each may be seen first
+	for range 50 { // either may be received first
 		gate, held, healed := NewGate(BeforeForward), &HeldRequest{decided: make(chan error, 1)}, make(chan struct{})
 		held.Cut()
 		gate.Open()
@@ -100,7 +100,7 @@ func TestGate_WaitEndsWithItsContext(t *testing.T) {
 	NewWithT(t).Expect(err).To(MatchError(context.Canceled))
 }
 
-// TestRequestArrivesLate has a client that dies while its request is on the way.
+// TestRequestArrivesLate has a client that is killed while its request is in the proxy.
 func TestRequestArrivesLate(t *testing.T) {
 	g := NewWithT(t)
 	s := startService(t)

@@ -17,9 +17,9 @@ import (
 )
 
 const (
-	// eventually is how long a test waits for what takes well under a second.
+	// eventually is the timeout for conditions that take well under a second.
 	eventually = 30 * time.Second
-	// moment is how long a test looks at what must not happen.
+	// moment is the time for which a test observes that something does not happen.
 	moment = 100 * time.Millisecond
 )
 
@@ -42,7 +42,7 @@ func startService(t *testing.T) *service {
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		s.seen = append(s.seen, strings.TrimSpace(r.Method+" "+r.URL.Path+" "+string(body)))
-		_, _ = io.WriteString(w, "done") // a client that has gone wants no answer
+		_, _ = io.WriteString(w, "done") // the client may have closed the connection
 	}))
 	t.Cleanup(s.Close)
 	return s
@@ -81,7 +81,7 @@ func newClient(p *Proxy) *http.Client {
 	}
 }
 
-// answer is what a client got.
+// answer is a client's response.
 type answer struct {
 	Status int
 	Header http.Header
@@ -89,7 +89,7 @@ type answer struct {
 	Err    error
 }
 
-// ask sends one request and reads the answer to its end.
+// ask sends one request and reads the whole response.
 func ask(ctx context.Context, p *Proxy, method, path, body string) answer {
 	request, err := http.NewRequestWithContext(ctx, method, p.URL()+path, strings.NewReader(body))
 	if err != nil {

@@ -12,7 +12,7 @@ import (
 // Redacted stands in the journal for what could be a credential.
 const Redacted = "[redacted]"
 
-// credential matches the names of headers and parameters whose values are not kept.
+// credential matches the names of headers and parameters whose values are not stored.
 var credential = regexp.MustCompile(`(?i)auth|cookie|token|secret|password|signature|credential|api-?key`)
 
 // Connection is one connection from a client, noted when it was accepted. The
@@ -23,8 +23,7 @@ type Connection struct {
 	Peer     string // its opener, by Options.Peer
 	Accepted time.Time
 	Closed   time.Time
-	// Received are the bytes that came from the client so far, those of a TLS
-	// handshake among them.
+	// Received is the number of bytes from the client so far, including a TLS handshake.
 	Received int64
 }
 
@@ -36,13 +35,13 @@ type ProxiedRequest struct {
 	Method     string
 	Path       string
 	Query      url.Values  // the values of credentials are Redacted
-	Header     http.Header // likewise
+	Header     http.Header // without credentials
 	Host       string
-	// Body is what was sent, and Problem the body of an answer of the upstream's with
-	// a code of 400 or more, as far as Options.Bodies has them kept.
+	// Body is the body of the request, and Problem that of an upstream's response with a code of
+	// 400 or more, up to Options.Bodies.
 	Body, Problem []byte
 
-	// Rule is the name of the rule whose fault happened to it. Empty: none.
+	// Rule is the name of the rule whose fault affected it. Empty: none.
 	Rule string
 	// Status is the upstream's answer. Zero: there was none.
 	Status int
@@ -57,7 +56,7 @@ type ProxiedRequest struct {
 
 	Received  time.Time
 	Forwarded time.Time // when the proxy began to send it upstream
-	Answered  time.Time // when the upstream's headers had come
+	Answered  time.Time // when the upstream's headers were received
 	// Delivered is when the last part of the answer was written to the client's connection. The
 	// client need not have read it.
 	Delivered time.Time
@@ -87,7 +86,7 @@ func (j Journal) Peer(r ProxiedRequest) string {
 	return j.Connections[i].Peer
 }
 
-// Request is the request with an ID; the zero value if it is forgotten.
+// Request returns the request with an ID; the zero value if it was dropped.
 func (j Journal) Request(id int) ProxiedRequest {
 	i, found := slices.BinarySearchFunc(j.Requests, id, func(r ProxiedRequest, id int) int { return r.ID - id })
 	if !found {
@@ -96,7 +95,7 @@ func (j Journal) Request(id int) ProxiedRequest {
 	return j.Requests[i]
 }
 
-// Journal is what had come to a proxy at one moment, in the order of arrival.
+// Journal is a snapshot of a proxy's records, in the order of arrival.
 type Journal struct {
 	Connections []Connection
 	Requests    []ProxiedRequest
@@ -109,8 +108,7 @@ func (j Journal) Mutating() []ProxiedRequest {
 	return slices.DeleteFunc(slices.Clone(j.Requests), func(r ProxiedRequest) bool { return !r.Mutating() })
 }
 
-// Matching returns the requests that m is about, of which From and To pick the
-// nth to the mth.
+// Matching returns the requests that match m; From and To select the nth to the mth of them.
 func (j Journal) Matching(m Match) []ProxiedRequest {
 	var found []ProxiedRequest
 	n := 0
@@ -132,12 +130,11 @@ type journal struct {
 	connections []*Connection
 	requests    []*ProxiedRequest
 	frames      []*Frame
-	// How many there were, the forgotten ones among them: the last IDs.
+	// The numbers of all records, including dropped ones, which are the last IDs.
 	connectionsSoFar, requestsSoFar, framesSoFar int
 }
 
-// keptFrames are as many events of watches as a journal has at least, once there
-// were so many.
+// keptFrames is the minimum number of watch events that a journal keeps of those it has received.
 const keptFrames = 10_000
 
 // framed notes an event of a watch.
@@ -175,7 +172,7 @@ func (j *journal) note(change func()) {
 	change()
 }
 
-// forget drops what is over.
+// forget drops finished records.
 func (j *journal) forget() {
 	j.mu.Lock()
 	defer j.mu.Unlock()

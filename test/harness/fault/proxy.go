@@ -29,8 +29,7 @@ const (
 type Options struct {
 	// Upstream is the URL of the service, without a path. Required.
 	Upstream string
-	// UpstreamTLS is how the proxy speaks to an https upstream. Nil: with the
-	// system's CAs.
+	// UpstreamTLS is the TLS configuration for an https upstream. Nil: that with the system's CAs.
 	UpstreamTLS *tls.Config
 	// KeepAlive uses connections to the upstream again. It saves a handshake a
 	// request, and is for a service that is not restarted: a request on a
@@ -39,12 +38,11 @@ type Options struct {
 	// Kubernetes is set if the service is a Kubernetes API server. The journal then has the events
 	// of its watches, and Lag and Skip affect them.
 	Kubernetes bool
-	// TLS lets clients speak TLS to the proxy, which has a certificate of its own CA.
+	// TLS lets clients connect by TLS. The proxy has a certificate of its own CA.
 	TLS bool
-	// Bodies keeps the bodies of requests, and of answers with a code of 400 or more,
-	// in the journal, each up to so many bytes. Requests are read to their end before
-	// they are forwarded then. It is for services to which no credentials are sent in
-	// bodies. Zero: none are kept.
+	// Bodies stores up to so many bytes of the bodies of requests, and of responses with a code of
+	// 400 or more, in the journal. Requests are then read completely before they are forwarded. It
+	// is for services whose requests have no credentials in bodies. Zero: none are stored.
 	Bodies int
 	// Peer returns the opener of a connection, by the addresses of both ends, for the journal; ""
 	// if it is unknown. The proxy calls it once for each connection, before it reads anything. It
@@ -216,7 +214,7 @@ func (x *exchange) end() {
 	x.proxy.journal.note(func() { x.entry.Done = now })
 }
 
-// enter makes Close wait for a request that has come in time.
+// enter makes Close wait for a request, unless Close was called before.
 func (p *Proxy) enter() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -240,8 +238,8 @@ func (p *Proxy) pick(r *http.Request) *Injection {
 	return first
 }
 
-// Inject lets a rule act on requests that come from now on. Of several rules
-// that are due for a request, the one that was injected first acts.
+// Inject applies a rule to later requests. If several rules apply to a request, the one injected
+// first has precedence.
 func (p *Proxy) Inject(rule Rule) *Injection {
 	name := rule.Name
 	if name == "" && rule.Fault != nil {
@@ -277,7 +275,7 @@ func (p *Proxy) CA() []byte { return slices.Clone(p.ca) }
 // connections. IDs go on.
 func (p *Proxy) Forget() { p.journal.forget() }
 
-// Journal returns what has come so far.
+// Journal returns the records so far.
 func (p *Proxy) Journal() Journal { return p.journal.snapshot() }
 
 // Close heals everything, closes all connections and returns when nothing of

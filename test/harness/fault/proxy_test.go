@@ -67,14 +67,14 @@ func TestProxyPassesEveryPartAtOnce(t *testing.T) {
 				}
 				for part := range next {
 					fmt.Fprintln(w, part)
-					_ = http.NewResponseController(w).Flush() // the reader says whether it came
+					_ = http.NewResponseController(w).Flush() // the reader detects errors
 				}
 			}))
 			defer upstream.Close()
 			p := startProxy(t, Options{Upstream: upstream.URL, TLS: true})
 			answers := make(chan *http.Response, 1)
 			go func() {
-				response, err := newClient(p).Get(p.URL()) //nolint:bodyclose // whoever receives it closes it
+				response, err := newClient(p).Get(p.URL()) //nolint:bodyclose // the receiver closes it
 				if err == nil {
 					answers <- response
 				}
@@ -115,7 +115,7 @@ func TestJournal_HidesSignaturesAndSelects(t *testing.T) {
 		HaveKeyWithValue("X-Amz-Signature", []string{Redacted}), HaveKeyWithValue("X-Amz-Credential", []string{Redacted})))))
 }
 
-func TestJournalKnowsConnectionsWithoutARequest(t *testing.T) {
+func TestJournalHasConnectionsWithoutARequest(t *testing.T) {
 	for name, speaksTLS := range map[string]bool{"plain HTTP": false, "TLS": true} {
 		t.Run(name, func(t *testing.T) {
 			g := NewWithT(t)
@@ -194,7 +194,7 @@ func TestNewProxy_RejectsBadOptions(t *testing.T) {
 	}
 }
 
-// TestProxy_CloseEndsHeldRequests has a client for each fault that never lets go.
+// TestProxy_CloseEndsHeldRequests has a client for each fault that never ends by itself.
 func TestProxy_CloseEndsHeldRequests(t *testing.T) {
 	for _, tc := range []struct {
 		fault   Fault
@@ -254,7 +254,7 @@ func TestProxy_ForgetDropsFinishedRequests(t *testing.T) {
 	g.Eventually(func() time.Time { return p.Journal().Requests[0].Done }, eventually).ShouldNot(BeZero())
 	p.Forget()
 	journal := p.Journal()
-	g.Expect(journal.Requests).To(HaveLen(1), "what goes on is kept")
+	g.Expect(journal.Requests).To(HaveLen(1), "an unfinished request is kept")
 	g.Expect(journal.Request(held.Request.ID).Path).To(Equal("/held"))
 	g.Expect(journal.Request(1)).To(BeZero(), "what was over is not")
 	held.Release()

@@ -29,7 +29,7 @@ type Match struct {
 	From, To int
 }
 
-// fits looks at all but From and To.
+// fits compares everything except From and To.
 func (m Match) fits(method, path string, query map[string][]string) bool {
 	if len(m.Methods) > 0 && !slices.Contains(m.Methods, method) {
 		return false
@@ -62,7 +62,7 @@ type Rule struct {
 	// Name identifies the rule in the journal. Empty: the name of its fault.
 	Name  string
 	Match Match
-	// Fault is what happens to the requests. Nil: they are counted and pass.
+	// Fault is applied to the requests. Nil: they are counted and forwarded.
 	Fault Fault
 }
 
@@ -71,8 +71,8 @@ type Rule struct {
 type Fault interface {
 	// Name is a short word for it.
 	Name() string
-	// act answers the request or not. It calls x.happened as the fault takes
-	// effect, and x.forward if the request is to go on.
+	// act answers the request or not. It calls x.happened when the fault takes effect, and
+	// x.forward to forward the request.
 	act(x *exchange)
 }
 

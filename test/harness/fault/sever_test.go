@@ -10,13 +10,13 @@ import (
 	. "github.com/onsi/gomega"
 )
 
-// startStream is an upstream that sends one event at once and no more. A request for
-// /slow gets no answer at all.
+// startStream starts an upstream that sends one event at once and no more. A request for /slow gets
+// no response.
 func startStream(t *testing.T) *httptest.Server {
 	t.Helper()
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path != "/slow" {
-			_, _ = io.WriteString(w, "event\n") // a client that has gone wants no answer
+			_, _ = io.WriteString(w, "event\n") // the client may have closed the connection
 			_ = http.NewResponseController(w).Flush()
 		}
 		<-r.Context().Done()

@@ -78,7 +78,7 @@ func (s *store) watch(w http.ResponseWriter, r *http.Request) {
 	s.watches = append(s.watches, events)
 	s.mu.Unlock()
 	w.WriteHeader(http.StatusOK)
-	_ = http.NewResponseController(w).Flush() // the client says whether it came
+	_ = http.NewResponseController(w).Flush() // the client detects errors
 	for {
 		var e watch.Event
 		var more bool
@@ -102,7 +102,7 @@ func (s *store) watch(w http.ResponseWriter, r *http.Request) {
 		if encoder.Encode(event, framer) != nil {
 			return
 		}
-		_ = http.NewResponseController(w).Flush() // likewise
+		_ = http.NewResponseController(w).Flush() // the client detects errors
 	}
 }
 
@@ -128,7 +128,7 @@ func (s *store) send(t *testing.T, nth int, kind watch.EventType, name string, a
 	g.Eventually(events, eventually).Should(BeSent(watch.Event{Type: kind, Object: n}))
 }
 
-// requests are those that have come so far, without what client-go adds at random.
+// requests returns the requests so far, without client-go's random parameters.
 func (s *store) requests() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()

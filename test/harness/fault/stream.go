@@ -8,19 +8,19 @@ import (
 	"time"
 )
 
-// waitingFrames are as many events of one watch as are kept for a client that does
-// not read or is not to get them; then no more are read from the upstream.
+// waitingFrames bounds the events of one watch that are buffered for a client that does not read or
+// must not receive them; beyond it, no more are read from the upstream.
 const waitingFrames = 256
 
-// stream is the answer to a watch on its way to the client, event by event. It is
-// the body that the proxy copies: each Read is a part of one event, and is flushed.
+// stream is a watch response, event by event. It is the body that the proxy copies: each Read
+// returns a part of one event, and is flushed.
 type stream struct {
 	x        *exchange
 	ctx      context.Context // of the client, also cancelled by a sever
 	upstream io.ReadCloser
 	encoding encoding
 	frames   chan waiting  // closed at the end of the upstream's answer
-	closed   chan struct{} // closed when the reader has gone
+	closed   chan struct{} // closed when the reader has ended
 	end      sync.Once
 	ended    error // why the upstream's answer ended; set before frames is closed
 
@@ -30,13 +30,13 @@ type stream struct {
 	handed time.Time // when the last of it was handed to the client's connection
 }
 
-// waiting is an event that has come from the upstream.
+// waiting is a buffered event of the upstream.
 type waiting struct {
 	bytes []byte
 	entry *Frame
 }
 
-// follow puts a stream into the place of the answer's body if it is that of a watch.
+// follow replaces the response's body by a stream if it is that of a watch.
 func (x *exchange) follow(answer *http.Response) {
 	e, known := encodingOf(answer)
 	if !known {
@@ -50,8 +50,7 @@ func (x *exchange) follow(answer *http.Response) {
 	x.proxy.running.Go(s.pump)
 }
 
-// pump reads from the upstream, so that it is known when an event came, whatever
-// becomes of it then.
+// pump reads from the upstream at once, to record when each event was received.
 func (s *stream) pump() {
 	defer close(s.frames)
 	framed := s.encoding.framer.NewFrameReader(s.upstream)
@@ -138,7 +137,7 @@ func (s *stream) held(event bool) error {
 	}
 }
 
-// Close is called when no more is read.
+// Close is called after the last read.
 func (s *stream) Close() error {
 	s.end.Do(func() { close(s.closed) })
 	return s.upstream.Close()

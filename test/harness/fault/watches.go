@@ -27,9 +27,8 @@ type watchFault interface {
 	takes(r *http.Request) bool
 }
 
-// Lag holds back all that watches deliver, bookmarks too, until it is healed, and
-// then lets everything go in its order. It has happened to each watch of which an
-// event had to wait.
+// Lag delays all events of watches, including bookmarks, until it is healed, and then releases them
+// in order. It has happened to each watch with a delayed event.
 type Lag struct {
 	// For is when it heals by itself. Zero: not.
 	For time.Duration
@@ -49,9 +48,9 @@ func (Lag) holds() bool              { return true }
 func (Lag) takes(*http.Request) bool { return false } // the request passes, its answer does not
 func (Lag) act(x *exchange)          { x.forward() }
 
-// Skip makes clients miss events for good, as after a compaction of the store while they were
-// away. It cuts watches at once and refuses new ones for a while with 429, after which a client
-// still relies on its version. Then that version expires, once for each cut watch, so the client
+// Skip makes clients miss events permanently, as after a compaction of the store while they were
+// disconnected. It cuts watches at once and refuses new ones for a while with 429, after which a
+// client still uses its version. Then that version expires, once for each cut watch, so the client
 // has to list. Skip has happened when such a client has received a list, or a watch that begins
 // with one. Create Skips with NewSkip, one for each proxy.
 type Skip struct {
@@ -125,22 +124,22 @@ func (s *Skip) act(x *exchange) {
 	}
 }
 
-// goesOn reports whether a watch goes on from a version, without a list.
+// goesOn reports whether a watch continues from a version, without a list.
 func goesOn(method string, query url.Values) bool {
 	return isWatch(method, query) && query.Get("sendInitialEvents") != "true" &&
 		!slices.Contains([]string{"", "0"}, query.Get("resourceVersion"))
 }
 
-// say answers in place of the upstream.
+// say responds in place of the upstream.
 func (x *exchange) say(answer Answer, err error) {
 	if err != nil {
-		x.cut() // there is nothing to say
+		x.cut() // there is no response
 	}
 	answer.send(x)
 }
 
-// expiry is how an API server answers a watch that is to go on from a version that
-// it no longer has: with an event, in JSON, which all clients understand.
+// expiry returns an API server's response to a watch from a version that it no longer has: an event
+// in JSON, which all clients accept.
 func expiry(version string) (Answer, error) {
 	status, err := json.Marshal(metav1.Status{
 		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Status"}, Status: metav1.StatusFailure,

@@ -51,14 +51,14 @@ func TestJournalHasTheFramesOfWatches(t *testing.T) {
 			Received: now, Delivered: now,
 		}))
 		g.Expect(frames[2].Type).To(Equal(watch.Error))
-		g.Expect(w.proxy.Journal().Requests[0].Delivered).To(BeZero(), "the answer goes on")
+		g.Expect(w.proxy.Journal().Requests[0].Delivered).To(BeZero(), "the response is not complete")
 		w.each(func(events chan watch.Event) { close(events) })
 		g.Eventually(i.ResultChan(), eventually).Should(BeClosed())
 		g.Eventually(func() time.Time { return w.proxy.Journal().Requests[0].Delivered }, eventually).ShouldNot(BeZero())
 	})
 }
 
-func TestJournalForgetsOldFrames(t *testing.T) {
+func TestJournalDropsOldFrames(t *testing.T) {
 	g := NewWithT(t)
 	j := &journal{}
 	for range 5 * keptFrames {
@@ -191,7 +191,7 @@ func TestSkip_ExpiresEachWatch(t *testing.T) {
 	w := startWatching(t)
 	w.open(t, metav1.ListOptions{})
 	w.open(t, metav1.ListOptions{LabelSelector: "a=b"})
-	w.send(t, 2, watch.Added, "both are open") // else one might come too late to be cut
+	w.send(t, 2, watch.Added, "both are open") // otherwise one could be too late to be cut
 	skip := w.proxy.Inject(Rule{Match: everyNamespace, Fault: NewSkip(0)})
 	for n := 1; n <= 2; n++ {
 		var answer watch.Event
@@ -232,13 +232,13 @@ func TestWatchFaults_LeaveOtherRequests(t *testing.T) {
 	g.Expect(apierrors.IsServiceUnavailable(err)).To(BeTrue(), "%v", err)
 }
 
-// What is no watch is not read as one, whatever its query says.
+// A response that is not a watch is not parsed as one, whatever its query.
 func TestWatchFaults_PassOtherStreams(t *testing.T) {
 	g := NewWithT(t)
 	s := startAPIServer(t, func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "text/plain")
 		_, _ = w.Write([]byte("no events"))
-		_ = http.NewResponseController(w).Flush() // the client says what came
+		_ = http.NewResponseController(w).Flush() // the client detects errors
 	})
 	p, config := replicaOf(t, s, nil)
 	text, err := namespaces(t, config, runtime.ContentTypeJSON).CoreV1().RESTClient().Get().AbsPath("/logs").Param("watch",

@@ -21,7 +21,7 @@ func (h *History) Sort() {
 	slices.SortStableFunc(h.Requests, func(a, b Request) int {
 		return cmp.Or(earliest(a.RevisionRange, b.RevisionRange), a.Received.Compare(b.Received))
 	})
-	// A deletion comes after all writes to the object and before the next object of that name.
+	// A deletion follows all writes to the object and precedes the next object of that name.
 	slices.SortStableFunc(h.Versions, func(a, b Version) int { return latest(a.RevisionRange, b.RevisionRange) })
 	slices.SortStableFunc(h.Events,
 		func(a, b Event) int { return cmp.Or(earliest(a.RevisionRange, b.RevisionRange), a.At.Compare(b.At)) })

@@ -17,8 +17,8 @@ func (h *History) Excluding(namespaces []string) *History {
 	return &out
 }
 
-// uidsOf returns the UIDs of the objects whose keys are wanted. An object without a recorded
-// version is known from requests.
+// uidsOf returns the UIDs of the objects whose keys are wanted. Objects without a recorded version
+// are found in requests.
 func (h *History) uidsOf(wanted func(Key) bool) map[string]bool {
 	found := map[string]bool{}
 	for _, v := range h.Versions {

@@ -59,7 +59,7 @@ func (h *History) Has(anyOf ...Source) bool {
 	return slices.ContainsFunc(anyOf, func(s Source) bool { return slices.Contains(h.Recorded, s) })
 }
 
-// FaultRecord is what became of a planned fault.
+// FaultRecord is the outcome of a planned fault.
 type FaultRecord struct {
 	Name string `json:"name"`
 	// Replica is the affected replica; "" means all.

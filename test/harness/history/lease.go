@@ -12,8 +12,8 @@ import (
 // Leases is the resource of Leases.
 var Leases = Resource{Group: "coordination.k8s.io", Resource: "leases"}
 
-// LeaseRelease is a write of the Lease by the harness, which removed the identity of a process that
-// had ended. What the operator does about a Lease that expires is not seen then.
+// LeaseRelease is a write of the Lease by the harness, which removed the identity of an ended
+// process. So the run does not show how the operator handles an expired Lease.
 type LeaseRelease struct {
 	Replica string `json:"replica"`
 	// Identity held the Lease.

@@ -4,9 +4,9 @@ import (
 	"time"
 )
 
-// Neighbours returns the revisions between which something outside the store happened. It suits a
-// call that the client waited for: the client's next write comes after it. The times must be of
-// the API server's clock; a zero end is unknown.
+// Neighbours returns the revisions between which an event outside the store happened. It applies to
+// a call that the client waited for: the client's next write is later. The times must be of the API
+// server's clock; a zero end is unknown.
 func (h *History) Neighbours(began, ended time.Time) RevisionRange {
 	var s RevisionRange
 	for _, r := range h.Requests {

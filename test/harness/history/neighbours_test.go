@@ -23,7 +23,7 @@ func TestNeighbours(t *testing.T) {
 		request(5, history.Stored, 1, 2),
 		request(4, history.Stored, 1, 3), // answered later and stored before
 		request(7, history.Stored, 9, 11),
-		request(6, history.Unchanged, 4, 5), // says nothing about its time
+		request(6, history.Unchanged, 4, 5), // no evidence of its time
 		request(12, history.Deleted, 30, 31),
 		request(13, history.Stored, 33, 34),
 		request(3, history.Unchanged, 40, 41),

@@ -13,7 +13,7 @@ type Version struct {
 	Key
 	UID types.UID `json:"uid"`
 	RevisionRange
-	// At is when it was seen or its writer was answered.
+	// At is when it was observed or its writer got the response.
 	At time.Time `json:"at,omitzero"`
 	// Gone means that the object was deleted. Object, if any, is its last known state.
 	Gone   bool                       `json:"gone,omitempty"`

@@ -39,7 +39,7 @@ func (c Child) Validate() error {
 	return nil
 }
 
-// mark is the text by which a child identifies its owner; "" if it has none.
+// mark returns the text with which a child identifies its owner; "" without one.
 func (c Child) mark(v history.Version) string {
 	switch {
 	case v.Object == nil:
@@ -90,7 +90,7 @@ func isNamed(owner history.Key, mark, namespace string) bool {
 	return owner.Name == mark && (owner.Namespace == "" || owner.Namespace == namespace)
 }
 
-// made are the children of an object, with all that was ever marked as its own.
+// made returns the children of an object, including all that ever had its mark.
 func (b *judgement) made(c Child, of *history.Lifetime) []*history.Lifetime {
 	return slices.DeleteFunc(b.index.Lifetimes(c.Resource), func(l *history.Lifetime) bool {
 		return !slices.ContainsFunc(l.Versions,

@@ -9,7 +9,7 @@ import (
 	"leasehold.dev/test/harness/invariant"
 )
 
-// lifeOf is a Thing with one part, which is gone before the Thing or stays for ever.
+// lifeOf returns a Thing with one part, which is deleted before the Thing or never.
 func lifeOf(child *unstructured.Unstructured, stays bool) *history.History {
 	steps := []step{
 		writes("alice", thing()), writes("a", thing(held)), writes("a", child), writes("a", thing(held, ready)),
@@ -22,8 +22,8 @@ func lifeOf(child *unstructured.Unstructured, stays bool) *history.History {
 	return play(append(steps, ends("a", thing(held, ready, leaving)), rests("gone"))...)
 }
 
-// A child is found by its mark: finalizer-order misses it while the finalizer is removed only if it belongs to
-// the Thing ns/t with UID u1.
+// A child is identified by its mark: finalizer-order requires its deletion before the removal of the finalizer
+// only if it belongs to the Thing ns/t with UID u1.
 func TestFinalizerOrder_IdentifiesChildren(t *testing.T) {
 	annotated := func(value string) func(*unstructured.Unstructured) {
 		return func(o *unstructured.Unstructured) { o.SetAnnotations(map[string]string{madeFor: value}) }

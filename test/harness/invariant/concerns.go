@@ -91,7 +91,7 @@ func (o Contract) owned(h *history.History) func(*history.Lifetime) bool {
 // isPerson reports whether a user is neither part of the cluster nor a ServiceAccount.
 func isPerson(user string) bool { return !strings.HasPrefix(user, "system:") }
 
-// marks reports whether an object was ever marked as a child of the kind.
+// marks reports whether an object ever had the mark of a child of the kind.
 func (k Kind) marks(life *history.Lifetime) bool {
 	return slices.ContainsFunc(k.Children, func(c Child) bool {
 		return c.Resource == life.Resource &&

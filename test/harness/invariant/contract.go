@@ -193,7 +193,7 @@ func observed(object *unstructured.Unstructured) int64 {
 	return generation
 }
 
-// at is an object as it was when a mark ended; nil if it was not there.
+// at returns the version of an object at the end of a checkpoint; nil if it did not exist.
 func at(life *history.Lifetime, m history.Checkpoint) *history.Version {
 	over := history.At(m.To)
 	if life.End != nil && (m.To == 0 || life.End.Before(over)) {

@@ -49,8 +49,8 @@ func judgeSettled(b *judgement) {
 	}
 }
 
-// judgeUnreached judges a checkpoint whose conditions were not met. After a step that the API
-// server rejected, the operator may not be able to meet them.
+// judgeUnreached judges a checkpoint whose conditions were not met. After a rejected step the
+// operator may be unable to meet them.
 func (b *judgement) judgeUnreached(m history.Checkpoint) {
 	text := fmt.Sprintf("at %q the desired state was not reached in time", m.Name)
 	if len(m.Unmet) > 0 {
@@ -63,7 +63,7 @@ func (b *judgement) judgeUnreached(m history.Checkpoint) {
 	b.addViolation("%s", text).checkpoint(m)
 }
 
-// judgeSteady looks at one object at one mark.
+// judgeSteady judges one object at one checkpoint.
 func (b *judgement) judgeSteady(k Kind, life *history.Lifetime, m history.Checkpoint, now *history.Version) {
 	found, _ := conditions(now.Object)
 	ready, there := found[k.Ready]

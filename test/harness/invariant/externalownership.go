@@ -57,7 +57,7 @@ func judgeOneExternal(b *judgement) {
 	}
 }
 
-// judgeThings counts one object's things at one mark.
+// judgeThings counts one object's external objects at one checkpoint.
 func (b *judgement) judgeThings(k Kind, life *history.Lifetime, m history.Checkpoint, things []string) {
 	if !slices.ContainsFunc(life.Versions,
 		func(v history.Version) bool { return m.To == 0 || v.Before(history.At(m.To)) }) {

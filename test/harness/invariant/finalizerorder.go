@@ -40,10 +40,10 @@ func judgeFinalizerOrder(b *judgement) {
 	}
 }
 
-// hold is how long a finalizer held an object.
+// hold is the time for which an object had a finalizer.
 type hold struct {
-	added    *history.Version       // nil if it was never seen
-	released *history.RevisionRange // nil if it holds still
+	added    *history.Version       // nil if it was not observed
+	released *history.RevisionRange // nil if it was not removed
 }
 
 func holding(life *history.Lifetime, finalizer string) hold {
@@ -58,7 +58,7 @@ func holding(life *history.Lifetime, finalizer string) hold {
 		}
 	}
 	if h.added != nil && h.released == nil && life.End != nil {
-		// To take the last finalizer off is what ended it.
+		// The removal of the last finalizer ended the object.
 		h.released = &life.End.RevisionRange
 	}
 	return h
@@ -94,7 +94,7 @@ func (b *judgement) judgeMade(k Kind, life *history.Lifetime, h hold,
 			if owner := c.ownerOf(b.index, k.Resource, first); owner != nil && owner != life {
 				continue // it was made for another object, and handed over later
 			}
-			// Others may copy a child, with its marks. That is theirs to answer for.
+			// Other clients may copy a child with its marks, which is not the operator's fault.
 			if r, known := writers[first.RevisionRange]; known && b.ours(r) && r.Made {
 				judge(r.String(), HistoryRef{Request: r.ID}, first.RevisionRange)
 			}
@@ -155,7 +155,7 @@ func (b *judgement) thingsOf(uid types.UID) map[string]history.Call {
 	return things
 }
 
-// judgeConfirmed requires an answer to the operator that the external object is gone.
+// judgeConfirmed requires a response to the operator that the external object does not exist.
 func (b *judgement) judgeConfirmed(life *history.Lifetime, released history.RevisionRange, thing string,
 	made history.Call) {
 	unordered := ""

@@ -14,7 +14,7 @@ import (
 type Finding struct {
 	// Invariants are the IDs of those that were broken, in their order.
 	Invariants []string `json:"invariants"`
-	// Objects are what it is about, with the scenario's names.
+	// Objects are the objects of the finding, by the scenario's names.
 	Objects    []string         `json:"objects,omitempty"`
 	Violations []FoundViolation `json:"violations"`
 }
@@ -45,8 +45,8 @@ func (f Finding) SameCause(o Finding) bool {
 	})
 }
 
-// Findings groups the violations of a run. Exceptions are no findings, and neither is what clean
-// runs break as well.
+// Findings groups the violations of a run. Exceptions and violations that clean runs have too are
+// not findings.
 func Findings(c Case, verdicts []Verdict) []Finding {
 	objects := newObjectNames(c)
 	type group struct {
@@ -92,7 +92,7 @@ func Findings(c Case, verdicts []Verdict) []Finding {
 	return findings
 }
 
-// objectNames finds the objects to which violations refer.
+// objectNames finds the objects that violations refer to.
 type objectNames struct {
 	lease      string
 	byRevision map[uint64]string

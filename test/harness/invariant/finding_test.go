@@ -140,7 +140,7 @@ func TestSignature(t *testing.T) {
 	g.Expect(signature(run("p-27-x", "0d1d5f0f-52a7-4b4b-9d7b-6f0c1f7e3a11"))).To(Equal(one))
 	g.Expect(signature(run("q", "6f0c1f7e-52a7-4b4b-9d7b-0d1d5f0f3a11"))).To(Equal(one), "the alias decides, not the name")
 
-	// The API server generates a name anew in each run, and the scenario has no alias for it.
+	// The API server generates another name in each run, and the scenario has no alias for it.
 	drawn := func(name string) *history.History {
 		return play(writes("alice", thing()), holds("b"), holds("a"), writes("a", part(name, "p1", generated)),
 			ends("a", part(name, "p1", generated), unconditional))

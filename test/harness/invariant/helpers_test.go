@@ -171,7 +171,7 @@ func calls(action history.Action, thing string, owner types.UID, outcome history
 	}}
 }
 
-// rests is a mark of two seconds in which the Lease is renewed and the steps happen.
+// rests is a checkpoint of two seconds in which the Lease is renewed and the steps occur.
 func rests(name string, steps ...step) step {
 	return step{func(s *script) {
 		m := history.Checkpoint{Name: name, Converged: true, Began: s.now,
@@ -185,7 +185,7 @@ func rests(name string, steps ...step) step {
 	}}
 }
 
-// hasty makes the last checkpoint one to which several changes of one object led.
+// hasty precedes the last checkpoint by several changes of one object.
 func hasty() step {
 	return step{func(s *script) { s.Checkpoints[len(s.Checkpoints)-1].Hasty = true }}
 }
@@ -195,7 +195,7 @@ func like(name string) step {
 	return step{func(s *script) { s.Checkpoints[len(s.Checkpoints)-1].Like = name }}
 }
 
-// finds says what was there outside at the last mark, as name and owner.
+// finds records the external objects at the last checkpoint, as name and owner.
 func finds(things ...history.ExternalThing) step {
 	return step{func(s *script) { s.Checkpoints[len(s.Checkpoints)-1].Things = things }}
 }
@@ -258,7 +258,7 @@ func generation(g int64) func(*unstructured.Unstructured) {
 	return func(o *unstructured.Unstructured) { o.SetGeneration(g) }
 }
 
-// says sets the condition Ready, as of a second of the script's first minute.
+// says sets the condition Ready, with a second of the script's first minute as its time.
 func says(status, reason string, observed int64, second string) func(*unstructured.Unstructured) {
 	return func(o *unstructured.Unstructured) {
 		o.Object["status"] = map[string]any{"observedGeneration": observed, "conditions": []any{map[string]any{
@@ -270,7 +270,7 @@ func says(status, reason string, observed int64, second string) func(*unstructur
 
 var ready = says("True", "Fine", 1, "01")
 
-// owned puts owner references on an object, the first of which controls.
+// owned adds owner references to an object, the first of which is the controller.
 func owned(uids ...string) func(*unstructured.Unstructured) {
 	return func(o *unstructured.Unstructured) {
 		var references []metav1.OwnerReference

@@ -18,8 +18,8 @@ var LeaderOnlyCalls = Invariant{
 	judge:     judgeExternalByLeader,
 }
 
-// transit is how long a call may take from the process that sends it to the proxy that
-// records it. A call that arrives so soon after a change of the Lease may have been sent before.
+// transit bounds the time from a call's sender to the proxy. A call that arrives so soon after a
+// change of the Lease may have been sent before.
 const transit = 250 * time.Millisecond
 
 func judgeExternalByLeader(b *judgement) {
@@ -37,8 +37,8 @@ func judgeExternalByLeader(b *judgement) {
 	}
 }
 
-// judgeCaller tests whether the caller held the Lease when it sent the call. What happens to the
-// Lease before the answer comes does not matter: nothing can take a call back.
+// judgeCaller tests whether the caller held the Lease when it sent the call. Later changes of the
+// Lease do not count, because a call cannot be cancelled.
 func (b *judgement) judgeCaller(terms []history.Term, call history.Call) {
 	if call.Replica == "" {
 		b.addDoubt("%s: its process is unknown", call)
@@ -105,8 +105,8 @@ func (b *judgement) startOf(replica string, at time.Time) (started time.Time) {
 	return started
 }
 
-// renewedBefore is the last version of the Lease that may have been stored before a time; nil
-// if there is none whose time is known.
+// renewedBefore returns the last version of the Lease that may have been stored before a time; nil
+// if there is none with a known time.
 func (b *judgement) renewedBefore(at time.Time) *history.Version {
 	var last *history.Version
 	for i := range b.History.Versions {

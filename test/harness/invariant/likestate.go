@@ -11,8 +11,8 @@ import (
 	"leasehold.dev/test/harness/history"
 )
 
-// judgeLike compares checkpoints with earlier ones of the same run, whose state they have to have
-// again. Fields with a random value differ among the runs at the earlier checkpoint, and are ignored.
+// judgeLike compares checkpoints with earlier ones of the same run that must have the same state.
+// Fields with a random value differ between the runs at the earlier checkpoint, and are ignored.
 func (b *judgement) judgeLike() {
 	for _, m := range b.History.Checkpoints {
 		earlier := stateAt(b.History, b.Contract, m.Like, Contract.concerns)

@@ -29,8 +29,8 @@ var NoFutileRetry = Invariant{
 		}
 		refused, terms := map[line]int{}, b.History.Terms(b.Contract.Lease)
 		for _, r := range byArrival(b.History.Requests) {
-			// A right that is missing comes back without the operator's doing. A replica that
-			// does not lead is refused by a fence for as long as another one leads.
+			// A missing permission is restored without the operator. A fence rejects a replica that
+			// does not lead for as long as another one leads.
 			if !b.ours(r) || !r.Write() || b.electing(r) || r.Code == http.StatusForbidden &&
 				(b.denied(r) || isFenced(terms, r)) {
 				continue

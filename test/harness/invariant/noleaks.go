@@ -13,11 +13,11 @@ var NoLeaks = Invariant{
 	judge:   judgeResources,
 }
 
-// grows is how many times as much memory as in clean runs is no finding: what a
-// garbage collection leaves depends on when it was.
+// grows is the factor of the memory in clean runs that is no finding: the memory after a garbage
+// collection depends on its time.
 const grows = 1.5
 
-// limit is how much of a figure a process may have at rest.
+// limit bounds a figure of a process at rest.
 type limit struct {
 	question history.ProbeRequest
 	figure   string
@@ -73,8 +73,8 @@ func (b *judgement) judgeResource(l limit) {
 	}
 }
 
-// usedAtRest is the least that each process has had of something in the last mark, if
-// it ran all that time. What comes and goes with a question is not in it.
+// usedAtRest returns the minimum of a figure of each process in the last checkpoint, if it ran
+// throughout. The minimum excludes the cost of the measurement.
 func usedAtRest(h *history.History, l limit) map[history.Process]float64 {
 	least := map[history.Process]float64{}
 	if len(h.Checkpoints) == 0 {

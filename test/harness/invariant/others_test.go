@@ -104,7 +104,7 @@ func denying(from, to time.Time) step {
 	})
 }
 
-// stops is replica a's end, after so many seconds, with an exit code.
+// stops ends replica a after so many seconds, with an exit code.
 func stops(seconds, exit int, change ...func(*history.Process)) step {
 	return changes(func(s *script) {
 		r := history.Process{Name: "a", Asked: s.now, Ended: s.now.Add(time.Duration(seconds) * time.Second), Exit: exit}

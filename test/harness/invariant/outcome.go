@@ -8,7 +8,7 @@ import (
 
 // Outcome is the result of a run.
 type Outcome struct {
-	// Name is that of the run's folder, one of a kind in a sweep.
+	// Name is that of the run's folder, unique in a sweep.
 	Name     string `json:"name"`
 	Scenario string `json:"scenario"`
 	// Fault is the kind of the fault, such as crash-after-write; "" for a clean run.

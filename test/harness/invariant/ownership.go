@@ -48,8 +48,8 @@ func judgeOwnership(b *judgement) {
 	}
 }
 
-// judgeReferences looks at what one write of the operator left; made is that the
-// operator has made the object.
+// judgeReferences judges the references after one write of the operator; made means that the
+// operator created the object.
 func (b *judgement) judgeReferences(life *history.Lifetime, v history.Version, references []metav1.OwnerReference,
 	made bool) {
 	b.checked++

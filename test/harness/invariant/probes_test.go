@@ -21,7 +21,7 @@ func probed() step {
 	return changes(func(s *script) { s.Recorded = append(s.Recorded, history.Probes) })
 }
 
-// lives is a process of replica a, from a second to another; 0 is that it did not end.
+// lives is a process of replica a between two seconds; 0 means that it did not end.
 func lives(from, to float64, change ...func(*history.Process)) step {
 	return changes(func(s *script) {
 		r := history.Process{Name: "a", Started: second(from)}
@@ -65,7 +65,7 @@ func follows(path string, asked, synced float64) step {
 	})
 }
 
-// answeredLate is that the API server recorded its last answer only at a second.
+// answeredLate delays the API server's record of its last response to a second.
 func answeredLate(at float64) step {
 	return changes(func(s *script) {
 		s.Requests[len(s.Requests)-1].Answered, s.Versions[len(s.Versions)-1].At = second(at), second(at)
@@ -166,7 +166,7 @@ func TestHonestLiveness(t *testing.T) {
 	}.under(stuck))
 }
 
-// usesAtRest is what replica a has at the end of the last mark.
+// usesAtRest sets the figures of replica a at the end of the last checkpoint.
 func usesAtRest(goroutines float64) step {
 	return changes(func(s *script) {
 		at := s.Checkpoints[len(s.Checkpoints)-1].Ended
@@ -184,7 +184,7 @@ func TestResources(t *testing.T) {
 			p.Figures = map[string]float64{history.Goroutines: goroutines, history.Files: files, history.Watches: watches}
 		})
 	}
-	// The mark lasts from the tenth second to the twelfth.
+	// The checkpoint lasts from second 10 to 12.
 	run := func(steps ...step) *history.History {
 		all := append([]step{probed(), lives(1, 0), changes(func(s *script) { s.now = second(10) }), rests("end")}, steps...)
 		return play(all...)
@@ -222,7 +222,7 @@ func TestMemory(t *testing.T) {
 			p.Figures = map[string]float64{history.Heap: heap, history.Resident: resident}
 		})
 	}
-	// The mark lasts from the tenth second to the twelfth.
+	// The checkpoint lasts from second 10 to 12.
 	run := func(steps ...step) *history.History {
 		all := append([]step{probed(), lives(1, 0), changes(func(s *script) { s.now = second(10) }), rests("end")}, steps...)
 		return play(all...)

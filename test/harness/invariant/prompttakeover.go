@@ -49,8 +49,8 @@ type reader struct {
 	reads   []history.Request
 }
 
-// leaseReads are the reads of the Lease that were answered, by process. A watch counts as what
-// it began with, which nothing here records, so it is left out.
+// leaseReads returns the answered reads of the Lease, by process. It omits watches, whose initial
+// version is not recorded.
 func (b *judgement) leaseReads() []reader {
 	var all []reader
 	for _, r := range b.History.Requests {
@@ -84,8 +84,8 @@ func (b *judgement) replacedAt(v *history.Version) (at time.Time) {
 	return at
 }
 
-// judgeLeft looks at how long a process reads one version. Its own watch may have shown it that
-// version before; the first read is when it knew at the latest.
+// judgeLeft judges how long a process reads one version. Its own watch may have shown it that
+// version before the first read.
 func (b *judgement) judgeLeft(v *history.Version, replaced time.Time, p reader) {
 	var known, expired time.Time
 	limit := b.Contract.Limits.Takeover.Duration

@@ -16,7 +16,7 @@ func readsLease(who, verb string) step {
 	return asks(who, verb, object("Lease", "leader", "l"), history.Read, 200, func(r *history.Request) { r.Key = lease })
 }
 
-// polls has a replica read the Lease so many times, once a second.
+// polls makes a replica read the Lease so many times, once a second.
 func polls(who string, times int) []step {
 	var steps []step
 	for range times {

@@ -36,8 +36,8 @@ func judgeQuiet(b *judgement) {
 	b.judgeThrift()
 }
 
-// judgeRest looks at one mark. An operator that is dead is quiet too, so a renewal
-// of the Lease has to show that it was not.
+// judgeRest judges one checkpoint. An operator that has stopped does not write either, so a renewal
+// of the Lease must show that it runs.
 func (b *judgement) judgeRest(m history.Checkpoint) {
 	b.checked++
 	if lasted := m.Ended.Sub(m.Began); lasted < b.Contract.Limits.Quiet.Duration {

@@ -11,7 +11,7 @@ import (
 
 var secrets = history.Resource{Resource: "secrets"}
 
-// secret is a Secret without a mark of its owner. The values of its data are hashes.
+// secret returns a Secret without a mark of its owner. The values of its data are hashes.
 func secret(name, uid string, hashes map[string]any) *unstructured.Unstructured {
 	return object("Secret", name, uid, func(o *unstructured.Unstructured) {
 		o.SetNamespace("ns")
@@ -19,8 +19,7 @@ func secret(name, uid string, hashes map[string]any) *unstructured.Unstructured 
 	})
 }
 
-// hidden records a step whose request the audit log has at level Metadata: without UID, version and
-// body.
+// hidden records a step whose request is in the audit log at level Metadata: without UID, version and body.
 func hidden(inner step) step {
 	return step{func(s *script) {
 		inner.record(s)

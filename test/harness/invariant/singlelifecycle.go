@@ -19,7 +19,7 @@ var SingleLifecycle = Invariant{
 	judge:   judgeLifecycle,
 }
 
-// comings is how often one object, or its namesakes, came and went.
+// comings counts the creations and deletions of one object, or of objects of its name.
 type comings struct {
 	made, ended int
 	at          []string
@@ -118,8 +118,8 @@ func (b *judgement) touched() map[string]bool {
 	return found
 }
 
-// count counts by what the scenario calls the objects. Names that the API server made up are one.
-// What comes and goes between hasty steps is left out, as the operator may miss its reason.
+// count counts by the scenario's names of objects. All generated names count as one. It omits
+// objects created and deleted between hasty steps, because the operator may miss their reason.
 func count(h *history.History, o Contract) map[string]comings {
 	normal, concerns := h.Normalizer(), o.concerns(h)
 	counts := map[string]comings{}
@@ -144,8 +144,8 @@ func count(h *history.History, o Contract) map[string]comings {
 	return counts
 }
 
-// isPassing reports whether an object was there at no checkpoint, and ended before one to which
-// hasty steps led.
+// isPassing reports whether an object existed at no checkpoint, and ended before one that followed
+// hasty steps.
 func isPassing(h *history.History, life *history.Lifetime) bool {
 	for i, m := range h.Checkpoints {
 		if life.End != nil && life.End.Before(history.At(m.To)) {

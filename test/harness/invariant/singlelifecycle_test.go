@@ -17,7 +17,7 @@ func calledAs(aliases map[string]string) step {
 
 func generated(o *unstructured.Unstructured) { o.SetGenerateName("p-") }
 
-// touching says that a fault has done something to an object.
+// touching records that a fault has changed an object.
 func touching(o *unstructured.Unstructured) step {
 	return changes(func(s *script) {
 		s.Faults = append(s.Faults, history.FaultRecord{Name: "f", Happened: 1, Touched: []history.Key{key(o)}})

@@ -34,7 +34,7 @@ func judgeSingleWriter(b *judgement) {
 	b.judgeTaken()
 	b.judgeTimes()
 	for _, r := range b.History.Requests {
-		// What was refused or changed nothing did no harm: that is what a fence is for.
+		// A fence rejects writes, and writes without effect are harmless.
 		if !b.ours(r) || b.electing(r) || !r.Done() && r.Effect != history.Unknown {
 			continue
 		}
@@ -85,12 +85,11 @@ func names(leaders []string) string {
 	return strings.Join(quoted, " or ")
 }
 
-// sooner is by how much the times of two versions may be wrong: each is when its
-// writer was answered, or when it was seen.
+// sooner bounds the error of the times of two versions: each is the time of the response to its
+// writer, or of its observation.
 const sooner = time.Second
 
-// judgeTaken looks at each version of the Lease whose holder is another than the one
-// before.
+// judgeTaken judges each version of the Lease with another holder than the previous one.
 func (b *judgement) judgeTaken() {
 	var before *history.Version
 	for i := range b.History.Versions {
@@ -140,8 +139,8 @@ func renewedAt(lease *history.Version) (at time.Time, known bool) {
 	return at, err == nil
 }
 
-// noted is how long after the end of a process the harness may note it. It is short: a leader
-// whose Lease was stolen ends at its next renewal, and its end does not excuse the theft.
+// noted bounds the delay with which the harness records the end of a process. It is short: a leader
+// whose Lease was stolen ends at its next renewal, which does not excuse the theft.
 const noted = 100 * time.Millisecond
 
 // endedBetween reports whether the process that held the Lease at from had ended at until. The

@@ -139,7 +139,7 @@ func nameOf(element any) string {
 // difference is one difference from the clean runs.
 type difference struct {
 	name       string // what the scenario calls the object
-	object     string // likewise, without the number that tells it from others of a generated name
+	object     string // also the object, without the number of a generated name
 	owner      string
 	text       string
 	references []HistoryRef // of the version with the difference, if there is one

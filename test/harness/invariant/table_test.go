@@ -61,7 +61,7 @@ func (rows table) against(clean ...*history.History) table {
 	return rows
 }
 
-// under is row.under for all rows whose contract is not changed yet. Those with asItIs stay so.
+// under changes the contract of each row that has no own contract. Rows with asItIs keep theirs.
 func (rows table) under(change func(*invariant.Contract)) table {
 	for name, r := range rows {
 		if r.change == nil {
@@ -109,7 +109,7 @@ func check(t *testing.T, i invariant.Invariant, rows table) {
 	}
 }
 
-// saved is the history as it comes back from a file.
+// saved returns the history after it was saved and loaded.
 func saved(t *testing.T, h *history.History) *history.History {
 	t.Helper()
 	var file bytes.Buffer

@@ -18,7 +18,7 @@ var TenantIsolation = Invariant{
 	judge: judgeIsolation,
 }
 
-// slower is how many times the clean time others may wait on top of it.
+// slower is the factor of the clean time by which others may wait longer.
 const slower = 2
 
 func judgeIsolation(b *judgement) {

@@ -10,8 +10,8 @@ import (
 	"leasehold.dev/test/harness/invariant"
 )
 
-// reached says how long after the last action the last mark was reached; a negative
-// time is that it was not.
+// reached sets the time from the last action to the last checkpoint; a negative time means that it
+// was not reached.
 func reached(after time.Duration) step {
 	return changes(func(s *script) {
 		m := &s.Checkpoints[len(s.Checkpoints)-1]

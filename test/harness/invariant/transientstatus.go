@@ -9,7 +9,7 @@ import (
 	"leasehold.dev/test/harness/history"
 )
 
-// stalled is the condition type that shows tools that there is no more progress.
+// stalled is the condition type that shows tools that an object cannot progress.
 const stalled = "Stalled"
 
 // judgeAgreement looks for one version that contradicts itself. No checkpoint shows it, but a client
@@ -30,8 +30,7 @@ func (b *judgement) judgeAgreement(k Kind, life *history.Lifetime, v history.Ver
 	}
 }
 
-// judgeFlips looks for a condition that was given up and comes back, while nothing
-// but the operator has changed anything.
+// judgeFlips finds conditions that were lost and restored while only the operator changed objects.
 func (b *judgement) judgeFlips(k Kind, life *history.Lifetime) {
 	if !b.History.Has(history.Audit) {
 		return // without it, the writers are unknown
@@ -64,7 +63,7 @@ func (b *judgement) judgeFlips(k Kind, life *history.Lifetime) {
 }
 
 // lastRest returns the end of the last converged checkpoint between two versions, or else the first
-// of them. A cause comes after it: the operator may write to the object before it sees the cause.
+// version. A cause is later: the operator may write to the object before it observes the cause.
 func (b *judgement) lastRest(from, to *history.Version) *history.Version {
 	last := from
 	for _, m := range b.History.Checkpoints {
@@ -88,7 +87,7 @@ func (b *judgement) caused(from, to *history.Version) bool {
 		})
 }
 
-// desired are the children of one object at one generation, in the marks of clean runs.
+// desired are the children of one object at one generation, at the checkpoints of clean runs.
 type desired map[string][]map[string]entry
 
 // judgeBecomesReady compares the children of an object, at the very version at which it
@@ -120,7 +119,7 @@ func (b *judgement) judgeBecomesReady() {
 	}
 }
 
-// add notes what an object's children are at each mark at which it is Ready.
+// add records an object's children at each checkpoint at which it is Ready.
 func (d desired) add(h *history.History, o Contract) {
 	normal, index := h.Normalizer(), h.Index()
 	for _, m := range h.Checkpoints {
@@ -140,7 +139,7 @@ func (d desired) add(h *history.History, o Contract) {
 	}
 }
 
-// atMark are the objects that are Ready at a mark.
+// atMark returns the objects that are Ready at a checkpoint.
 func atMark(index *history.Index, o Contract, m history.Checkpoint) map[*history.Lifetime]*history.Version {
 	found := map[*history.Lifetime]*history.Version{}
 	for _, k := range o.Kinds {
@@ -193,8 +192,7 @@ func (b *judgement) judgeChildren(k Kind, life *history.Lifetime, v *history.Ver
 	}
 }
 
-// meddled reports whether a person or a fault has written to an object: what it is like
-// then is not the operator's doing.
+// meddled reports whether a user or a fault has written to an object: its state then is not the operator's.
 func (b *judgement) meddled(name string) bool {
 	normal := b.History.Normalizer()
 	return b.touched()[name] || slices.ContainsFunc(b.History.Requests, func(r history.Request) bool {

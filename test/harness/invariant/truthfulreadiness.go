@@ -16,8 +16,8 @@ var TruthfulReadiness = Invariant{
 	judge:   judgeReadiness,
 }
 
-// readinessProbe is what all violations of this invariant share: whichever replica and informer
-// shows it, the cause is the operator's readiness check.
+// readinessProbe is the object of all violations of this invariant: the cause is the operator's
+// readiness check, in any replica and informer.
 const readinessProbe = "the readiness probe"
 
 func judgeReadiness(b *judgement) {
@@ -27,7 +27,7 @@ func judgeReadiness(b *judgement) {
 	for _, life := range b.History.Replicas {
 		ready := firstYes(b.History, life)
 		if life.Started.Before(b.History.Began) || ready.IsZero() {
-			continue // it began before the run, or did not come so far
+			continue // it began before the run, or never listed
 		}
 		b.checked++
 		b.judgeFollowed(life, ready)
@@ -77,8 +77,8 @@ func (b *judgement) judgeFollowed(life history.Process, ready time.Time) {
 		at, known := synced[path]
 		switch {
 		case !warm[path] && !leads.IsZero() && asked[path].After(leads):
-			// What only a leader follows is no part of being ready, and the election may
-			// come a moment before the first answer.
+			// Kinds that only a leader watches are not part of readiness, and the election may
+			// precede the first probe.
 		case asked[path].After(ready):
 			if warm[path] {
 				b.addViolation("replica %s was ready at %s, and listed %s later (at %s)", life.Name, ready.Format(clock), path,

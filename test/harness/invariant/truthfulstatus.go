@@ -64,9 +64,9 @@ func (b *judgement) judgeStatus(life *history.Lifetime, v history.Version) {
 	}
 }
 
-// adjacent reports whether one version is known to follow the other. A watch sees
-// all; an audit log has no answer of a write that was stored and answered with a
-// timeout, or that its policy records without bodies.
+// adjacent reports whether one version is known to be the next of another. A watch receives all
+// versions; an audit log has no body for a write that was stored but timed out, or that its policy
+// records without bodies.
 func (b *judgement) adjacent(life *history.Lifetime, before, after history.Version) bool {
 	if b.History.Has(history.Watch) {
 		return true
@@ -115,11 +115,11 @@ func (b *judgement) judgeStep(life *history.Lifetime, before, after history.Vers
 	}
 }
 
-// sameTime is how far apart two changes may be that have the same time: conditions
-// have whole seconds, and a write takes its time.
+// sameTime bounds the distance of two changes with the same time: conditions have whole seconds,
+// and a write takes some time.
 const sameTime = 3 * time.Second
 
-// judgeFlip looks at the time of a condition whose status has changed.
+// judgeFlip judges the time of a condition whose status has changed.
 func (b *judgement) judgeFlip(life *history.Lifetime, name string, was, is condition, after history.Version) {
 	then, errThen := time.Parse(time.RFC3339, was.since)
 	since, errSince := time.Parse(time.RFC3339, is.since)
@@ -141,8 +141,7 @@ func (b *judgement) judgeFlip(life *history.Lifetime, name string, was, is condi
 	}
 }
 
-// judgeReady looks for objects that say Ready while they, or what was made for them,
-// are not as in clean runs.
+// judgeReady finds objects that report Ready while they, or their children, differ from clean runs.
 func (b *judgement) judgeReady() {
 	if len(b.References) == 0 {
 		return // then only the status itself is judged

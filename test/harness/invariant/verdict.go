@@ -44,7 +44,8 @@ type Verdict struct {
 	Doubts []string `json:"doubts,omitempty"`
 }
 
-// maxListed is how many violations of a kind String lists. The summary of a sweep has all of them.
+// maxListed bounds the violations of an invariant that String lists. The summary of a sweep has all
+// of them.
 const maxListed = 20
 
 // String describes the verdict, its first violations and its doubts.
@@ -70,7 +71,7 @@ func (v Verdict) String() string {
 	return strings.Join(lines, "\n")
 }
 
-// Case is a run and what it is judged by.
+// Case is a run with the input of its judgement.
 type Case struct {
 	History *history.History
 	// References are clean runs of the same scenario. Two or more show incidental differences.
@@ -224,8 +225,8 @@ func Necessary(h *history.History, must []string) []string {
 }
 
 // Sum returns the result of a run. A run without its fault is void, whatever else it shows: clean
-// runs report what needs no fault. Excepted promises do not count. A broken promise outweighs an
-// inconclusive one, which counts if it is necessary.
+// runs report findings without a fault. Excepted invariants do not count. A broken invariant
+// outweighs an inconclusive one, which counts if it is necessary.
 func Sum(h *history.History, verdicts []Verdict, must []string) Result {
 	if void := h.Void(); len(void) > 0 {
 		if slices.ContainsFunc(void, func(f history.FaultRecord) bool { return !f.NotApplicable }) {

@@ -90,7 +90,7 @@ func (d *Draft) Change(k *DraftKind) ([]byte, error) {
 // HasteName is the name of the scenario with haste.
 func (k *DraftKind) HasteName() string { return k.Word + "-haste" }
 
-// Haste is the scenario of users who do not wait for the operator between their steps.
+// Haste returns the scenario of users who do not wait for the operator between their steps.
 func (d *Draft) Haste(k *DraftKind) ([]byte, error) {
 	main := k.Objects[k.Main]
 	w := d.begin(k, k.HasteName(), fmt.Sprintf("A %s whose users do not wait for the operator.", main.GetKind()),

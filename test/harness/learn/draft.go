@@ -29,12 +29,12 @@ type Draft struct {
 	// Node means that the operator may create what has Pods.
 	Node      bool
 	Arguments []Argument
-	// Lease is the name and the namespace; Leases are all that the operator took.
+	// Lease has the name and the namespace; Leases are all that the operator acquired.
 	Lease  history.Key
 	Leases []history.Key
 	// Grace is the Pod's terminationGracePeriodSeconds.
 	Grace int64
-	// Unchanged is how many writes of a clean run, at most, changed nothing of one object.
+	// Unchanged is the largest number of writes without effect to one object in a clean run.
 	Unchanged int
 	// Strays are resources that replicas wrote in clean runs while they did not lead.
 	Strays []history.Resource
@@ -46,8 +46,8 @@ type DraftKind struct {
 	invariant.Kind
 	// Word is the kind in lower case: the scenario's placeholder and the start of its name.
 	Word string
-	// Objects are what users apply, in that order, with placeholders for names. The one of the
-	// kind is Objects[Main].
+	// Objects are applied by users in this order, with placeholders for names. Objects[Main] is of
+	// the kind.
 	Objects []*unstructured.Unstructured
 	Main    int
 	// Until is the state at rest, as YAML has it after the object; see scenario.Wait.
@@ -195,7 +195,7 @@ func (k *DraftKind) complete(o *unstructured.Unstructured,
 		return nil
 	}
 	schema := version.Schema.OpenAPIV3Schema
-	// A spec is what an operator reconciles, required or not.
+	// The operator reconciles a spec even if the schema does not require it.
 	if _, specified := schema.Properties["spec"]; specified && o.Object["spec"] == nil {
 		o.Object["spec"] = map[string]any{}
 	}
@@ -223,7 +223,7 @@ var clusterScoped = []string{
 	"IngressClass", "Node",
 }
 
-// rename gives the objects placeholders for names, wherever the file has those names.
+// rename replaces the objects' names by placeholders throughout the file.
 func (k *DraftKind) rename() {
 	names := map[string]string{}
 	used := map[string]bool{}

@@ -12,7 +12,7 @@ import (
 type Argument struct {
 	// Text is the argument; "" if the program has no known flag for the purpose.
 	Text string
-	// Comment says what follows from the lack, or is "".
+	// Comment describes the effect of the missing flags, or is "".
 	Comment string
 }
 
@@ -22,11 +22,11 @@ type purpose struct {
 	value string
 	// shipped means that the Deployment's own argument is as good.
 	shipped bool
-	// lack is what follows if the program has none of the flags.
+	// lack is the effect if the program has none of the flags.
 	lack string
 }
 
-// healthAddress and metricsAddress are the addresses that a readiness probe may ask.
+// healthAddress and metricsAddress are the possible addresses of a readiness probe.
 var (
 	healthAddress = purpose{
 		names: []string{"health-probe-bind-address", "health-addr", "health-probe-addr", "probe-addr", "healthz-addr"},
@@ -69,9 +69,9 @@ func Flags(help string) []string {
 	return names
 }
 
-// Arguments chooses, by the program's help text and the arguments of its Deployment, those that
-// follow the Deployment's: free ports and a short Lease. The probe's port is that of the metrics for
-// some operators; zero means that it is not known.
+// Arguments returns the arguments after those of the Deployment, for free ports and a short Lease,
+// by the program's help text and the Deployment's arguments. Some operators serve the probe on the
+// metrics' port; zero means that it is unknown.
 func Arguments(help string, shipped []string, probePort int) []Argument {
 	known := Flags(help)
 	chosen := purposes

@@ -26,15 +26,15 @@ const (
 const (
 	// maxAdded bounds the fields that are added to a sample, and maxDepth how deep below the spec.
 	maxAdded, maxDepth = 12, 3
-	// entries is how many a list or map has at least.
+	// entries is the minimum number of entries of a list or map.
 	entries = 2
 )
 
-// reference matches names of fields whose value most likely names another object.
+// reference matches names of fields whose value probably names another object.
 var reference = regexp.MustCompile(`(?i)(ref|refs|reference|references|name|names|class|namespace|account)$`)
 
-// Grow returns a value with more entries and fields than it has, and the paths of those. An operator
-// that gets the value again has to remove what it made of them.
+// Grow returns a value with additional entries and fields, and their paths. When an operator gets
+// the original value again, it has to remove their effects.
 func Grow(schema *apiextensionsv1.JSONSchemaProps, value map[string]any,
 	how Growth) (grown map[string]any, added []string) {
 	g := &growing{how: how}

@@ -34,7 +34,7 @@ properties:
   inner: {type: object, required: [hour], properties: {hour: {type: integer}, zone: {type: string}}}
 `
 
-// A sample that has grown is valid, and what it has more is removed with its first spec.
+// A grown sample is valid, and its first spec removes the additions.
 func TestGrow(t *testing.T) {
 	g := NewWithT(t)
 	schema := &apiextensionsv1.JSONSchemaProps{}

@@ -215,7 +215,7 @@ type found struct {
 	awaited, abandoned bool
 }
 
-// learnChildren finds the objects that the operator created, and by what they name their owner.
+// learnChildren finds the objects that the operator created, and their references to the owner.
 func (k *DraftKind) learnChildren(runs []run, users []string, lease history.Resource) {
 	var all []*found
 	for _, r := range runs {

@@ -107,7 +107,7 @@ func (r *recording) rest(name string) {
 }
 
 // archive records a clean run of the archiver: a Job with an owner reference, and an entry of the
-// catalogue with the UID in an annotation, which is gone before the finalizer.
+// catalogue with the UID in an annotation, which is deleted before the finalizer is removed.
 func archive(t *testing.T, name string) *history.History {
 	t.Helper()
 	r := record(name)
@@ -146,7 +146,7 @@ func archive(t *testing.T, name string) *history.History {
 	return &r.History
 }
 
-// The archiver's files are what its handwritten ones are, in test/harness/testdata/archiver.
+// The archiver's generated files equal its handwritten ones in test/harness/testdata/archiver.
 func TestDraft_OfTheArchiver(t *testing.T) {
 	kinds, err := learn.Kinds([]*apiextensionsv1.CustomResourceDefinition{backups(t)}, nil)
 	if err != nil {
@@ -309,7 +309,7 @@ func TestLearn_Rest(t *testing.T) {
 	}
 }
 
-// A sample for which the operator writes nothing is named, whatever users and its Lease do meanwhile.
+// A sample without writes of the operator is reported, despite writes of users and to its Lease.
 func TestLearn_Ignored(t *testing.T) {
 	lease := history.Request{User: operator, Verb: "update", Effect: history.Stored,
 		Key: history.Key{Resource: history.Leases, Namespace: "archiver-system", Name: "archiver.example.com"}}

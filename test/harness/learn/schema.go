@@ -90,7 +90,8 @@ func (c *completion) object(schema *apiextensionsv1.JSONSchemaProps, given map[s
 // AtLeastOneOf.
 var hasField = regexp.MustCompile(`has\(self\.(\w+)\)`)
 
-// alternatives adds the first fields of those of which the schema requires one, if none is there.
+// alternatives adds the first of several alternative fields of which the schema requires one, if
+// there is none.
 func (c *completion) alternatives(schema *apiextensionsv1.JSONSchemaProps, all map[string]any, path string) {
 	var choices [][]string
 	for _, rule := range schema.XValidations {
@@ -207,7 +208,7 @@ func text(schema *apiextensionsv1.JSONSchemaProps) string {
 	return candidates[0]
 }
 
-// fits reports whether a schema accepts a text. Braces mark placeholders, which stand for names.
+// fits reports whether a schema accepts a text. Braces mark placeholders for names.
 func fits(schema *apiextensionsv1.JSONSchemaProps, text string) bool {
 	text = strings.NewReplacer("{", "", "}", "").Replace(text)
 	pattern, err := regexp.Compile(schema.Pattern)

@@ -13,8 +13,8 @@ import (
 	"leasehold.dev/test/harness/invariant"
 )
 
-// quiet is how long a checkpoint lasts: long enough for the leader to renew its Lease, which shows
-// that it was alive and had nothing to write. With controller-runtime's own period that is 2 s.
+// quiet returns the length of a checkpoint: long enough for the leader to renew its Lease, which
+// shows that it ran without writes. With controller-runtime's default period that is 2 s.
 func (d *Draft) quiet() string {
 	if slices.ContainsFunc(d.Arguments, func(a Argument) bool { return strings.Contains(a.Text, "retry-period=") }) {
 		return "2s"
@@ -22,10 +22,10 @@ func (d *Draft) quiet() string {
 	return "5s"
 }
 
-// thrift is how many writes of a clean run may change nothing of one object.
+// thrift is the number of writes without effect to one object that a clean run may have.
 const thrift = 5
 
-// unchanged is that limit for all runs. With a fault, replicas start again and repeat what they did.
+// unchanged returns that limit for all runs. With a fault, replicas restart and repeat writes.
 func (d *Draft) unchanged() int {
 	if d.Unchanged > thrift {
 		return thrift
@@ -107,8 +107,8 @@ func (d *Draft) Subject() []byte {
 	return []byte(w.String())
 }
 
-// strays are the resources that replicas wrote without leading, but for kinds and children: those are a
-// leader's.
+// strays returns the resources that replicas wrote without leading, except for kinds and children, which only a leader
+// should write.
 func (d *Draft) strays() []history.Resource {
 	return slices.DeleteFunc(slices.Clone(d.Strays), func(r history.Resource) bool {
 		return slices.Contains(events, r) || slices.ContainsFunc(d.Kinds, func(k DraftKind) bool {
@@ -257,7 +257,7 @@ func (d *Draft) Observing(k *DraftKind) ([]byte, error) {
 	return []byte(w.String()), nil
 }
 
-// observing is how long an operator may take until its first write for an object.
+// observing is the time that an operator may take for its first write to an object.
 const observing = "5s"
 
 func (k *DraftKind) writeApplies(w *writer) error {

@@ -19,7 +19,7 @@ import (
 // oracles judge what users may do, where invariants judge what faults do.
 var oracles = []explore.Oracle{explore.Differential, explore.Restore, explore.Rejected, explore.Corrected}
 
-// finding matches the prover's line about a finding that occurred again; the oracle comes first.
+// finding matches the prover's line about a repeated finding; the oracle is first.
 var finding = regexp.MustCompile(`(?m)^ {4}(\w+) by .+ \(repeated: true\)$`)
 
 // explore lets a user change an object of the operator in a folder, and returns the oracles that

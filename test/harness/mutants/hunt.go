@@ -22,7 +22,7 @@ import (
 	"leasehold.dev/test/harness/tree"
 )
 
-// cleanRuns are what each plan is compared with, of the operator as it is.
+// cleanRuns is the number of clean runs of the unchanged operator that each plan is compared with.
 const cleanRuns = 2
 
 // hunt tries mutants one after another and keeps what became of them.
@@ -41,7 +41,7 @@ type hunt struct {
 	rows       []row
 }
 
-// row is what became of one mutant in one plan.
+// row is the result of one mutant in one plan.
 type row struct {
 	Mutant string `json:"mutant"`
 	Class  string `json:"class"`
@@ -57,7 +57,7 @@ type row struct {
 	Took   time.Duration `json:"took"`
 }
 
-// result is how it ended.
+// result is the outcome of a mutant.
 type result string
 
 const (
@@ -97,8 +97,8 @@ func (h *hunt) run(ctx context.Context, wanted []mutant) (err error) {
 	return nil
 }
 
-// learn runs the scenarios, and the plans if that is wanted, on the operator as it
-// is. There nothing may be found.
+// learn runs the scenarios, and optionally the plans, with the unchanged operator. They must have
+// no findings.
 func (h *hunt) learn(ctx context.Context, wanted []mutant) (err error) {
 	ids := plansOf(wanted)
 	if len(ids) == 0 {
@@ -205,8 +205,8 @@ func plansOf(all []mutant) []string {
 	return slices.Compact(ids)
 }
 
-// try builds one mutant and runs its plans. What cannot be built or started is a
-// row too; an error is that nothing more can be done.
+// try builds one mutant and runs its plans. A mutant that cannot be built or started is a row too;
+// an error ends the run.
 func (h *hunt) try(ctx context.Context, m mutant) error {
 	began := h.clock.Now()
 	dir := filepath.Join(h.sources, m.name)
@@ -241,8 +241,8 @@ func (h *hunt) build(ctx context.Context, m mutant, dir string) (*subject.Suite,
 	return h.subject(ctx, dir)
 }
 
-// attempts runs all plans on new replicas of a mutant, since one plan may have changed for good how
-// a replica works.
+// attempts runs all plans on new replicas of a mutant, since one plan may have permanently changed
+// the state of a replica.
 func (h *hunt) attempts(ctx context.Context, s *subject.Suite, m mutant, began time.Time) error {
 	installed := s.Subject
 	if isElsewhere(m.Plans[0]) {

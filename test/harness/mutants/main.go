@@ -20,7 +20,7 @@ import (
 	"leasehold.dev/test/harness/record"
 )
 
-// ErrSurvived marks a result: the prover, or the operator, has a defect, and not this package.
+// ErrSurvived reports a defect of the prover or the operator, not of this package.
 var ErrSurvived = errors.New("not every mutant was killed")
 
 // options are the command line.

@@ -15,10 +15,9 @@ import (
 	"leasehold.dev/test/harness/tree"
 )
 
-// mutant is the operator with one mistake in it. It is a file: a patch, and before
-// it in YAML what it is about. Patches leave out what comes before the first diff.
+// mutant is the operator with one mistake. Its file is a patch with a YAML header, which patch ignores.
 type mutant struct {
-	// name is that of the file, without its extension.
+	// name is the file's name without its extension.
 	name string
 	// path is where the file is.
 	path string
@@ -29,8 +28,7 @@ type mutant struct {
 	Bug string `json:"bug"`
 	// Kills is the ID of the invariant, or the name of the oracle, that has to find it.
 	Kills string `json:"kills"`
-	// Plans are what it has to show in, all of them: IDs of plans, and scenarios in
-	// which nothing goes wrong.
+	// Plans must all find it: IDs of plans, and scenarios without a fault.
 	Plans []string `json:"plans,omitempty"`
 	// Change is the user's change in which an oracle has to find it, as in CHANGE= of make prove.
 	Change string `json:"change,omitempty"`
@@ -66,7 +64,7 @@ func load(dir string) ([]mutant, error) {
 	return all, nil
 }
 
-// parseMutant reads what comes before the patch.
+// parseMutant reads the header of a patch.
 func parseMutant(text []byte) (m mutant, err error) {
 	if err := tree.Header(text, &m); err != nil {
 		return m, err
@@ -100,8 +98,8 @@ func (m mutant) validate() error {
 	return errors.Join(errs...)
 }
 
-// planOf is what a name in Plans means: a scenario, and what goes wrong in it; nil
-// is nothing, also in a namespace of another name.
+// planOf parses a name in Plans: a scenario, and its fault; nil means no fault, also in a namespace
+// of another name.
 func planOf(id string) (of string, plan *run.Plan, err error) {
 	if !strings.Contains(id, ":") {
 		return id, nil, nil

@@ -21,12 +21,12 @@ type known struct {
 	Findings []knownFinding `json:"findings,omitempty"`
 }
 
-// knownFinding is a finding whose cause has been looked for in the operator's code.
+// knownFinding is a finding whose cause is known.
 type knownFinding struct {
-	// Violations are those that it may have: the invariant, ": ", and the signature. The wildcard
-	// stands for any text.
+	// Violations are the possible ones: the invariant, ": ", and the signature. The wildcard
+	// matches any text.
 	Violations []string `json:"violations"`
-	// Objects are what it may be about, as the prover's report names them, or with the wildcard.
+	// Objects are the possible ones, as in the prover's report or with the wildcard.
 	Objects []string `json:"objects,omitempty"`
 	// Plan shows it; "" means that clean runs do.
 	Plan    string    `json:"plan,omitempty"`
@@ -36,7 +36,7 @@ type knownFinding struct {
 	Reason string `json:"reason"`
 }
 
-// diagnosis says what a known finding is.
+// diagnosis classifies a known finding.
 type diagnosis string
 
 const (

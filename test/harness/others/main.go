@@ -29,7 +29,7 @@ import (
 	"leasehold.dev/test/harness/report"
 )
 
-// ErrDifferent marks a result: the findings of an operator are not those that are known.
+// ErrDifferent reports that an operator's findings differ from the known ones.
 var ErrDifferent = errors.New("not all findings are the known ones")
 
 // options are the command line.

@@ -64,7 +64,7 @@ func Check(folder string) error {
 	return errors.Join(errs...)
 }
 
-// module is what `go list -m -json` prints of a module.
+// module is the output of `go list -m -json` about a module.
 type module struct {
 	Path, Version, Dir string
 	Main, Indirect     bool
@@ -127,7 +127,7 @@ func (op operator) subject(ctx context.Context, bin, prover string, output io.Wr
 	return filepath.Join(bin, "subject", "subject.yaml"), nil
 }
 
-// goTool runs the go command in the operator's folder, and returns what it prints.
+// goTool runs the go command in the operator's folder, and returns its output.
 func (op operator) goTool(ctx context.Context, args ...string) ([]byte, error) {
 	command := exec.CommandContext(ctx, "go", args...)
 	command.Dir = op.folder

@@ -165,8 +165,8 @@ func TestMatches(t *testing.T) {
 	}
 }
 
-// newSuite makes a folder with an operator whose module needs no download, and a prover that
-// reports findings in place of proving. It returns the arguments for both.
+// newSuite creates a folder with an operator whose module needs no download, and a fake prover that
+// reports findings. It returns the arguments for both.
 func newSuite(t *testing.T, findings string, exit int) []string {
 	t.Helper()
 	g := NewWithT(t)

@@ -14,7 +14,7 @@ import (
 	"syscall"
 )
 
-// errUndone marks errors of the program, and not of its subject.
+// errUndone identifies errors of the program, not of its subject.
 var errUndone = errors.New("not all of the work could be done")
 
 // Run does the work of a program until its end or a signal, prints the error, and returns
@@ -43,7 +43,7 @@ func ExitCode(err, found error) int {
 	return 2
 }
 
-// Undone marks an error that kept the program from completing its work. Nil stays nil.
+// Undone wraps an error that kept the program from completing its work. Nil stays nil.
 func Undone(err error) error {
 	if err == nil {
 		return nil
@@ -54,7 +54,7 @@ func Undone(err error) error {
 // Seed returns the seed, or a new one for 0.
 func Seed(seed uint64) uint64 {
 	if seed == 0 {
-		seed = rand.Uint64() //nolint:forbidigo // where a seed comes from
+		seed = rand.Uint64() //nolint:forbidigo // the source of seeds
 	}
 	return seed
 }

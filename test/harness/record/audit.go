@@ -22,9 +22,8 @@ func ReadAuditLog(path string) ([]auditv1.Event, error) {
 	return events, err
 }
 
-// End is the place after the last complete line, for a spec that wants to judge
-// only what comes next. The API server writes a line after it has answered, so
-// what is written shortly after may still be about requests from before.
+// End returns the position after the last complete line, for a spec that judges only later events. The
+// API server writes a line after it has answered, so the next lines may be about earlier requests.
 func End(path string) (Bookmark, error) {
 	_, end, err := ReadAuditLogFrom(path, 0)
 	return end, err

@@ -30,8 +30,7 @@ const (
 	finalizer = `,"finalizers":["example.com/f"]`
 )
 
-// ask is an audit event of an operator's Pod: received at one millisecond,
-// answered at another, with an answer.
+// ask returns an audit event of an operator's Pod: received at one millisecond and answered at another.
 func ask(id, pod string, from, to int, verb, group, resource, answer string) auditv1.Event {
 	at := func(ms int) metav1.MicroTime {
 		return metav1.NewMicroTime(time.Date(2030, 1, 1, 0, 0, 0, ms*int(time.Millisecond), time.UTC))
@@ -52,7 +51,7 @@ func ask(id, pod string, from, to int, verb, group, resource, answer string) aud
 	return e
 }
 
-// asked is an event about the Thing ns/t that took 2 ms, changed by what follows.
+// asked returns an event about the Thing ns/t that took 2 ms, with these changes.
 func asked(id string, ms int, verb, answer string, mutate ...func(*auditv1.Event)) auditv1.Event {
 	e := ask(id, "pod-a", ms, ms+2, verb, "example.com", "things", answer)
 	e.ObjectRef.Name = "t"

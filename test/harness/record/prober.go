@@ -24,8 +24,7 @@ const (
 	// probeEvery is the period of health probes and probeTimeout their timeout, as for a kubelet.
 	probeEvery   = 100 * time.Millisecond
 	probeTimeout = time.Second
-	// lookEvery is how many questions there are to one for figures and webhooks, which
-	// cost more.
+	// lookEvery is the number of probes for each request of figures and webhooks, which cost more.
 	lookEvery = 5
 )
 
@@ -50,9 +49,9 @@ type ProbeTarget struct {
 	Ready, Alive string
 	// Metrics is the host and port where /metrics is, and Webhook where the webhooks are served.
 	Metrics, Webhook string
-	// Watches is how many it has open at the API server. Nil: not known.
+	// Watches returns the number of open watches at the API server. Nil: unknown.
 	Watches func() int
-	// Timeout is that of a probe. Zero: a second, as for a kubelet.
+	// Timeout bounds a probe. Zero: a second, as for a kubelet.
 	Timeout time.Duration
 }
 
@@ -90,7 +89,7 @@ func Probe(ctx context.Context, c clock.Clock, t ProbeTarget) *Prober {
 	return p
 }
 
-// Stop ends the asking.
+// Stop ends the probes.
 func (p *Prober) Stop() {
 	p.stop()
 	p.done.Wait()
@@ -111,7 +110,7 @@ func (p *Prober) Since(at time.Time) []history.Probe {
 	return all
 }
 
-// Forget drops what was answered before a time, but for the last of each answer.
+// Forget drops results before a time, except for the last of each probe.
 func (p *Prober) Forget(before time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -282,7 +281,7 @@ func (p *Prober) figures(ctx context.Context, process int) {
 	}
 }
 
-// known are the figures whose metrics there are.
+// known returns the figures whose metrics exist.
 func known(metrics Metrics, names map[string]string) map[string]float64 {
 	figures := map[string]float64{}
 	for figure, name := range names {
@@ -293,8 +292,7 @@ func known(metrics Metrics, names map[string]string) map[string]float64 {
 	return figures
 }
 
-// interrupted records that there was no answer, so the next result starts anew even if it is the
-// same.
+// interrupted records a missing answer, so that the next result is recorded even if it is the same.
 func (p *Prober) interrupted(questions ...history.ProbeRequest) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -19,10 +19,10 @@ import (
 	"leasehold.dev/test/harness/record"
 )
 
-// eventually is how long a test waits for what takes well under a second.
+// eventually is the timeout for conditions that take well under a second.
 const eventually = 30 * time.Second
 
-// probed is a process that answers as the test wants.
+// probed is a process that answers as the test specifies.
 type probed struct {
 	mu      sync.Mutex
 	codes   map[string]int
@@ -30,7 +30,7 @@ type probed struct {
 	reads   int // of the metrics
 }
 
-// asked waits for so many more requests of metrics.
+// asked waits for this number of further requests of metrics.
 func (p *probed) asked(more int) func() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -168,7 +168,7 @@ func TestProber_Metrics(t *testing.T) {
 	}
 }
 
-func TestProberForgets(t *testing.T) {
+func TestProberDropsOldResults(t *testing.T) {
 	g := NewWithT(t)
 	process := &probed{codes: map[string]int{"/readyz": 500, "/healthz": 200}}
 	server := httptest.NewServer(process)
@@ -184,7 +184,7 @@ func TestProberForgets(t *testing.T) {
 	later := clock.RealClock{}.Now().Add(time.Hour)
 	g.Expect(p.Since(later)).To(BeEmpty())
 	p.Forget(later)
-	g.Expect(answers(p, history.Ready)).To(Equal([]history.ProbeResult{history.Yes}), "the last one goes on")
+	g.Expect(answers(p, history.Ready)).To(Equal([]history.ProbeResult{history.Yes}), "the last one is kept")
 	g.Expect(answers(p, history.Alive)).To(Equal([]history.ProbeResult{history.Yes}))
 	process.change(func() { process.codes["/readyz"] = 404 })
 	g.Eventually(func() []history.ProbeResult { return answers(p, history.Ready) }, eventually).

@@ -39,9 +39,8 @@ func (s Salt) OrNew() Salt {
 // hashBytes is the length of a hash. 16 bytes do not collide by chance.
 const hashBytes = 16
 
-// Hash returns the hashes of one run. A value with names of the run has the same hash in each run,
-// because the hash is that of the scenario's names. The same value under another key has another
-// hash.
+// Hash returns the hashes of one run. A value with names of the run has the same hash in each run, because
+// the names are replaced by those of the scenario first. The same value under another key has another hash.
 func (s Salt) Hash(names *strings.Replacer) Hash {
 	return func(key, value string) string {
 		mac := hmac.New(sha256.New, s[:])

@@ -32,7 +32,7 @@ func aSecret(version string, data any) *unstructured.Unstructured {
 
 func encoded(text string) string { return base64.StdEncoding.EncodeToString([]byte(text)) }
 
-// seen returns what a Watcher records of versions of a Secret.
+// seen returns the records of a Watcher about versions of a Secret.
 func seen(t *testing.T, hash record.Hash, versions ...*unstructured.Unstructured) *history.History {
 	t.Helper()
 	g := NewWithT(t)

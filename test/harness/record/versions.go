@@ -71,18 +71,17 @@ func (v *versions) after(t time.Time) uint64 {
 	return v.received[i].version
 }
 
-// within is what is known of a request that stored no version: the answers
-// before and after it.
+// within returns the revision range of a request that stored no version, from the responses before
+// and after it.
 func (v *versions) within(e auditv1.Event) history.RevisionRange {
 	return history.RevisionRange{From: v.before(e.RequestReceivedTimestamp.Time), To: v.after(e.StageTimestamp.Time)}
 }
 
-// stored returns the effect and the revisions of a write that has succeeded. Three answers are
-// special:
-//   - one with a version that is older than its request is of a write that changed
-//     nothing, such as an apply of what is there;
-//   - unless it took the last finalizer off an object on its way out: the object is
-//     deleted then, and the answer still has its version from before;
+// stored returns the effect and the revisions of a successful write. Three responses are special:
+//   - one with a version older than its request is of a write without effect, such as an apply of
+//     the stored content;
+//   - unless it removed the last finalizer of a terminating object: then the object is deleted, and
+//     the response still has its previous version;
 //   - one without a version, a Status, is of a deletion.
 func (v *versions) stored(e auditv1.Event) (history.RevisionRange, history.Effect) {
 	version, ok := versionOf(e)
@@ -119,8 +118,8 @@ func versionOf(e auditv1.Event) (uint64, bool) {
 	return version, err == nil
 }
 
-// released reports whether nothing held the object in the answer any more: on its
-// way out, without finalizers and without time to stop.
+// released reports whether the object in the response can be deleted: it is terminating, without
+// finalizers and without a grace period.
 func released(e auditv1.Event) bool {
 	var object struct {
 		Kind     string `json:"kind"`

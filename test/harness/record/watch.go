@@ -22,7 +22,7 @@ import (
 	"leasehold.dev/test/harness/history"
 )
 
-// syncPoll is how often Sync compares the watches with the stored objects.
+// syncPoll is the interval at which Sync compares the watches with the stored objects.
 const syncPoll = 10 * time.Millisecond
 
 // Watcher records every version of every object of some resources that is created

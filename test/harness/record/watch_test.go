@@ -22,7 +22,7 @@ import (
 
 var things = schema.GroupVersionResource{Group: "example.com", Version: "v1", Resource: "things"}
 
-// world has resources that the test lists and watches by hand.
+// world has resources whose lists and watches the test controls.
 type world struct {
 	client *dynamicfake.FakeDynamicClient
 	frames *watch.FakeWatcher
@@ -65,7 +65,7 @@ func listed(version string, objects ...*unstructured.Unstructured) *unstructured
 	return l
 }
 
-func TestWatch_SeesObjectsFromTheirCreation(t *testing.T) {
+func TestWatch_RecordsObjectsFromTheirCreation(t *testing.T) {
 	g := NewWithT(t)
 	w := newWorld()
 	w.list <- listed("5", anObject("old", "4"))
@@ -80,7 +80,7 @@ func TestWatch_SeesObjectsFromTheirCreation(t *testing.T) {
 	short, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
 	defer cancel()
 	w.list <- listed("10", anObject("old", "6"))
-	g.Expect(watcher.Sync(short)).NotTo(Succeed(), "a is gone, and the watch has not delivered its deletion")
+	g.Expect(watcher.Sync(short)).NotTo(Succeed(), "the watch has not delivered the deletion of a")
 	w.frames.Delete(anObject("a", "10"))
 	w.frames.Add(anObject("b", "11"))
 	w.list <- listed("11", anObject("old", "6"), anObject("b", "11"))

@@ -15,7 +15,7 @@ type SweepFinding struct {
 	invariant.Finding
 	// Clean means that a clean run has it, so it needs no fault.
 	Clean bool `json:"clean,omitempty"`
-	// Again is how many other runs have a violation of it that only the clean run reports.
+	// Again is the number of other runs with a violation of it that only the clean run reports.
 	Again int `json:"again,omitempty"`
 	// Runs are the runs that report it, the shortest command to repeat it first.
 	Runs []FindingRun `json:"runs"`
@@ -29,7 +29,7 @@ type FindingRun struct {
 	Replay string `json:"replay"`
 }
 
-// Findings groups the findings of all runs by their cause. Those of clean runs come first.
+// Findings groups the findings of all runs by their cause. Those of clean runs are first.
 func (s *Sweep) Findings() []SweepFinding {
 	var all []SweepFinding
 	for i, o := range slices.Concat(s.Clean, s.Outcomes) {

@@ -48,7 +48,7 @@ func TestFindings_GroupsRunsOfOneCause(t *testing.T) {
 	}
 	findings := s.Findings()
 	g.Expect(findings).To(HaveLen(3))
-	g.Expect(findings[0].Clean).To(BeTrue(), "what needs no fault comes first")
+	g.Expect(findings[0].Clean).To(BeTrue(), "findings without a fault are first")
 	g.Expect(findings[0].Again).To(Equal(2))
 	g.Expect(findings[1].Invariants).To(Equal([]string{"end-state", "external-ownership"}))
 	g.Expect(findings[1].Runs).To(HaveLen(3))

@@ -80,8 +80,7 @@ func ready(status string) map[string]any {
 	return map[string]any{"type": "Ready", "status": status, "reason": "Is" + status}
 }
 
-// split is a run in which replica 0 is killed and comes back, and writes while
-// replica 1 leads.
+// split is a run in which replica 0 is killed and restarted, and writes while replica 1 leads.
 func split(t *testing.T) *Run {
 	t.Helper()
 	s := &teller{version: 100}

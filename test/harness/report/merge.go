@@ -28,9 +28,8 @@ func LoadSweep(dir string) (*Sweep, error) {
 	return s, nil
 }
 
-// Append adds the runs of a sweep, whose names get a prefix. The duration is then that of both
-// sweeps, which may have run at the same time. Outcomes have an order that does not depend on the
-// order of appending.
+// Append adds the runs of a sweep, whose names get a prefix. The duration is then that of both sweeps,
+// which may have run concurrently. The order of outcomes does not depend on the order of Append calls.
 func (s *Sweep) Append(o *Sweep, prefix string) {
 	renamed := func(all []invariant.Outcome) []invariant.Outcome {
 		all = slices.Clone(all)

@@ -109,8 +109,7 @@ func TestOverview_FlagsAtViolations(t *testing.T) {
 	g.Expect(o.Flags[0].Href).To(Equal(broken[0].Href))
 }
 
-// Flags that are close stand above each other; where there is no more room the
-// list at the head of the page has them.
+// Flags close to each other are stacked. Those without space are in the list at the head of the page.
 func TestOverview_FlagsDoNotOverlap(t *testing.T) {
 	g := NewWithT(t)
 	r := split(t)

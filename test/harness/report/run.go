@@ -48,7 +48,7 @@ const (
 	logSuffix    = ".log"
 )
 
-// tailLines is how much of each log a failure has.
+// tailLines is the number of lines of each log in a failure.
 const tailLines = 5
 
 // Judge judges the run as it was recorded, by the invariants as they are now.
@@ -166,8 +166,8 @@ func loadLogs(dir string) (map[string][]byte, error) {
 	return logs, nil
 }
 
-// Load reads the folder of a run that Save has written. The audit log is not read:
-// all that is judged is in the histories.
+// Load reads the folder of a run that Save has written, without the audit log: the histories have
+// all that is judged.
 func Load(dir string) (*Run, error) {
 	r := &Run{}
 	text, err := os.ReadFile(filepath.Join(dir, caseFile))

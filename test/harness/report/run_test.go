@@ -11,7 +11,7 @@ import (
 	. "github.com/onsi/gomega"
 )
 
-// What is saved is what comes back, and is judged as before.
+// A saved and loaded run is equal, and gets the same verdicts.
 func TestSavedRunIsLoadedAndJudgedAgain(t *testing.T) {
 	g := NewWithT(t)
 	r, dir := split(t), t.TempDir()

@@ -38,7 +38,7 @@ type Sweep struct {
 // summaryFile is the summary as JSON.
 const summaryFile = "summary.json"
 
-// Summary is what summary.json has beside the outcomes.
+// Summary has the fields of summary.json beside the outcomes.
 type Summary struct {
 	Plans        int                      `json:"plans"`
 	PlansPerHour float64                  `json:"plansPerHour"`
@@ -139,7 +139,7 @@ func (s *Sweep) WriteTable(w io.Writer) error {
 	return err
 }
 
-// listUnproven names the runs that prove nothing, with the promises because of which.
+// listUnproven names the runs that prove nothing, with the invariants that cause that.
 func (s *Sweep) listUnproven(w io.Writer) {
 	for i, o := range slices.DeleteFunc(slices.Concat(s.Clean, s.Outcomes), func(o invariant.Outcome) bool {
 		return o.Result == invariant.Held || o.Result == invariant.Broken

@@ -6,17 +6,17 @@ import (
 	"time"
 )
 
-// timeAxis puts times on a line that is stretched where much happens: a run rests for
-// seconds, and all that matters is in a few milliseconds.
+// timeAxis maps times to a line that is stretched where many events are: a run is idle for seconds,
+// and its events are within milliseconds.
 type timeAxis struct {
 	times []time.Time // in order, each once
 	at    []float64   // where they are
 }
 
-// crowded is how much of the line is shared out by what happens, and not by time.
+// crowded is the share of the line that is allocated to events, and not to time.
 const crowded = 0.6
 
-// newTimeAxis makes a line from left to right. What happens is what gets room.
+// newTimeAxis returns a line from left to right. Each event gets additional space.
 func newTimeAxis(from, to time.Time, happens []time.Time, left, right float64) timeAxis {
 	times := slices.Concat([]time.Time{from, to}, happens)
 	times = slices.DeleteFunc(times, func(t time.Time) bool { return t.Before(from) || t.After(to) })

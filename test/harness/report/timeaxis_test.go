@@ -7,8 +7,7 @@ import (
 	. "github.com/onsi/gomega"
 )
 
-// A burst of a few milliseconds in a run of half a minute has room to be seen, and
-// nothing changes places.
+// A burst of a few milliseconds in a run of half a minute is visible, and the order is kept.
 func TestTimeAxisStretchesBursts(t *testing.T) {
 	g := NewWithT(t)
 	var burst []time.Time
@@ -27,7 +26,7 @@ func TestTimeAxisStretchesBursts(t *testing.T) {
 		g.Expect(x).To(BeNumerically(">=", last))
 		last = x
 	}
-	g.Expect(s.x(at(20_000))-s.x(at(15_000))).To(BeNumerically(">", 40), "time goes on between them")
+	g.Expect(s.x(at(20_000))-s.x(at(15_000))).To(BeNumerically(">", 40), "there is time between them")
 }
 
 func TestTimeAxisOfNothing(t *testing.T) {

@@ -48,7 +48,8 @@ type brokenPromise struct {
 	Quoted bool
 }
 
-// sitesShown is how many violations of a promise the head of the page shows at once.
+// sitesShown is the number of violations of an invariant at the head of the page before the rest is
+// expanded.
 const sitesShown = 4
 
 // First returns the violations that are shown at once.
@@ -63,8 +64,7 @@ type verdictRow struct {
 	Must bool
 }
 
-// WriteTimeline writes a self-contained page for readers who know neither the operator nor the
-// harness.
+// WriteTimeline writes a self-contained page for readers without knowledge of the operator or the harness.
 func (r *Run) WriteTimeline(w io.Writer) error {
 	sites := violationSitesOf(r.Verdicts)
 	s := newTimelineWriter(r, sites)

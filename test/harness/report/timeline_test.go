@@ -56,7 +56,7 @@ func TestTimeline_IsSelfContained(t *testing.T) {
 		ContainSubstring("ZgotmplZ")))
 }
 
-// words are all that the page says, in order, with single spaces.
+// words returns the text of the page, in order, with single spaces.
 func words(n *html.Node) string {
 	var all []string
 	for d := range n.Descendants() {
@@ -141,7 +141,7 @@ func TestViolationSite_FollowsReferences(t *testing.T) {
 			var got []string
 			for _, row := range p.Rows {
 				got = append(got, row.ID)
-				g.Expect(row.Aside).To(BeFalse(), "it has to be seen")
+				g.Expect(row.Aside).To(BeFalse(), "it must be visible")
 			}
 			g.Expect(got).To(Equal(tc.want))
 		})
@@ -200,12 +200,12 @@ func TestTimeline_Lifelines(t *testing.T) {
 	}
 	g.Expect(seen["400"]).To(Equal([]state{{true, true, true}, {true, false, false}}), "replica 0 writes and leads")
 	g.Expect(seen["replica 0 is killed (SIGKILL)"]).To(Equal([]state{{false, true, false}, {true, false, false}}),
-		"it is gone, and the Lease is still its own")
+		"it has ended, and still has the Lease")
 	g.Expect(seen["1300"]).To(Equal([]state{{true, false, false}, {true, true, true}}), "replica 1 has taken the Lease")
 	g.Expect(seen["1400"]).To(Equal([]state{{true, false, true}, {true, true, false}}), "replica 0 writes without leading")
 }
 
-// A run of which hardly anything was recorded is drawn too.
+// A run with an almost empty history is drawn too.
 func TestTimeline_EmptyHistory(t *testing.T) {
 	g := NewWithT(t)
 	text, _ := drawn(t, &Run{History: &history.History{}})

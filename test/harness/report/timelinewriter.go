@@ -87,7 +87,7 @@ func newTimelineWriter(r *Run, sites []*violationSite) *timelineWriter {
 	return s
 }
 
-// writeRows returns rows for the writes and for other requests to which a violation refers.
+// writeRows returns rows for the writes and for other requests that a violation refers to.
 func (s *timelineWriter) writeRows(sites []*violationSite) []*row {
 	var rows []*row
 	n := 0

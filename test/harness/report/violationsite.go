@@ -11,8 +11,8 @@ type violationSite struct {
 	Number int // from 1
 	invariant.Verdict
 	Violation invariant.Violation
-	// Rows are what the violation refers to. At is the ID of the first, which shows it in full.
-	// Both are empty if it refers to nothing that happened, such as an object that never came.
+	// Rows are the events that the violation refers to. At is the ID of the first, which shows it
+	// in full. Both are empty without an event, such as for an object that was never created.
 	Rows []*row
 	At   string
 }
@@ -28,8 +28,8 @@ func violationSitesOf(verdicts []invariant.Verdict) []*violationSite {
 	return sites
 }
 
-// locate finds the rows to which the violation refers: requests and calls first, then revisions
-// that none of these requests stored, then checkpoints.
+// locate finds the rows that the violation refers to: requests and calls first, then revisions that
+// none of these requests stored, then checkpoints.
 func (p *violationSite) locate(rows []*row) {
 	stored := map[uint64]bool{}
 	for _, r := range rows {

@@ -35,7 +35,7 @@ type activeFault struct {
 	begun       int
 	injections  []*fault.Injection
 	occurrences []history.FaultRecord
-	voidReason  string // why it did not happen, if something came close
+	voidReason  string // the reason why it did not happen, if a request was close
 	// notApplicable means that it cannot happen to this operator.
 	notApplicable bool
 	err           error // of the harness's own
@@ -154,7 +154,7 @@ func (a *activeFault) beginOngoing() (ended func()) {
 	}
 }
 
-// effects counts what the fault has begun, what it has recorded and the injections that requests
+// effects counts the begun and the recorded effects of the fault and the injections that requests
 // have met. It also reports whether a registered fault has not ended.
 func (a *activeFault) effects() (n int, ongoing bool) {
 	a.mu.Lock()
@@ -262,14 +262,14 @@ func (a *activeFault) findOccurrences(f *history.FaultRecord) []history.FaultRec
 	return found
 }
 
-// withoutEffect describes a request that met the fault and to which it made no difference.
+// withoutEffect describes a request that met the fault without an effect.
 func (a *activeFault) withoutEffect(request fault.ProxiedRequest) string {
 	return fmt.Sprintf("%s met %s, which was answered with %d", a.plan.ID(), request, request.Status)
 }
 
 func (a *activeFault) now() time.Time { return a.prover.clock.Now() }
 
-// startTimeout is how long a started replica may take to send a request.
+// startTimeout bounds the time until a started replica sends a request.
 const startTimeout = 30 * time.Second
 
 // waitForRequest waits until a process that started after since has sent a request that the plan

@@ -96,7 +96,7 @@ func (a *activeFault) endAttack() bool {
 	return true
 }
 
-// act begins the attack. One that works by lasting goes on beside the scenario.
+// act begins the attack. A continuous one runs concurrently with the scenario.
 func (h *hostileAttack) act(ctx context.Context, a *activeFault, step scenario.Step) (err error) {
 	t := a.execution
 	if step.Attack.Name == attack.SlowBodies {
@@ -118,7 +118,7 @@ func (h *hostileAttack) act(ctx context.Context, a *activeFault, step scenario.S
 		return err
 	}
 	switch step.Attack.Name {
-	case attack.HighChurn: // it disturbs no checkpoint, and goes on beside all of them
+	case attack.HighChurn: // it disturbs no checkpoint, and continues throughout
 		h.background(a, func(ctx context.Context) { t.runAttack(ctx, c, step, h.steps, touched) })
 	case attack.ContestedFinalizers:
 		h.stop = h.background(a, func(ctx context.Context) { t.contest(ctx, c, step, h.steps, touched) })

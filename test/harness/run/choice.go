@@ -19,7 +19,7 @@ func Order(seed uint64) func(a, b Plan) int {
 }
 
 // numbers returns the random numbers of a plan for a purpose. No number serves two purposes:
-// otherwise, a plan that comes first by a small number would always have the first variant.
+// otherwise, a plan that is early due to a small number would always have the first variant.
 func numbers(seed uint64, purpose string, p Plan) *rand.Rand {
 	hash := fnv.New64a()
 	_, _ = hash.Write([]byte(purpose + " " + p.ID())) // a hash never fails

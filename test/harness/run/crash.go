@@ -18,14 +18,14 @@ var crashAfterWrite = spec{
 	derive: eachWrite, newInjector: held(fault.AfterAnswer, crash),
 }
 
-// crash kills the replica whose request the API server has answered. A write that the API server
-// refused is no death after a commit.
+// crash kills the replica whose request the API server has answered. After a refused write there is
+// no crash after a commit.
 func crash(ctx context.Context, a *activeFault, r *replica, held *fault.HeldRequest) error {
 	return a.killAt(ctx, r, r.proxy, held, answerWasLost)
 }
 
 // killAt kills a replica whose request a proxy holds, cuts the request, and records the fault if it
-// had its effect on the request.
+// affected the request.
 func (a *activeFault) killAt(ctx context.Context, r *replica, proxy *fault.Proxy, held *fault.HeldRequest,
 	happened func(fault.ProxiedRequest) bool) error {
 	r.kill()

@@ -22,12 +22,11 @@ type write struct {
 // observation is the behavior of the subject in one clean run, with placeholders for names of the
 // scenario.
 type observation struct {
-	// Writes are the writes to the API server in the order in which they came.
+	// Writes are the writes to the API server in their order.
 	Writes []write
-	// Calls are the calls about the run's own external things in the order in which they came.
+	// Calls are the calls about the run's own external objects in their order.
 	Calls []call
-	// WatchEvents are the watch events about the run's own objects, each once, in the order in
-	// which they came.
+	// WatchEvents are the watch events about the run's own objects, each once, in their order.
 	WatchEvents []watchEvent
 	// Leases is the path of the collection with the Lease; empty if no replica watches it.
 	Leases string
@@ -35,7 +34,7 @@ type observation struct {
 	Changes []InstallationChange
 }
 
-// rename replaces names in the paths of writes, by what they were called before.
+// rename replaces names in the paths of writes.
 func (o *observation) rename(names map[string]string) {
 	for i, w := range o.Writes {
 		parts := strings.Split(w.Path, "/")
@@ -57,9 +56,9 @@ func (d *derivation) plan(f scenario.FaultName, variant string, t Target) Plan {
 	return Plan{Scenario: d.scenario.Name, Fault: f, Variant: variant, Target: t}
 }
 
-// derivePlans derives the plans of a scenario from its clean runs. Only requests that came in all
-// runs are targets, because others may not come again. The seed selects targets and variants where
-// not all are tried, for each plan by its ID: one request more or fewer does not change other plans.
+// derivePlans derives the plans of a scenario from its clean runs. Only requests of all runs are
+// targets, because others may not occur again. Where not all targets and variants are tried, the
+// seed and the plan's ID select them, so that an additional request does not change other plans.
 func derivePlans(s scenario.Scenario, runs []observation, seed uint64) []Plan {
 	if len(runs) == 0 {
 		return nil

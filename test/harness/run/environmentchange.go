@@ -60,13 +60,13 @@ func firsts(writes []write, wanted func(write) bool) []write {
 }
 
 const (
-	// rivalFor is how long a rival writes, rivalEvery its period.
+	// rivalFor is the time for which a rival writes, and rivalPeriod its period.
 	rivalFor, rivalPeriod = 3 * time.Second, 200 * time.Millisecond
 )
 
-// administratorChange lets an administrator change the object that the operator's request wrote. The
-// answer to the request is held meanwhile, so the operator can do nothing before the change. change
-// returns what it changed, or nothing if it changed nothing.
+// administratorChange changes the object that the operator's request wrote, as an administrator.
+// The response to the request is held meanwhile, so the operator cannot act before the change.
+// change returns a description of the change, or "" without one.
 func administratorChange(change func(ctx context.Context, a *activeFault, o object) (string, error)) whileHeld {
 	return func(ctx context.Context, a *activeFault, r *replica, held *fault.HeldRequest) error {
 		if !held.Request.Committed() {

@@ -23,25 +23,24 @@ type execution struct {
 	prover   *Prover
 	began    time.Time
 	bookmark record.Bookmark // of the audit log
-	auditLog []byte          // what it has of the run, when that is over
+	auditLog []byte          // the audit log of the run after its end
 	names    map[string]string
 	watcher  *record.Watcher
 	created  []scenario.Ref // what the users have made, in that order
 	externalState
 	// journalOffsets has the length of each replica's journal when the run began.
 	journalOffsets []int
-	// logOffsets has the length of each replica's log when the run began, and logs is what followed.
+	// logOffsets has the length of each replica's log when the run began, and logs the lines since.
 	logOffsets map[*replica]int64
 	logs       map[string][]byte
 	// actionTimes are the start times of the steps that act.
 	actionTimes []time.Time
 	// activeFault is nil in a clean run.
 	activeFault *activeFault
-	// effects is how many effects of the fault the checkpoints so far have seen.
+	// effects is the number of effects of the fault before the last checkpoint.
 	effects int
 	users   userClients
-	// expectations are the steps whose expected access still holds; decisions are the answers so
-	// far.
+	// expectations are the steps whose expected access still holds; decisions are the results so far.
 	expectations []scenario.Step
 	decisions    []history.Decision
 	// rejections are requests of steps and of the cleanup that the API server did not accept.
@@ -185,8 +184,8 @@ func (t *execution) hashOfSecrets() record.Hash {
 }
 
 // cleanUp deletes the objects of the scenario's users, the last one first because it may need an
-// earlier one. It does not wait for ever: the invariants have judged already what cannot be
-// deleted. An object whose deletion is rejected stays, because the next run has names of its own.
+// earlier one. Its wait is bounded: invariants have already judged objects that cannot be deleted.
+// An object whose deletion is rejected is kept, because the next run has other names.
 func (t *execution) cleanUp(ctx context.Context) error {
 	t.enter(phaseCleanup)
 	defer t.enter(phaseJudging)

@@ -31,7 +31,7 @@ var (
 
 const operator = "system:serviceaccount:ns:operator"
 
-// The start of a run forgets the past but for the leader.
+// The start of a run drops all records except for the leader.
 func TestExecution_StartsWithoutOldRecords(t *testing.T) {
 	g := NewWithT(t)
 	s := newElection(t)

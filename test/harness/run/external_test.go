@@ -80,7 +80,7 @@ func TestExternal_CallsBelongToTheRun(t *testing.T) {
 		{RevisionRange: history.At(6), Effect: history.Stored, Received: time.Now(), Answered: time.Now()},
 	}}
 	g.Eventually(func() []fault.ProxiedRequest { return d.proxy.Journal().Requests }, testTimeout).
-		Should(HaveEach(HaveField("Done", Not(BeZero()))), "the proxy may notice a delivery after the client")
+		Should(HaveEach(HaveField("Done", Not(BeZero()))), "the proxy may record a delivery after the client")
 	got := run.externalCalls(h)
 	g.Expect(got.Recorded).To(Equal([]history.Source{history.External}))
 	var texts []string
@@ -101,7 +101,7 @@ func TestExternal_CallsBelongToTheRun(t *testing.T) {
 	}))
 }
 
-// An isolated replica reaches only what it is connected to.
+// An isolated replica reaches only the addresses that it is connected to.
 func TestStartEnvironment_ConnectsReplicasToTheExternalSystem(t *testing.T) {
 	g := NewWithT(t)
 	s := newTestbed(t)

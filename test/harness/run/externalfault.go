@@ -97,7 +97,7 @@ func (d *derivation) disturbed(t Target) []Plan {
 	return append(plans, d.plan(ExternalError, code, t))
 }
 
-// calls returns the wanted calls that came in all runs, in the order of the first run.
+// calls returns the wanted calls of all runs, in the order of the first run.
 func (d *derivation) calls(wanted func(call) bool) []Target {
 	return steady(d.runs, func(o observation) []write {
 		var all []write
@@ -151,8 +151,7 @@ func matchOf(t Target, names map[string]string) (fault.Match, error) {
 	return m, nil
 }
 
-// slow is how long an answer is delayed. It is longer than the client's timeout in scenarios that
-// have this fault.
+// slow is the delay of a response. It is longer than the client's timeout in scenarios with this fault.
 const slow = 4 * time.Second
 
 // externalProxy returns the proxy of the external system and the match for the plan's call.
@@ -164,7 +163,7 @@ func (a *activeFault) externalProxy() (*fault.Proxy, fault.Match, error) {
 	return a.prover.external.Proxy(), match, err
 }
 
-// externalFault makes the plan's call meet a fault on its way to the external system.
+// externalFault applies a fault to the plan's call to the external system.
 type externalFault struct{ requestFault }
 
 func (f externalFault) begin(_ context.Context, a *activeFault) error {

@@ -22,8 +22,8 @@ type externalStore struct {
 	things []history.ExternalThing
 
 	mu     sync.Mutex
-	caller string   // who opens the next connection
-	served int      // the requests that came to it
+	caller string   // the opener of the next connection
+	served int      // the number of its requests
 	done   []string // what others have changed
 }
 
@@ -97,7 +97,7 @@ func (d *externalStore) call(caller, method, path string) int {
 	return code
 }
 
-// waitUntilDone waits until the proxy has finished with all requests. It may notice a delivery after the client.
+// waitUntilDone waits until the proxy has finished all requests. It may record a delivery after the client.
 func (d *externalStore) waitUntilDone() {
 	NewWithT(d.t).Eventually(func() []fault.ProxiedRequest { return d.proxy.Journal().Requests }, testTimeout).
 		ShouldNot(ContainElement(HaveField("Done", BeZero())))

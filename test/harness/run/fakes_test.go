@@ -13,12 +13,12 @@ import (
 // unreadyFlag is one with which no worker becomes ready.
 const unreadyFlag = "--role=unbound"
 
-// fakeProcess is a process that lives until it is ended.
+// fakeProcess is a process that runs until it is stopped.
 type fakeProcess struct {
 	name           string
 	ignoresSignals bool // it does not stop on a signal
 	overrides      replicaOverrides
-	// pauseErr is returned by a pause that was not seen to take effect.
+	// pauseErr is returned by a pause that was not confirmed.
 	pauseErr error
 
 	log string // the path; "" if there is none
@@ -47,7 +47,7 @@ func (w *fakeProcess) Ready(context.Context) error {
 	return nil
 }
 
-// Owns is that a worker's connections come from an address of its name.
+// Owns reports whether the address is the worker's name, as for its connections.
 func (w *fakeProcess) Owns(address, _ string) bool { return address == w.name }
 
 func (w *fakeProcess) Wait(ctx context.Context) (int, error) {
@@ -72,7 +72,7 @@ func (w *fakeProcess) Kill() {
 	w.mu.Unlock()
 	select {
 	case w.exits <- -1:
-	default: // it is on its way
+	default: // a signal is pending
 	}
 }
 

@@ -93,7 +93,8 @@ func (e *falseEvidence) deletePod(ctx context.Context, a *activeFault, r *replic
 	if next == nil || err != nil {
 		return err
 	}
-	// A process that ends right after the takeover may have ended before it, for all that is recorded.
+	// A process that ends right after the takeover may have ended before it, because the records
+	// have no order.
 	if err := a.waitUntilStepsDown(ctx, r, life); err != nil {
 		return err
 	}

@@ -224,7 +224,7 @@ func flagged(flags, left []string) func(s *testbed, f history.FaultRecord) {
 	}
 }
 
-// withoutRight removes a right from the object, which is a role as far as that goes.
+// withoutRight removes a permission from the object, which represents a role.
 func withoutRight(s *testbed) {
 	changing(InstallationChange{Name: "less", Object: new(refTo("settings")), Without: &Right{}})(s)
 }

@@ -295,7 +295,7 @@ func upgraded(binaries, left []string) func(*testbed, history.FaultRecord) {
 			s.Expect([]time.Time{life.Asked, life.Ended}).To(HaveEach(Not(BeZero())), life.Name)
 		}
 		s.Expect(s.lifetime("three").Started).To(BeTemporally("<", s.lifetime("one").Asked),
-			"the new one is there before the old one goes")
+			"the new one exists before the old one is deleted")
 	}
 }
 
@@ -305,7 +305,7 @@ func writeTwice(s *testbed) {
 	}
 }
 
-// stopCases are faults by which processes end.
+// stopCases are faults that end processes.
 var stopCases = map[string]faultCase{
 	"stop-leader": {plan: "stop-leader", replica: "one", evidence: "^asked to stop at PATCH /things/thing-1$",
 		cause: (*testbed).sendTarget, also: terminated(0)},
@@ -327,7 +327,7 @@ var stopCases = map[string]faultCase{
 		cause: func(s *testbed) {
 			s.sendTarget()
 			s.Eventually(s.processes[1].starts).Should(Equal(2))
-			s.Expect(s.processes[1].recordedActions()).To(BeEmpty(), "it has asked for nothing yet")
+			s.Expect(s.processes[1].recordedActions()).To(BeEmpty(), "it has sent no request yet")
 			s.request(1, http.MethodGet, "/api", "")
 		}, also: terminated(1)},
 	"stop-at-start/no request": {plan: "stop-at-start", void: "sent no request within 200ms",

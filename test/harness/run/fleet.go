@@ -42,7 +42,7 @@ func StartFleet(ctx context.Context, o Options, n int) (*Fleet, error) {
 }
 
 // Each calls do n times, each time with the next free Prover, and returns when all calls have
-// ended. After the first error it starts no more.
+// ended. It starts no more after the first error.
 func (f *Fleet) Each(ctx context.Context, n int, do func(ctx context.Context, p *Prover, i int) error) error {
 	all, ctx := errgroup.WithContext(ctx)
 	var next atomic.Int64

@@ -33,7 +33,7 @@ func eachDeletion(d *derivation, f scenario.FaultName) []Plan {
 }
 
 const (
-	// heldFor is how long a foreign finalizer holds an object that the operator has released.
+	// heldFor is the time for which a foreign finalizer keeps an object that the operator has released.
 	heldFor = 2 * time.Second
 	// foreignFinalizerName is the finalizer of another controller.
 	foreignFinalizerName = "rival.example.com/held"

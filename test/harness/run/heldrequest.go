@@ -7,8 +7,8 @@ import (
 	"leasehold.dev/test/harness/fault"
 )
 
-// heldAction is a fault that does something while the first request that matches the plan's target,
-// from any replica, is held at a point on its way.
+// heldAction is a fault with an action while the first request that matches the plan's target, from
+// any replica, is held at a point.
 type heldAction struct {
 	point fault.Point
 	do    whileHeld
@@ -40,7 +40,7 @@ func (a *activeFault) holdAt(ctx context.Context, first *sync.Once, proxy *fault
 	a.tasks.Go(func() {
 		held, err := gate.Wait(ctx)
 		if err != nil {
-			return // the run is over and no such request came
+			return // the run has ended without such a request
 		}
 		defer held.Release()
 		isFirst := false

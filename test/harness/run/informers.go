@@ -40,10 +40,10 @@ func listsKinds(j fault.Journal, kinds []invariant.Kind, since time.Time) bool {
 	})
 }
 
-// followedCollections returns the collections that a replica has read since a time to know all
-// their objects: by a watch that sends the initial state, or by a list before a watch. One object
-// selected by name is no collection. A candidate for the Lease follows the Lease and the holder's
-// Pod that way, and may be ready before.
+// followedCollections returns the collections whose objects a replica has read completely since a
+// time: by a watch that sends the initial state, or by a list before a watch. One object selected
+// by name is no collection: a candidate for the Lease reads the Lease and the holder's Pod that
+// way, and may be ready before.
 func followedCollections(j fault.Journal, name string, since time.Time) []history.Following {
 	synced, watched := map[int]time.Time{}, map[string]time.Time{}
 	for _, f := range j.Frames {

@@ -12,8 +12,7 @@ import (
 	"leasehold.dev/test/harness/invariant"
 )
 
-// The requests of an informer show what it follows; what else is listed or watched
-// does not.
+// The requests of an informer show the collections that it follows; other lists and watches do not.
 func TestFollowedCollections(t *testing.T) {
 	start := time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC)
 	second := func(s int) time.Time { return start.Add(time.Duration(s) * time.Second) }
@@ -40,7 +39,7 @@ func TestFollowedCollections(t *testing.T) {
 			asked(10, 10, "GET", "/api/v1/namespaces/b", "", 200),
 			asked(11, 11, "POST", "/api/v1/namespaces", "", 201),
 			asked(12, 12, "GET", "/healthz", "", 200),
-			asked(13, 13, "GET", "/api/v1/namespaces", "watch=true&resourceVersion=9", 200),                     // goes on
+			asked(13, 13, "GET", "/api/v1/namespaces", "watch=true&resourceVersion=9", 200),                     // continues
 			asked(14, 14, "GET", "/api/v1/namespaces/a/pods", "fieldSelector=metadata.name%3Dp&limit=500", 200), // one object
 			asked(15, 15, "GET", "/api/v1/namespaces/a/pods",
 				"fieldSelector=metadata.name%3Dp&watch=true&resourceVersion=9", 200),

@@ -82,7 +82,7 @@ func (d *derivation) actions() (after, claimed []int) {
 	return after, claimed
 }
 
-// changedFor is how long the operator lacks a right.
+// changedFor is the time for which the operator lacks a permission.
 const changedFor = 3 * time.Second
 
 // installationChange changes a flag or a right of the operator before the target's step.
@@ -139,7 +139,7 @@ func (installationChange) changeFlag(ctx context.Context, a *activeFault, c Inst
 	return nil
 }
 
-// removeRight removes a right from a role, and restores it while the scenario goes on.
+// removeRight removes a permission from a role, and restores it while the scenario continues.
 func (installationChange) removeRight(ctx context.Context, a *activeFault, c InstallationChange) error {
 	o, err := a.prover.objectOf(*c.Object)
 	if err != nil {

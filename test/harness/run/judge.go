@@ -26,7 +26,7 @@ func (r *Reference) Plans(seed uint64) []Plan {
 	return derivePlans(r.Scenario, r.observed, seed)
 }
 
-// Judged is one run with what it was judged by.
+// Judged is one run with the input of its judgement.
 type Judged struct {
 	invariant.Outcome
 
@@ -72,7 +72,7 @@ func (p *Prover) Reference(ctx context.Context, s scenario.Scenario, n int) (*Re
 	return ref, nil
 }
 
-// Clean runs the scenario once more without a fault. A broken promise is then a false alarm, or a
+// Clean runs the scenario once more without a fault. A broken invariant is then a false alarm, or a
 // defect that needs no fault.
 func (p *Prover) Clean(ctx context.Context, ref *Reference) (Judged, error) {
 	return p.runOnce(ctx, ref, nil)

@@ -88,8 +88,8 @@ func (p *Prover) leasePath() string {
 	return fmt.Sprintf("/apis/%s/namespaces/%s/leases/%s", coordinationv1.SchemeGroupVersion, key.Namespace, key.Name)
 }
 
-// firstWriteTimeout is how long the next leader may take for its first write before the old one is
-// healed. Often it has nothing to write.
+// firstWriteTimeout bounds the wait for the next leader's first write before the old one is healed.
+// Often there is nothing to write.
 const firstWriteTimeout = time.Second
 
 // leader is a replica that leads since a time.
@@ -104,7 +104,7 @@ func (a *activeFault) waitForSuccessor(ctx context.Context, old *replica) (*lead
 	return a.waitForSuccessorOf(ctx, old, "")
 }
 
-// waitForSuccessorOf is waitForSuccessor for an old leader whose identity is known.
+// waitForSuccessorOf is waitForSuccessor for an old leader with a known identity.
 func (a *activeFault) waitForSuccessorOf(ctx context.Context, old *replica, before string) (*leader, error) {
 	limited, cancel := context.WithTimeout(ctx, a.prover.timeouts.failover)
 	defer cancel()

@@ -15,8 +15,8 @@ import (
 	"leasehold.dev/test/harness/history"
 )
 
-// releaseDelay is how long after the end of a process the harness releases its Lease. What the
-// process had sent has arrived by then.
+// releaseDelay is the time from the end of a process to the release of its Lease by the harness.
+// Requests in flight have arrived by then.
 const releaseDelay = 500 * time.Millisecond
 
 // releaseLease releases the Lease for a process that the fault has killed, if the subject has
@@ -72,7 +72,7 @@ func (p *Prover) releaseLease(ctx context.Context) error {
 }
 
 // endedHolder returns the replica whose process wrote the Lease last, if the process has ended, its
-// connections are closed, and the effect of each of its writes is known. Else it returns nil.
+// connections are closed, and the effect of each of its writes is known. Otherwise it returns nil.
 func (p *Prover) endedHolder() *replica {
 	var last *replica
 	var renewal fault.ProxiedRequest

@@ -104,7 +104,7 @@ func TestLeftNothing(t *testing.T) {
 	}
 }
 
-// releaseCases show which faults release the Lease: a paused leader lives, so its Lease has to expire.
+// releaseCases show which faults release the Lease: a paused leader still runs, so its Lease has to expire.
 var releaseCases = map[string]faultCase{
 	"crash-after-write/release": {plan: "crash-after-write", replica: "one", evidence: "^PATCH",
 		before: func(s *testbed) { s.subject.ReleaseLease = true; s.lead(0) },

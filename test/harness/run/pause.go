@@ -35,11 +35,11 @@ func withLeaseWatch(d *derivation, f scenario.FaultName) []Plan {
 	return oneWrite(d, f)
 }
 
-// reconnects is how many times a second watches of the Lease are cut and expire.
+// reconnects is the number of times a second that watches of the Lease are cut and expire.
 const reconnects = 2
 
-// pauseReconnecting cuts all watches of the Lease again and again while the leader is paused. Each list
-// returns the version that all replicas know already, which is no sign of a live leader.
+// pauseReconnecting cuts all watches of the Lease repeatedly while the leader is paused. Each list returns the version
+// that all replicas have already, which is no evidence of a running leader.
 func pauseReconnecting(ctx context.Context, a *activeFault, r *replica, held *fault.HeldRequest) error {
 	return whilePaused(ctx, a, r, held, func(time.Time) (string, error) {
 		stop := a.cutLeaseWatches(ctx)
@@ -103,7 +103,7 @@ func whilePaused(ctx context.Context, a *activeFault, r *replica, held *fault.He
 		return began, detail, err
 	}
 	began, detail, err := paused()
-	// A process that was not seen to stop may stop later, so it is resumed in any case.
+	// A process whose stop was not confirmed may stop later, so it is resumed in any case.
 	if err := errors.Join(err, r.process.Resume()); err != nil || detail == "" {
 		return err
 	}

@@ -19,8 +19,8 @@ func leaseVersionAt(version uint64, at time.Time, holder string) history.Version
 	}
 }
 
-// The leader dies at 5 s and another one leads from 9 s on; it stops at 14 s and gives the Lease
-// back, which the third takes at 15 s.
+// The leader is killed at 5 s and another one leads from 9 s on; it stops at 14 s and releases the
+// Lease, which the third acquires at 15 s.
 func TestPhases_TakeTheLeaderlessTimeFromTheOthers(t *testing.T) {
 	g := NewWithT(t)
 	began := time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC)

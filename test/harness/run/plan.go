@@ -32,8 +32,8 @@ func texts(numbers ...int) []string {
 	return all
 }
 
-// Target is what a fault affects. For most faults it is the nth request of the subject with
-// this method and path. Other faults have a word of their own as the method.
+// Target is the request or event that a fault affects. For most faults it is the nth request of the
+// subject with this method and path. Other faults have another word as the method.
 type Target struct {
 	Method string `json:"method"`
 	// Path has placeholders where it has names of the scenario.

@@ -307,8 +307,8 @@ func TestPlans_OneMoreLeavesTheOthersAsTheyAre(t *testing.T) {
 	}
 }
 
-// changed returns the plans that are new and not about what was added, and those that are gone
-// without a plan of their kind about what was added.
+// changed returns the new plans that do not concern the addition, and the missing plans without a
+// plan of their kind for the addition.
 func changed(before, after []string) []string {
 	var problems []string
 	places := map[string]int{}

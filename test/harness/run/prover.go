@@ -89,7 +89,7 @@ type Options struct {
 	// Random draws the names of objects. Required.
 	Random *rand.Rand
 	// Salt keys the hashes of Secrets' values. Provers whose runs are compared need the same salt.
-	// The zero Salt draws one.
+	// The zero Salt selects a random one.
 	Salt record.Salt
 	// Clock is used for times and waits. Nil means the real clock.
 	Clock clock.Clock
@@ -118,7 +118,7 @@ type Prover struct {
 	mu sync.Mutex
 	// replicas is changed under the lock only, because faults run beside the scenario.
 	replicas []*replica
-	removed  []*replica // those that are no more
+	removed  []*replica // replicas that were removed
 	releases []history.LeaseRelease
 	// reachable are the addresses of this machine that replicas reach besides the API server.
 	reachable []string
@@ -149,7 +149,7 @@ func Start(ctx context.Context, o Options) (_ *Prover, err error) {
 		return nil, errors.New("judging needs the audit log of a control plane of its own, and there is none")
 	}
 	config := p.plane.Config()
-	config.WarningHandler = rest.NoWarnings{} // they are for people who apply things by hand
+	config.WarningHandler = rest.NoWarnings{} // they are for users of kubectl
 	if p.client, err = client.New(config, client.Options{}); err != nil {
 		return nil, fmt.Errorf("making a client: %w", err)
 	}

@@ -18,24 +18,23 @@ import (
 	"leasehold.dev/test/harness/scenario"
 )
 
-// quietPeriod is how long the operator must not write before a checkpoint begins. Its last writes
-// on convergence, such as events, belong to the work before.
+// quietPeriod is the time without writes of the operator before a checkpoint begins. Its last
+// writes on convergence, such as events, belong to the work before.
 const quietPeriod = time.Second
 
 const (
 	// terminatingTimeout bounds the wait for objects that are being deleted: a finalizer may keep one.
 	terminatingTimeout = 10 * time.Second
-	// podReaction is how long kube-controller-manager takes until a Job shows the end of its Pod.
+	// podReaction bounds the time until kube-controller-manager updates a Job after the end of its Pod.
 	podReaction = 1500 * time.Millisecond
 )
 
-// maxObservations bounds how often a checkpoint is observed anew because of an election.
+// maxObservations bounds the repetitions of a checkpoint's observation after an election.
 const maxObservations = 3
 
-// quiesce waits for convergence and idleness, and observes the checkpoint. It observes an operator
-// that does not become idle, too: the invariants judge that. The first writes of a new leader
-// belong to no checkpoint, so an election that no fault caused, as on a slow machine, starts the
-// observation anew.
+// quiesce waits for convergence and idleness, and observes the checkpoint. It also observes an operator
+// that does not become idle, which the invariants judge. The first writes of a new leader belong to no
+// checkpoint, so an election that no fault caused, as on a slow machine, restarts the observation.
 func (t *execution) quiesce(ctx context.Context, name string, q scenario.Quiesce) (history.Checkpoint, error) {
 	var reached time.Time
 	for remaining := maxObservations; ; remaining-- {
@@ -100,7 +99,7 @@ func (t *execution) waitForRest(ctx context.Context,
 	if converged, reached, err = t.waitForConvergence(ctx, q); err != nil {
 		return false, reached, err
 	}
-	// The state was reached beside an attack, whose last write precedes the checkpoint.
+	// The state was reached during an attack, whose last write precedes the checkpoint.
 	hostile := t.activeFault.endAttack()
 	// A fault may begin while the state that its request led to is already visible. It may also
 	// begin and end while the operator settles.
@@ -118,8 +117,8 @@ func (t *execution) waitForRest(ctx context.Context,
 		if disturbed && !hostile || reached.IsZero() || !converged {
 			reached = at
 		}
-		// A new leader has not written yet, so its silence means nothing until its first reconcile. The
-		// checkpoint before has seen the leader of an earlier effect.
+		// A new leader has not written yet, so idle means nothing until its first reconcile. The
+		// checkpoint before has observed the leader of an earlier effect.
 		pause := quietPeriod
 		if before == t.effects {
 			pause = -quietPeriod
@@ -204,9 +203,9 @@ func (t *execution) lastChange(q scenario.Quiesce, began, now time.Time) (last t
 	return last
 }
 
-// hasWork reports whether the metrics of a replica show work, or were not read after last. An
-// operator whose metrics do not show work has none here. A queue does not show which namespace
-// its work is for, so it is no evidence beside an attacker.
+// hasWork reports whether the metrics of a replica show work, or were not read after last. It
+// returns false for an operator whose metrics do not show work. A queue does not show the namespace
+// of its work, so it is no evidence during an attack.
 func (t *execution) hasWork(last time.Time) bool {
 	if len(t.hostileNamespaces) > 0 {
 		return false

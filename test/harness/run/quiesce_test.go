@@ -87,8 +87,8 @@ func TestWaitForIdle_EndsAtTheDeadline(t *testing.T) {
 	g.Expect(run.waitForIdle(t.Context(), scenario.Quiesce{}, time.Now(), time.Now().Add(-time.Hour))).To(Succeed())
 }
 
-// recoversIn is a run with a fault that has happened, of which the replicas recover in a time, and its wait for rest.
-// A checkpoint has seen so many effects of the fault.
+// recoversIn returns a run with a fault that has happened, whose replicas recover in a time, and its wait for idleness.
+// A checkpoint has observed so many effects of the fault.
 func recoversIn(t *testing.T, d time.Duration,
 	seen int) (run *execution, c *clocktesting.FakeClock, done <-chan error) {
 	t.Helper()
@@ -198,8 +198,8 @@ func TestWaitForIdle_WaitsForWork(t *testing.T) {
 	}
 }
 
-// A checkpoint waits until objects that terminate are gone, but not for ever, and not for those that
-// its conditions are about.
+// A checkpoint waits for the end of terminating objects, but not for ever, and not for those of its
+// conditions.
 func TestWaitForIdle_WaitsForTerminatingObjects(t *testing.T) {
 	for name, tc := range map[string]struct {
 		until []scenario.Wait

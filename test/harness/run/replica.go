@@ -18,8 +18,8 @@ import (
 	"leasehold.dev/test/harness/record"
 )
 
-// restartDelay is how long a process that ended by itself stays down, to spare the machine if it
-// cannot start.
+// restartDelay is the pause before the restart of a process that ended by itself, which limits the
+// load if it cannot start.
 const restartDelay = 500 * time.Millisecond
 
 // process is implemented by env.Replica.

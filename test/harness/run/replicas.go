@@ -16,7 +16,7 @@ import (
 	"leasehold.dev/test/harness/record"
 )
 
-// replicaOverrides is how a replica differs from the others.
+// replicaOverrides are the differences of a replica from the others.
 type replicaOverrides struct {
 	binary string // empty: the same
 	args   []string

@@ -74,7 +74,7 @@ func requestCases() map[string]faultCase {
 	return cases
 }
 
-// voidRequestCases are faults of one request that does not come, or comes without its effect.
+// voidRequestCases are faults of one request that is not sent, or that is sent without its effect.
 func voidRequestCases() map[string]faultCase {
 	cases := map[string]faultCase{}
 	for name, of := range map[string]struct {

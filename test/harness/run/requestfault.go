@@ -6,7 +6,7 @@ import (
 	"leasehold.dev/test/harness/fault"
 )
 
-// requestFault makes the plan's request meet a fault on its way to the API server.
+// requestFault applies a fault to the plan's request to the API server.
 type requestFault struct {
 	newFault func(a *activeFault) (fault.Fault, error)
 	evidence func(fault.ProxiedRequest) bool

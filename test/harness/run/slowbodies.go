@@ -19,9 +19,9 @@ import (
 )
 
 const (
-	// bodyPart is how much of a slow body is sent each second: it keeps the connection busy.
+	// bodyPart is the number of bytes of a slow body sent each second, which keep the connection busy.
 	bodyPart = 4 << 10
-	// continueTimeout is how long a client waits until a server wants the body.
+	// continueTimeout bounds a client's wait until a server requests the body.
 	continueTimeout = time.Second
 )
 

@@ -78,8 +78,8 @@ func CheckFaults(s scenario.Scenario) error {
 // injector is one fault in one run, with the state that only this fault has. It acts through the
 // methods of activeFault.
 type injector interface {
-	// begin sets the fault up before the first step. It does not wait: what it starts through
-	// activeFault ends when that is healed.
+	// begin prepares the fault before the first step. It does not wait: goroutines that it starts
+	// through activeFault end when that is healed.
 	begin(ctx context.Context, a *activeFault) error
 }
 
@@ -90,7 +90,7 @@ type requestEvidence interface {
 	happened(request fault.ProxiedRequest) bool
 }
 
-// ender is implemented by a fault of which something would be left for the next run.
+// ender is implemented by a fault that has to be cleaned up before the next run.
 type ender interface {
 	// end removes it when everything that the fault started has ended, even if begin failed.
 	end(ctx context.Context, a *activeFault) error

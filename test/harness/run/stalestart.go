@@ -25,8 +25,8 @@ var startStale = spec{
 	derive: eachEarlierState, newInjector: stateless(staleStart{}),
 }
 
-// eachEarlierState plans the fault for each collection of which there was an earlier state: before
-// each step after which an old state costs most, and before one other that the seed selects.
+// eachEarlierState plans the fault for each collection with an earlier state: before each step
+// after which an old state is most harmful, and before one other that the seed selects.
 func eachEarlierState(d *derivation, f scenario.FaultName) []Plan {
 	costly := map[int]bool{}
 	n := 0
@@ -59,8 +59,8 @@ const anyVersion = "0"
 // and an API server that is behind may answer. The client then watches from that version.
 type staleStart struct{}
 
-// staleFor is how long a started replica receives no new events. It is long enough for one replica
-// to lead and to write.
+// staleFor is the time for which a started replica receives no new events: long enough for one
+// replica to lead and to write.
 const staleFor = 8 * time.Second
 
 func (s staleStart) begin(ctx context.Context, a *activeFault) error {

@@ -40,7 +40,7 @@ func eachCollection(d *derivation, f scenario.FaultName) []Plan {
 	})
 }
 
-// raceFor is how long a started replica cannot read the collection. It could lead by then.
+// raceFor is the time for which a started replica cannot read the collection: long enough to lead.
 const raceFor = 5 * time.Second
 
 // startRace kills all replicas before the target's step, and refuses the collection to those that

@@ -134,9 +134,9 @@ func (t *execution) tryStep(ctx context.Context, c client.Client, step scenario.
 	return errors.New("the step has no action")
 }
 
-// deleteCurrent deletes an object at the version that it reads, and else whatever there is. The API
-// server may delete an object for good to which a finalizer is added meanwhile, unless the request
-// names a version. No operator can help that.
+// deleteCurrent deletes an object at the version that it reads, and if that fails at any version.
+// Without a version in the request the API server may remove an object to which a finalizer is
+// added concurrently, which no operator can prevent.
 func deleteCurrent(ctx context.Context, c client.Client, o *unstructured.Unstructured) error {
 	if err := c.Get(ctx, client.ObjectKeyFromObject(o), o); err == nil {
 		version := o.GetResourceVersion()

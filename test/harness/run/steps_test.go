@@ -71,14 +71,14 @@ func TestRunSteps_NamesTheFailedStep(t *testing.T) {
 		ContainSubstring("connection refused"))))
 }
 
-// denial is what the API server answers when a webhook denies a request with a code.
+// denial is the API server's response when a webhook denies a request with a code.
 func denial(code int32) error {
 	return &apierrors.StatusError{ErrStatus: metav1.Status{
 		Status: metav1.StatusFailure, Code: code, Message: `admission webhook "v.example.com" denied the request: not today`,
 	}}
 }
 
-// What a webhook denies is the step's outcome, and the scenario goes on.
+// A denial by a webhook is the step's outcome, and the scenario continues.
 func TestRunSteps_RecordsRejections(t *testing.T) {
 	for name, code := range map[string]int32{"Forbidden": 403, "Conflict": 409, "InternalError": 500} {
 		t.Run(name, func(t *testing.T) {

@@ -33,7 +33,7 @@ var stopInStart = spec{
 	derive: oneWrite, newInjector: held(fault.AfterAnswer, stopAtStart),
 }
 
-// slowness is how long an answer takes for which a terminating replica waits. It exceeds the usual
+// slowness is the delay of a response that a terminating replica waits for. It exceeds the usual
 // delay before a process stops its work, such as the time to be removed from a Service.
 const slowness = 5 * time.Second
 

@@ -36,13 +36,13 @@ import (
 )
 
 const (
-	// testTimeout is how long a test waits for what takes well under a second.
+	// testTimeout is the timeout for conditions that take well under a second.
 	testTimeout = 30 * time.Second
 	thingPath   = "/things/thing-1"
 	leasePath   = "/apis/coordination.k8s.io/v1/namespaces/ns/leases/lease"
 )
 
-// testbed is a Prover of two replicas whose API server is the test's, and fails a test.
+// testbed is a Prover of two replicas with a fake API server of the test.
 type testbed struct {
 	*Prover
 	*WithT
@@ -108,7 +108,7 @@ func newTestbedAt(t *testing.T, c clock.Clock) *testbed {
 func (s *testbed) serve(w http.ResponseWriter, r *http.Request) {
 	select {
 	case s.requests <- r.Method + " " + r.URL.Path:
-	default: // no test reads so many; the answer never waits for a reader
+	default: // no test reads so many; the response never waits for a reader
 	}
 	w.Header().Set("Audit-Id", r.Header.Get("X-Test"))
 	w.Header().Set("Content-Type", "application/json")
@@ -120,7 +120,7 @@ func (s *testbed) serve(w http.ResponseWriter, r *http.Request) {
 	s.watchesMu.Lock()
 	s.watches = append(s.watches, names)
 	s.watchesMu.Unlock()
-	_ = http.NewResponseController(w).Flush() // the client shows whether it came
+	_ = http.NewResponseController(w).Flush() // the client detects errors
 	for {
 		select {
 		case name := <-names:
@@ -281,7 +281,7 @@ func (s *testbed) patch(worker int, path string) int {
 	return s.request(worker, http.MethodPatch, path, "")
 }
 
-// beginTarget sends the request that plans are about, by replica one, and goes on.
+// beginTarget sends the target request of plans from replica one without waiting for the response.
 func (s *testbed) beginTarget() {
 	s.Expect(s.patch(0, thingPath)).To(Equal(http.StatusOK), "the first")
 	s.answer = make(chan int, 1)

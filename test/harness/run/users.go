@@ -147,8 +147,7 @@ func (t *execution) recheckAccess(ctx context.Context, during string) error {
 	return errors.Join(errs...)
 }
 
-// isRefusal reports whether the API server refused a request for good. A webhook may deny it with
-// any code.
+// isRefusal reports whether the API server finally refused a request. A webhook may deny it with any code.
 func isRefusal(err error) bool {
 	return apierrors.IsInvalid(err) || apierrors.IsBadRequest(err) || apierrors.IsForbidden(err) ||
 		isAnswer(err) && strings.Contains(err.Error(), "admission webhook") &&

@@ -20,8 +20,8 @@ import (
 	"leasehold.dev/test/harness/scenario"
 )
 
-// newHostileExecution is a world whose authorizer allows reads, and all else as a test says.
-// Users may not write objects called forbidden.
+// newHostileExecution returns an execution whose authorizer allows reads, and other requests as the
+// test specifies. Users may not write objects called forbidden.
 func newHostileExecution(t *testing.T, allows func() bool) *execution {
 	t.Helper()
 	run := newExecution(t, interceptor.Funcs{Create: func(ctx context.Context, c client.WithWatch, o client.Object,
@@ -97,8 +97,8 @@ func TestUsers_ExpectedAccess(t *testing.T) {
 			Within: metav1.Duration{Duration: 300 * time.Millisecond},
 		}}
 	}
-	g.Expect(run.checkAccess(t.Context(), may(true))).To(Succeed(), "it comes after a moment")
-	g.Expect(run.checkAccess(t.Context(), may(false))).To(Succeed(), "it never comes")
+	g.Expect(run.checkAccess(t.Context(), may(true))).To(Succeed(), "it is permitted after a moment")
+	g.Expect(run.checkAccess(t.Context(), may(false))).To(Succeed(), "it is never permitted")
 	g.Expect(run.recheckAccess(t.Context(), "a fault")).To(Succeed())
 	g.Expect(run.decisions).To(HaveExactElements(
 		And(HaveField("Want", true), HaveField("Allowed", true), HaveField("During", "")),

@@ -61,7 +61,7 @@ var watchCases = map[string]faultCase{
 		void: "no events of /things were missed after step 1", cause: func(s *testbed) { beginGap(s); s.waitUntilOver() }},
 }
 
-// collection is one that the dynamic client knows.
+// collection is known to the dynamic client.
 const collection = "/apis/example.com/v1/things"
 
 func newThing(name string, labels map[string]string) *unstructured.Unstructured {

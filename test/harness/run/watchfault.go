@@ -62,7 +62,7 @@ func (d *derivation) ofTheLease(f scenario.FaultName, method string) []Plan {
 	return []Plan{d.one(possible)}
 }
 
-// eventsOfAllRuns returns the events that came in all runs, in the order of the first.
+// eventsOfAllRuns returns the events that all runs have, in the order of the first.
 func (d *derivation) eventsOfAllRuns() []watchEvent {
 	events := slices.Clone(d.runs[0].WatchEvents)
 	for _, run := range d.runs[1:] {
@@ -94,10 +94,10 @@ func (d *derivation) oneStart(possible func(Target) []Plan) []Plan {
 }
 
 const (
-	// silenceFor is how long watches send nothing. It is long enough for several writes that rely
-	// on a stale cache.
+	// silenceFor is the time for which watches send nothing: long enough for several writes that
+	// rely on a stale cache.
 	silenceFor = 3 * time.Second
-	// rewatchTimeout is how long the operator may take to open its watches again.
+	// rewatchTimeout bounds the time until the operator has opened its watches again.
 	rewatchTimeout = 20 * time.Second
 )
 
@@ -141,8 +141,8 @@ func (w watchFault) begin(ctx context.Context, a *activeFault) error {
 	})
 }
 
-// duration returns how long the watches send nothing. For the Lease it exceeds the lease term: only
-// then does a standby take over if it mistakes a silent watch for a leader that is gone.
+// duration returns the time for which the watches send nothing. For the Lease it exceeds the lease
+// term: only then does a standby take over if it mistakes a silent watch for an ended leader.
 func (watchFault) duration(ctx context.Context, a *activeFault) (time.Duration, error) {
 	if a.collection().Path != path.Dir(a.prover.leasePath()) {
 		return silenceFor, nil
@@ -183,8 +183,8 @@ func (a *activeFault) describeWithheld(r *replica, since time.Time) string {
 	return strings.Join(all, ", ")
 }
 
-// watchEvents returns the watch events about the run's own objects that came soon after a step. A
-// later event may come too late for a fault that begins with the step.
+// watchEvents returns the watch events about the run's own objects that occurred soon after a step.
+// A later event may be too late for a fault that begins with the step.
 func (t *execution) watchEvents(h *history.History) []watchEvent {
 	normal := h.Normalizer()
 	var all []watchEvent

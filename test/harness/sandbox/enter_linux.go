@@ -29,7 +29,7 @@ func Enter() (code int, done bool, err error) {
 		Cloneflags:  syscall.CLONE_NEWUSER,
 		UidMappings: []syscall.SysProcIDMap{{ContainerID: 0, HostID: os.Getuid(), Size: 1}},
 		GidMappings: []syscall.SysProcIDMap{{ContainerID: 0, HostID: os.Getgid(), Size: 1}},
-		// It must not outlive this program, of which it is a part to others.
+		// It must not outlive this program.
 		Pdeathsig: syscall.SIGKILL,
 	}
 	// Pdeathsig refers to the thread that started the program.

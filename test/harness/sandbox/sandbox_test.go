@@ -32,7 +32,7 @@ import (
 // roleVariable makes the test binary play a program in a sandbox.
 const roleVariable = "SANDBOX_TEST_ROLE"
 
-// eventually is how long a test waits for what takes well under a second.
+// eventually is the timeout for conditions that take well under a second.
 const eventually = 30 * time.Second
 
 func TestMain(m *testing.M) {
@@ -49,7 +49,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// serve answers at an address with what the process sees, and ends with 7 after SIGTERM.
+// serve serves the environment of the process at an address, and exits with 7 after SIGTERM.
 func serve(address string) {
 	//nolint:forbidigo // a program of its own, not a test
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
@@ -116,7 +116,7 @@ func start(t *testing.T, s *sandbox.Sandbox, address string, env ...string) *exe
 	return cmd
 }
 
-// ask returns the answer of a program in a sandbox, once it gives one.
+// ask waits for a response of a program in a sandbox and returns it.
 func ask(t *testing.T, address, path string) string {
 	t.Helper()
 	var answer string
@@ -180,7 +180,7 @@ func TestPublish_ResetsWhileNothingListens(t *testing.T) {
 	address, err := s.Publish(8081)
 	g.Expect(err).NotTo(HaveOccurred())
 	connection, err := net.Dial("tcp", address)
-	if err == nil { // else the reset came before the end of the dial
+	if err == nil { // otherwise the reset arrived before the end of the dial
 		_, err = connection.Read(make([]byte, 1))
 		g.Expect(connection.Close()).To(Succeed())
 	}

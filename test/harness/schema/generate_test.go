@@ -28,7 +28,7 @@ type object = map[string]any
 // module is the path of the module whose comments become descriptions.
 const module = "leasehold.dev/test/harness/"
 
-// rule is what the validation of a type demands and its fields do not show.
+// rule has the rules of a type's validation that its fields do not show.
 type rule struct {
 	// required replaces the fields without omitempty.
 	required []string
@@ -55,7 +55,7 @@ func rules() map[string]rule {
 		"scenario.Wait":       {oneOf: [][]string{{"condition"}, {"field", "value"}, {"current"}, {"exists"}, {"gone"}}},
 		"scenario.Access":     {required: []string{"user", "verb", "resource"}},
 		"scenario.Attack":     {enums: map[string][]string{"name": attack.Names()}},
-		"history.Key":         {required: []string{"name"}}, // the Lease, whose resource is known
+		"history.Key":         {required: []string{"name"}}, // the Lease, whose resource is fixed
 		"invariant.Contract":  {required: []string{"lease", "kinds"}, omitted: []string{"watched", "except"}},
 		"invariant.Exception": {enums: map[string][]string{"invariant": invariants}},
 	}

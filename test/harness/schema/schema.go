@@ -1,8 +1,8 @@
 // Package schema has the JSON Schemas of subject.yaml and of scenarios, with which editors complete
-// and check them. They are generated from the Go types and their comments: after a change of these,
-// `go test ./schema -update` writes them anew.
+// and check them. They are generated from the Go types and their comments: `go test ./schema
+// -update` rewrites them after a change.
 //
-// What only the program can know, such as whether a file exists, is no part of a schema.
+// Rules that only the program can check, such as whether a file exists, are not in a schema.
 package schema
 
 import _ "embed"

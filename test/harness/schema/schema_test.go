@@ -19,7 +19,7 @@ import (
 	"leasehold.dev/test/harness/subject"
 )
 
-var update = flag.Bool("update", false, "Write the schemas anew.")
+var update = flag.Bool("update", false, "Rewrite the schemas.")
 
 func TestSchemas_AreThoseOfTheTypes(t *testing.T) {
 	for name, tc := range map[string]struct {

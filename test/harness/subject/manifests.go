@@ -28,7 +28,7 @@ type Helm struct {
 	Values json.RawMessage `json:"values,omitempty"`
 }
 
-// chart is what helm renders a chart with. Manifests of other kinds do not need it.
+// chart returns the input for helm. Other kinds of manifests do not need it.
 func (f *File) chart() (env.Chart, error) {
 	h := Helm{}
 	if f.Helm != nil {
@@ -88,7 +88,7 @@ type use struct {
 	where string
 }
 
-// checkKinds names all kinds in the manifests and the scenarios that no API server would know.
+// checkKinds returns errors for kinds in the manifests and the scenarios that no API server has.
 func (f *File) checkKinds(objects []*unstructured.Unstructured, scenarios []scenario.Scenario) error {
 	others, err := f.otherDefinitions()
 	if err != nil {

@@ -39,10 +39,9 @@ type Suite struct {
 	objects []*unstructured.Unstructured // of the manifests
 }
 
-// Load reads a subject and its scenarios, builds its binary if the file says how,
-// and takes from the manifests what the file leaves out. A binary that is not empty
-// is the program in place of the file's, relative to the working directory; nothing
-// is built then that is there.
+// Load reads a subject and its scenarios, builds its binary if the file specifies how, and derives
+// missing fields from the manifests. A non-empty binary, relative to the working directory,
+// replaces the file's; an existing program is not built then.
 func Load(ctx context.Context, path, binary string) (*Suite, error) {
 	f, err := Read(path)
 	if err != nil {
@@ -252,8 +251,7 @@ func Definitions(objects []*unstructured.Unstructured) ([]*apiextensionsv1.Custo
 	return all, nil
 }
 
-// defined finds kinds and children that no API server would know, which is what a
-// slip of the pen becomes.
+// defined finds kinds and children that no API server has, which are usually misspelled.
 func (f *File) defined(definitions []*apiextensionsv1.CustomResourceDefinition) error {
 	objects, err := f.otherDefinitions()
 	if err != nil {

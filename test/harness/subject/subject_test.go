@@ -169,7 +169,7 @@ func TestIsolates(t *testing.T) {
 	}
 }
 
-// Each message says what to change, and where.
+// Each message names the necessary change and its place.
 func TestLoad_ReportsErrors(t *testing.T) {
 	with := func(old, replacement string) map[string]string {
 		return map[string]string{"subject.yaml": strings.Replace(small, old, replacement, 1)}

@@ -34,7 +34,7 @@ type explored struct {
 	creates []string // the IDs of the plans about the creation of the sample
 }
 
-// exploredKinds returns the kinds of which the manifests have a schema and a scenario creates an
+// exploredKinds returns the kinds for which the manifests have a schema and a scenario creates an
 // object. It reports the others.
 func exploredKinds(s *subject.Suite, output io.Writer) []*explored {
 	var all []*explored

@@ -21,10 +21,10 @@ import (
 )
 
 const (
-	// restFor is how long an operator that has stopped to write is watched.
+	// restFor is the time for which an idle operator is observed.
 	restFor = time.Second
-	// readyWithin is how long an object may take to become ready. An object that does not is in
-	// an error state, and costs this time.
+	// readyWithin bounds the time until an object is ready. An object that does not become ready is
+	// in an error state.
 	readyWithin = 15 * time.Second
 )
 
@@ -155,8 +155,8 @@ func (s *exploredSystem) withoutSpec(state explore.State) explore.State {
 	return state
 }
 
-// applied returns the user's writes of the object that the API server accepted or rejected for
-// good, in order. The others were repeated.
+// applied returns the user's writes of the object that the API server accepted or finally rejected,
+// in order. The others were repeated.
 func (s *exploredSystem) applied(h *history.History) []history.Request {
 	normal, ref := h.Normalizer(), s.reference()
 	var all []history.Request

@@ -283,7 +283,7 @@ func nameOf(d appsv1.Deployment) string {
 	return d.Name
 }
 
-// helpOf is what the program prints about its flags. Programs end with several codes then.
+// helpOf returns the program's description of its flags, with any exit code.
 func helpOf(ctx context.Context, binary string) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, helpTimeout)
 	defer cancel()

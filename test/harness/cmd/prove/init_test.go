@@ -52,7 +52,7 @@ func parseInit(args ...string) (o initOptions, err error) {
 	return o, err
 }
 
-// Each message says what to change.
+// Each message names the necessary change.
 func TestParseInit_Refuses(t *testing.T) {
 	dir := project(t)
 	NewWithT(t).Expect(os.WriteFile(filepath.Join(dir, "subject.yaml"), nil, 0o600)).To(Succeed())

@@ -41,7 +41,7 @@ type learner struct {
 	dir    string // of the files of a description that is not complete yet
 	random *rand.Rand
 	output io.Writer
-	// resources are all that can be watched.
+	// resources are all resources that can be watched.
 	resources []history.Resource
 	// undone is why kinds are left without a scenario; nil if none is.
 	undone error
@@ -68,7 +68,7 @@ func (l *learner) learn(ctx context.Context) error {
 	return nil
 }
 
-// load writes the description as far as it goes, with these scenarios, and reads it as a subject.
+// load writes the incomplete description with these scenarios, and reads it as a subject.
 func (l *learner) load(ctx context.Context, scenario func(*learn.DraftKind) ([]byte, error)) (*subject.Suite, error) {
 	files := map[string][]byte{"subject.yaml": l.draft.Subject()}
 	for i := range l.draft.Kinds {
@@ -204,7 +204,7 @@ func leases(ctx context.Context, c client.Client) ([]history.Key, error) {
 	return all, nil
 }
 
-// unwatched are resources of which there are many, or that Kubernetes has replaced.
+// unwatched are resources with many objects, or with a successor in Kubernetes.
 var unwatched = []string{"events", "endpoints"}
 
 // watchable are all resources that can be watched and created, but Leases and those above.
@@ -234,8 +234,8 @@ func watchable(plane *env.ControlPlane) ([]history.Resource, error) {
 	return all, nil
 }
 
-// observe runs each scenario twice and learns from the histories. A kind whose scenario cannot be
-// run gets none.
+// observe runs each scenario twice and learns from the histories. A kind gets no scenario if it
+// cannot be run.
 func (l *learner) observe(ctx context.Context) (histories [][]*history.History, err error) {
 	s, err := l.load(ctx, l.draft.Observing)
 	if err != nil {

@@ -21,7 +21,7 @@ type ran struct {
 	reference *run.Reference
 	plan      *run.Plan
 	outcome   run.Judged
-	promises  invariant.Contract // what it was judged by
+	promises  invariant.Contract // the contract that it was judged by
 }
 
 // ledger prints runs and keeps those that did not hold. Its methods are for one goroutine: parallel
@@ -39,8 +39,7 @@ func newLedger(o options, except []invariant.Exception, output io.Writer) *ledge
 		sweep: report.Sweep{Seed: o.seed, Shard: o.shard.String(), Except: except}}
 }
 
-// expect adds n to the number of expected runs. The first call starts the clock by which the rate
-// is measured.
+// expect adds n to the number of expected runs. The first call starts the clock for the rate.
 func (l *ledger) expect(n int) {
 	if l.sweep.Began.IsZero() {
 		l.sweep.Began = l.clock.Now()
@@ -160,7 +159,7 @@ func (l *ledger) replay(of string, plan *run.Plan) string {
 	return l.options.replay(of, plan.ID())
 }
 
-// longest is how long the name of a folder may be; file systems take 255 bytes.
+// longest is the maximum length of a folder's name; file systems allow 255 bytes.
 const longest = 200
 
 var unsafeInNames = regexp.MustCompile(`[^a-zA-Z0-9.-]`)

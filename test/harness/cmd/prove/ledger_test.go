@@ -20,7 +20,7 @@ import (
 
 const planID = "tenant-life:lost-response:PATCH:/apis/leasehold.dev/v1beta1/tenants/{acme}:1"
 
-// after is a run that came to a result, with a plan or with none.
+// after returns a run with a result, with a plan or without one.
 func after(t *testing.T, r invariant.Result, id string) ran {
 	t.Helper()
 	h := &history.History{Recorded: []history.Source{history.Audit}}
@@ -149,7 +149,7 @@ func TestLedger_ReportsRejections(t *testing.T) {
 	g.Expect(os.ReadFile(filepath.Join(found[0], "verdicts.txt"))).To(ContainSubstring(rejection))
 }
 
-// A release of the Lease by the harness is in all that is kept of a run.
+// Each output about a run mentions a release of the Lease by the harness.
 func TestLedger_ReportsReleasesAndPhases(t *testing.T) {
 	g := NewWithT(t)
 	l, output, wait := opened(t, options{})

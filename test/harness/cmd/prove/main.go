@@ -79,7 +79,7 @@ could not be judged, and with 2 if it could not do its work.`
 	return root
 }
 
-// away is what all plans in a namespace of another name have in their ID.
+// away is part of the ID of each plan in a namespace of another name.
 var away = ":" + string(run.OtherNamespace) + ":"
 
 // prove runs plans.

@@ -72,7 +72,7 @@ func (o *mergeOptions) complete() error {
 	return nil
 }
 
-// shardReport is what a shard has written.
+// shardReport is the report of a shard.
 type shardReport struct {
 	shard
 	dir   string
@@ -105,7 +105,7 @@ func merge(o mergeOptions, stdout io.Writer) error {
 }
 
 // loadShards reads the reports of shards and returns them in the order of their numbers. missing
-// describes the shards whose plans were not all run. Reports that are not of one sweep are an error.
+// describes the shards whose plans were not all run. Reports of different sweeps are an error.
 func loadShards(dirs []string) (parts []shardReport, missing, err error) {
 	var gaps []error
 	for _, dir := range dirs {

@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// logLines is how much of an operator's log is printed.
+// logLines is the number of printed lines of an operator's log.
 const logLines = 10
 
 // programLog is the log of a program that is started again and again. All its processes append to one
@@ -18,7 +18,7 @@ type programLog struct {
 	last string
 }
 
-// times are what the same line has differently each time.
+// times matches the parts that differ between occurrences of the same line.
 var times = regexp.MustCompile(`[0-9]+`)
 
 // next returns the last of the lines that are new since the previous call. Lines that differ from the

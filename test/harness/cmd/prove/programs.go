@@ -20,8 +20,8 @@ const (
 	s3Variable     = "S3SERVER"
 )
 
-// ensurePrograms makes sure that there is what a run of the subject needs besides the operator. What
-// is missing is built into the user's cache folder.
+// ensurePrograms builds the programs that a run of the subject needs besides the operator, and that
+// are missing, into the user's cache folder.
 func ensurePrograms(ctx context.Context, file string, output io.Writer) error {
 	f, err := subject.Read(file)
 	if err != nil {

@@ -8,7 +8,7 @@ import (
 	"leasehold.dev/test/harness/schema"
 )
 
-// schemas are what schema prints, by its argument.
+// schemas has the outputs of the command schema, by its argument.
 var schemas = map[string][]byte{"subject": schema.Subject, "scenario": schema.Scenario}
 
 // newSchema returns the command that prints a JSON Schema.

@@ -16,7 +16,7 @@ import (
 	"leasehold.dev/test/harness/scenario"
 )
 
-// cleanRuns are what plans are compared with: in two it shows what differs by itself.
+// cleanRuns is the number of runs that plans are compared with: two show incidental differences.
 const cleanRuns = 2
 
 // job is one run to do: of a plan, or without a fault.
@@ -25,8 +25,8 @@ type job struct {
 	plan      *run.Plan
 }
 
-// clean reports whether nothing goes wrong while it runs. That is so elsewhere too:
-// what the plan is about was done before.
+// clean reports whether the run has no fault. A plan in another namespace has none either: it
+// differs only in the installation.
 func (j job) clean() bool { return j.plan == nil || j.plan.Fault == run.OtherNamespace }
 
 // sweeper runs the plans of all scenarios, side by side.
@@ -78,7 +78,7 @@ func (s *sweeper) compare(ctx context.Context, fleet *run.Fleet, of []scenario.S
 	})
 }
 
-// do does jobs with a fleet whose operator has made these promises.
+// do runs jobs with a fleet whose operator has this contract.
 func (s *sweeper) do(ctx context.Context, fleet *run.Fleet, promises invariant.Contract, jobs []job) error {
 	s.ledger.expect(len(jobs))
 	return fleet.Each(ctx, len(jobs), func(ctx context.Context, p *run.Prover, i int) (err error) {
@@ -98,8 +98,8 @@ func (s *sweeper) do(ctx context.Context, fleet *run.Fleet, promises invariant.C
 	})
 }
 
-// jobs are the runs that the options select. Choices come from the seed alone, so that a
-// plan that is run again is the same.
+// jobs returns the runs that the options select. Choices depend on the seed alone, so that a plan
+// can be repeated.
 func (s *sweeper) jobs(references []*run.Reference) ([]job, error) {
 	var jobs []job
 	if s.options.clean > 0 {
@@ -141,9 +141,8 @@ func (s *sweeper) jobs(references []*run.Reference) ([]job, error) {
 	return slices.Repeat(jobs, s.options.repeat), nil
 }
 
-// elsewhere runs each scenario once more, with nothing going wrong but that the
-// operator lives in a namespace of another name: with rights or manifests that hang
-// on the name, it would not be as in the references.
+// elsewhere runs each scenario once more without a fault, with the operator in a namespace of another
+// name. Permissions or manifests that depend on the name cause differences from the references.
 func (s *sweeper) elsewhere(ctx context.Context, fleet *run.Fleet, there run.Subject,
 	references []*run.Reference) error {
 	var jobs []job
@@ -162,9 +161,9 @@ func (s *sweeper) elsewhere(ctx context.Context, fleet *run.Fleet, there run.Sub
 	return nil
 }
 
-// subset is one plan of each family of faults, of any scenario: the first in the order of the seed.
-// How often a status is written depends on how fast things go, so only the first request of its
-// kind is sure to come in each run: those that come later are left to the sweep.
+// subset returns one plan of each family of faults, of any scenario: the first in the order of the
+// seed. The number of status writes depends on timing, so only the first request of its kind
+// certainly occurs in each run. The sweep runs plans for later ones.
 func subset(jobs []job, seed uint64) []job {
 	by := map[string][]job{}
 	for _, j := range jobs {

@@ -8,7 +8,7 @@ import (
 	"leasehold.dev/test/harness/controlplane"
 )
 
-// version has all that the programs which prove builds depend on, so it is a key for a cache of them.
+// version has all versions that the programs built by prove depend on, as a key for a cache of them.
 func version() string {
 	own := "(devel)"
 	if build, ok := debug.ReadBuildInfo(); ok && build.Main.Version != "" {
