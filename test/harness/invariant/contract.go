@@ -15,7 +15,7 @@ import (
 type Contract struct {
 	// Users are the names under which its replicas make requests.
 	Users []string `json:"users"`
-	// Lease is the one by which its leader is elected.
+	// Lease is the Lease of the leader election.
 	Lease history.Key `json:"lease"`
 	// AnyReplica are resources that a replica may write without leading. An election of
 	// client-go writes events, of either group.
@@ -72,33 +72,30 @@ type Limits struct {
 	// Quiet is how long a checkpoint must last for quiescence to be judged; the scenarios' for is
 	// at least as long. Left out: any length suffices.
 	Quiet metav1.Duration `json:"quiet,omitzero"`
-	// Unchanged is how many writes that change nothing one object may see.
+	// Unchanged is the maximum number of writes without effect to one object.
 	Unchanged int `json:"unchanged,omitempty"`
-	// PerGeneration is how often one object of a kind may be written for one of
-	// its generations.
+	// PerGeneration is the maximum number of writes to one object of a kind for one of its generations.
 	PerGeneration int `json:"perGeneration,omitempty"`
-	// InARow is how often a replica may be refused at one object before a write to
-	// it succeeds.
+	// InARow is the maximum number of consecutive refused writes of a replica to one object.
 	InARow int `json:"inARow,omitempty"`
-	// Events is how many events with one reason one object may have.
+	// Events is the maximum number of events about one object with one reason.
 	Events int `json:"events,omitempty"`
-	// Grace is how long a replica may take to stop.
+	// Grace is the maximum time that a replica may take to stop.
 	Grace metav1.Duration `json:"grace,omitzero"`
-	// Stuck is how long a leader with work may finish none before /healthz reports it.
+	// Stuck is the maximum time in which a leader with work finishes none before /healthz reports it.
 	Stuck metav1.Duration `json:"stuck,omitzero"`
-	// Goroutines, Files and Watches are how many more of them a replica may have at
-	// rest than in clean runs.
+	// Goroutines, Files and Watches are the maximum numbers of a replica at rest in addition to
+	// those in clean runs.
 	Goroutines int `json:"goroutines,omitempty"`
 	Files      int `json:"files,omitempty"`
 	Watches    int `json:"watches,omitempty"`
-	// Heap and Resident are how many bytes a replica may have at rest on top of one and
-	// a half times as many as in clean runs.
+	// Heap and Resident are the maximum bytes of a replica at rest in addition to one and a half
+	// times those in clean runs.
 	Heap     resource.Quantity `json:"heap,omitzero"`
 	Resident resource.Quantity `json:"resident,omitzero"`
-	// Takeover is how long a replica may leave a Lease that it sees expired.
+	// Takeover is the maximum time for which a replica may leave an expired Lease that it observes.
 	Takeover metav1.Duration `json:"takeover,omitzero"`
-	// Late is how much later what is desired may be reached elsewhere while one
-	// namespace attacks.
+	// Late is the maximum delay of convergence in other namespaces while one namespace attacks.
 	Late metav1.Duration `json:"late,omitzero"`
 }
 

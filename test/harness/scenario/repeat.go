@@ -9,7 +9,7 @@ import (
 // maxRounds bounds the repetition of steps, as each is a step of every run.
 const maxRounds = 100
 
-// File is a scenario as it is written down: a step may stand for several.
+// File is a scenario in its YAML form: one step may represent several.
 type File struct {
 	Scenario
 	// Steps are done one after another. The last one is a quiesce.

@@ -12,11 +12,11 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// FaultName is the name of what goes wrong, in words that are the same in plans, files and reports.
-// Package run has all faults.
+// FaultName is the name of a fault, which is the same in plans, files and reports. Package run has
+// all faults.
 type FaultName string
 
-// Scenario is what happens in a run, but for what goes wrong.
+// Scenario is what happens in a run, except for the fault.
 type Scenario struct {
 	Name string `json:"name"`
 	// Invariants are the names of those that the scenario tests. A run proves nothing if one of
@@ -38,13 +38,13 @@ type Step struct {
 	// administrator.
 	As string `json:"as,omitempty"`
 	// Refused means that the API server must or may refuse the step. It is for apply, patch, scale,
-	// delete and attack, all of whose writes it means.
+	// delete and attack, and applies to all their writes.
 	Refused Refusal `json:"refused,omitempty"`
 	// Apply is an object that a user applies, with force.
 	Apply map[string]any `json:"apply,omitempty"`
 	Patch *Patch         `json:"patch,omitempty"`
 	Scale *Scale         `json:"scale,omitempty"`
-	// Delete deletes an object as kubectl does. One that is gone is no error.
+	// Delete deletes an object as kubectl does. A missing object is no error.
 	Delete  *Ref     `json:"delete,omitempty"`
 	Wait    *Wait    `json:"wait,omitempty"`
 	Quiesce *Quiesce `json:"quiesce,omitempty"`
@@ -55,11 +55,11 @@ type Step struct {
 	External map[string]string `json:"external,omitempty"`
 	// May is an access with its expected answer.
 	May *Access `json:"may,omitempty"`
-	// Attack is what a hostile user does. It is part of the plans of the fault attack only.
+	// Attack is an action of a hostile user. It is part of the plans of the fault attack only.
 	Attack *Attack `json:"attack,omitempty"`
 }
 
-// Change is what the step changes outside the cluster; "" and "" if it does not.
+// Change returns what the step changes outside the cluster; "" and "" if it changes nothing there.
 func (s Step) Change() (what, thing string) {
 	for what, thing = range s.External {
 		return what, thing
@@ -84,16 +84,16 @@ type Patch struct {
 	Merge  map[string]any `json:"merge"`
 }
 
-// Quiesce waits until what is desired is reached and the operator has stopped
-// writing, and then looks on. It becomes a mark in the history.
+// Quiesce waits until the desired state is reached and the operator has stopped writing, and then
+// observes it. It becomes a checkpoint in the history.
 type Quiesce struct {
-	// Until is what shows that all is as desired.
+	// Until are the conditions of the desired state.
 	Until []Wait `json:"until,omitempty"`
-	// Like is the name of an earlier checkpoint, whose state the objects have to have again.
+	// Like is the name of an earlier checkpoint, whose state the objects must have again.
 	Like string `json:"like,omitempty"`
-	// For is how long is looked on.
+	// For is the duration of the observation.
 	For metav1.Duration `json:"for"`
-	// Within is how long it may take to get there. Zero: a minute.
+	// Within bounds the time until the desired state. Zero: a minute.
 	Within metav1.Duration `json:"within,omitzero"`
 }
 
@@ -110,8 +110,7 @@ func (s Scale) validate() error {
 	return s.Object.validate()
 }
 
-// Parse reads a scenario from YAML, with its repeated steps as often as they happen. Fields that it
-// does not know are an error.
+// Parse reads a scenario from YAML, with repeated steps expanded. Unknown fields are an error.
 func Parse(text []byte) (Scenario, error) {
 	var f File
 	if err := yaml.UnmarshalStrict(text, &f); err != nil {
@@ -240,14 +239,12 @@ func (r Ref) validate() error {
 // has, as in {store.endpoint} and {blackhole.1}. JSON's own braces are followed by a quote.
 var placeholder = regexp.MustCompile(`\{([a-z][a-z0-9-]*(?:\.[A-Za-z0-9]+)?)\}`)
 
-// Names are the placeholders in the scenario that stand for names of its objects,
-// without braces, each once.
+// Names returns the placeholders in the scenario for names of its objects, without braces, each once.
 func (s Scenario) Names() ([]string, error) {
 	return s.placeholders(func(name string) bool { return !strings.Contains(name, ".") })
 }
 
-// Values are the placeholders that stand for values of something outside the
-// cluster, as in store.endpoint, each once.
+// Values returns the placeholders for values of external systems, as in store.endpoint, each once.
 func (s Scenario) Values() ([]string, error) {
 	return s.placeholders(func(name string) bool { return strings.Contains(name, ".") })
 }

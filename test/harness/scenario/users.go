@@ -23,9 +23,9 @@ type User struct {
 type Refusal string
 
 const (
-	// MustRefuse is that it has to be: in YAML, refused: true.
+	// MustRefuse requires a refusal: in YAML, refused: true.
 	MustRefuse Refusal = "true"
-	// MayRefuse is that both outcomes are fine: refused: may.
+	// MayRefuse accepts both outcomes: refused: may.
 	MayRefuse Refusal = "may"
 )
 
@@ -50,7 +50,7 @@ type Access struct {
 	Name      string `json:"name,omitempty"`
 	// Allowed is the answer that is expected.
 	Allowed bool `json:"allowed"`
-	// Within is how long the answer may take to become that. Zero: 10 s.
+	// Within bounds the time until the response is the expected one. Zero: 10 s.
 	Within metav1.Duration `json:"within,omitzero"`
 }
 

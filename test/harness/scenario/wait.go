@@ -14,7 +14,7 @@ import (
 	"k8s.io/client-go/util/jsonpath"
 )
 
-// Wait is a state that an object is to reach. Exactly one of Condition, Field, Current, Exists and
+// Wait is a state that an object must reach. Exactly one of Condition, Field, Current, Exists and
 // Gone is set.
 type Wait struct {
 	Object Ref `json:"object"`
@@ -31,11 +31,11 @@ type Wait struct {
 	Current bool `json:"current,omitempty"`
 	Exists  bool `json:"exists,omitempty"`
 	Gone    bool `json:"gone,omitempty"`
-	// Within is how long it may take. Zero: a minute. Quiesce has its own.
+	// Within bounds the wait. Zero: a minute. Quiesce has its own.
 	Within metav1.Duration `json:"within,omitzero"`
 }
 
-// String is what is waited for.
+// String describes the awaited state.
 func (w Wait) String() string {
 	switch {
 	case w.Gone:
@@ -111,7 +111,7 @@ func (w Wait) hasCondition(o *unstructured.Unstructured) bool {
 	return false
 }
 
-// hasValue reports whether the path finds one value and that is the wanted one.
+// hasValue reports whether the path matches exactly one value, and it is the wanted one.
 func (w Wait) hasValue(o *unstructured.Unstructured) bool {
 	path, err := parsePath(w.Field)
 	if err != nil {
@@ -121,7 +121,7 @@ func (w Wait) hasValue(o *unstructured.Unstructured) bool {
 	if err != nil || len(found) != 1 || len(found[0]) != 1 {
 		return false
 	}
-	// As JSON, whether a number is an integer depends on its value and not on who decoded it.
+	// In JSON a number is an integer by its value, whatever type it was decoded into.
 	have, err := json.Marshal(found[0][0].Interface())
 	if err != nil {
 		return false

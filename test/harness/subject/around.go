@@ -12,9 +12,9 @@ import (
 	"leasehold.dev/test/harness/env"
 )
 
-// ExternalSpec is what an operator uses outside the cluster.
+// ExternalSpec has the external systems that an operator uses.
 type ExternalSpec struct {
-	// S3 is a server of buckets, which scenarios know by placeholders.
+	// S3 is an S3 server, which scenarios refer to by placeholders.
 	S3 *S3Spec `json:"s3,omitempty"`
 }
 
@@ -30,8 +30,8 @@ type NodeSpec struct {
 	// Images are programs that stand in for images, by the images' names. Pods of other images run
 	// nothing: they become Ready after a moment, and those of Jobs succeed.
 	Images map[string]ProgramSpec `json:"images,omitempty"`
-	// Jobs is what Pods of Jobs do in place of success, by the image of their first container: fails
-	// or runs, without an end.
+	// Jobs has the outcome of Pods of Jobs that do not succeed, by the image of their first
+	// container: fails, or runs for ever.
 	Jobs map[string]env.JobEnd `json:"jobs,omitempty"`
 }
 
@@ -39,8 +39,8 @@ type NodeSpec struct {
 type ProgramSpec struct {
 	Build  *Build `json:"build,omitempty"`
 	Binary string `json:"binary"`
-	// Args have {port}, of 127.0.0.1, on which it is to answer, and the paths at which
-	// the Pod mounts volumes, as in {/data}, for the folders that stand in for them.
+	// Args have {port}, a port of 127.0.0.1 to serve on, and the Pod's mount paths of volumes, as
+	// in {/data}, for the folders that replace them.
 	Args []string `json:"args,omitempty"`
 }
 

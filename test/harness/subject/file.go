@@ -50,8 +50,7 @@ type File struct {
 	// Previous is the program of an older version, which the fault upgrade replaces. Left out,
 	// it replaces the program by itself.
 	Previous string `json:"previous,omitempty"`
-	// Changes are what may change in the installation while the operator runs. Left out,
-	// nothing does.
+	// Changes are the changes of the installation while the operator runs. Left out, there are none.
 	Changes []run.InstallationChange `json:"changes,omitempty"`
 	// Env is added to the environment of each replica; {namespace} is as in Args.
 	Env map[string]string `json:"env,omitempty"`
@@ -59,19 +58,18 @@ type File struct {
 	// server of its own, where the machine allows it. Left out: if there is no external system.
 	// No replica reaches a Pod of node by the address in its status.
 	Isolated *bool `json:"isolated,omitempty"`
-	// Replicas is how many run. Left out: 2.
+	// Replicas is the number of replicas. Left out: 2.
 	Replicas int `json:"replicas,omitempty"`
 	// CRDs are files and folders of CustomResourceDefinitions that the manifests do
 	// not have, such as those of another operator that this one uses.
 	CRDs []string `json:"crds,omitempty"`
-	// External is what it uses outside the cluster. Left out: nothing.
+	// External has the external systems of the operator. Left out: none.
 	External *ExternalSpec `json:"external,omitempty"`
 	// Node makes Pods run, as processes or as their status alone. Left out, Pods stay as they are,
 	// and no controller makes any of Deployments, StatefulSets, DaemonSets and Jobs.
 	Node *NodeSpec `json:"node,omitempty"`
-	// Contract is what it is judged by. Left out: Users, which is the Deployment's
-	// ServiceAccount then; the Lease's resource, and its namespace if that is the
-	// Deployment's.
+	// Contract is the contract that it is judged by. Left out: Users, which is then the Deployment's
+	// ServiceAccount; the Lease's resource, and its namespace if that is the Deployment's.
 	Contract invariant.Contract `json:"contract"`
 	// Watched are resources to record besides those of the contract. end-state and single-lifecycle
 	// judge their objects that the operator wrote or that a user of the scenario created, preconditions
@@ -90,7 +88,7 @@ type File struct {
 type Build struct {
 	// Dir is where it runs. Empty: the file's folder.
 	Dir string `json:"dir,omitempty"`
-	// Package is what it builds, as in ./cmd.
+	// Package is the package to build, as in ./cmd.
 	Package string `json:"package"`
 	// Flags stand before the package, as in -tags=netgo.
 	Flags []string `json:"flags,omitempty"`
@@ -236,8 +234,7 @@ func (f *File) scenarios() ([]scenario.Scenario, error) {
 	return all, nil
 }
 
-// checkInvariants rejects unknown invariants, and a scenario without any: it would hold whatever
-// happens.
+// checkInvariants rejects unknown invariants, and a scenario without any, which would always hold.
 func checkInvariants(s scenario.Scenario) error {
 	if len(s.Invariants) == 0 {
 		return errors.New("invariants: name the invariants that have to be judged after each run, such as [end-state, convergence, single-writer]")
