@@ -137,8 +137,8 @@ func TestHandoverIsAdvised(t *testing.T) {
 	}
 }
 
-// An event reports what is new: a failure when its reason or its message is, each foreign namespace and
-// each conflict once. Progress never is.
+// Events report news: a failure with a new reason or message, each foreign namespace and
+// each conflict once. Progress causes no event.
 func TestTransitions(t *testing.T) {
 	status := func(ready metav1.ConditionStatus, reason, message string,
 		with ...func(*v1beta1.Tenant)) v1beta1.TenantStatus {

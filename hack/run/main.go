@@ -71,9 +71,9 @@ func run(ctx context.Context, args []string, output io.Writer) (err error) {
 	working, end := context.WithCancel(ctx)
 	defer func() {
 		if ctx.Err() != nil {
-			err = nil // the signal caused it
+			err = nil // the error is that of the signal
 		}
-		end() // first, so that no end of a process is reported from here on
+		end() // first, so that it reports no process that stops below
 		err = errors.Join(err, e.stop(context.WithoutCancel(ctx)))
 	}()
 	if err := e.start(working); err != nil || *once {

@@ -118,7 +118,7 @@ func (e *egress) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	relay.Join(client, server)
 }
 
-// dial connects to what is behind the address of a Service. The connection has to be closed when the
+// dial connects to an endpoint of the Service with this address. The connection has to be closed when the
 // returned context ends.
 func (e *egress) dial(ctx context.Context, address string) (net.Conn, context.Context, error) {
 	host, port, err := net.SplitHostPort(address)

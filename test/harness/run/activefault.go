@@ -42,12 +42,12 @@ type activeFault struct {
 }
 
 // inject sets a plan's fault up.
-func (t *execution) inject(ctx context.Context, s scenario.Scenario, plan Plan) (*activeFault, error) {
+func (ex *execution) inject(ctx context.Context, s scenario.Scenario, plan Plan) (*activeFault, error) {
 	of := specOf(plan.Fault)
 	if of == nil || of.newInjector == nil {
 		return nil, fmt.Errorf("preparing plan %s: no fault is called %q", plan.ID(), plan.Fault)
 	}
-	a := &activeFault{execution: t, prover: t.prover, scenario: s, plan: plan, injector: of.newInjector(),
+	a := &activeFault{execution: ex, prover: ex.prover, scenario: s, plan: plan, injector: of.newInjector(),
 		beforeStep: map[int]func(context.Context) error{}}
 	a.ctx, a.cancel = context.WithCancel(ctx)
 	if err := a.injector.begin(a.ctx, a); err != nil {

@@ -98,47 +98,47 @@ func (a *activeFault) endAttack() bool {
 
 // act begins the attack. A continuous one runs concurrently with the scenario.
 func (h *hostileAttack) act(ctx context.Context, a *activeFault, step scenario.Step) (err error) {
-	t := a.execution
+	ex := a.execution
 	if step.Attack.Name == attack.SlowBodies {
-		act, err := t.slowBodies(step)
+		act, err := ex.slowBodies(step)
 		if err == nil {
 			h.stop = h.background(a, act)
 		}
 		return err
 	}
-	if h.steps, err = t.attackSteps(ctx, step, &h.holes); err != nil {
+	if h.steps, err = ex.attackSteps(ctx, step, &h.holes); err != nil {
 		return err
 	}
-	c, err := t.clientOf(ctx, step)
+	c, err := ex.clientOf(ctx, step)
 	if err != nil {
 		return err
 	}
-	touched, err := t.alteredKeys(step)
+	touched, err := ex.alteredKeys(step)
 	if err != nil {
 		return err
 	}
 	switch step.Attack.Name {
 	case attack.HighChurn: // it disturbs no checkpoint, and continues throughout
-		h.background(a, func(ctx context.Context) { t.runAttack(ctx, c, step, h.steps, touched) })
+		h.background(a, func(ctx context.Context) { ex.runAttack(ctx, c, step, h.steps, touched) })
 	case attack.ContestedFinalizers:
-		h.stop = h.background(a, func(ctx context.Context) { t.contest(ctx, c, step, h.steps, touched) })
+		h.stop = h.background(a, func(ctx context.Context) { ex.contest(ctx, c, step, h.steps, touched) })
 	default:
-		t.runAttack(ctx, c, step, h.steps, touched)
+		ex.runAttack(ctx, c, step, h.steps, touched)
 	}
 	return nil
 }
 
 // alteredKeys returns the key of the object that the attack alters, if it alters one.
-func (t *execution) alteredKeys(step scenario.Step) ([]history.Key, error) {
+func (ex *execution) alteredKeys(step scenario.Step) ([]history.Key, error) {
 	if step.Attack.Object == nil {
 		return nil, nil
 	}
-	o, err := t.prover.objectOf(*step.Attack.Object)
+	o, err := ex.prover.objectOf(*step.Attack.Object)
 	return []history.Key{o.key}, err
 }
 
 // attackSteps generates the steps of an attack from the objects as they are now.
-func (t *execution) attackSteps(ctx context.Context, step scenario.Step, holes *blackHoles) ([]scenario.Step, error) {
+func (ex *execution) attackSteps(ctx context.Context, step scenario.Step, holes *blackHoles) ([]scenario.Step, error) {
 	in := attack.Input{Attack: *step.Attack}
 	var err error
 	if in.Name == attack.DeadEndpoint {
@@ -158,7 +158,7 @@ func (t *execution) attackSteps(ctx context.Context, step scenario.Step, holes *
 			continue
 		}
 		o := objectOf(*of.ref)
-		if err := t.prover.client.Get(ctx, client.ObjectKeyFromObject(o), o); err != nil {
+		if err := ex.prover.client.Get(ctx, client.ObjectKeyFromObject(o), o); err != nil {
 			return nil, fmt.Errorf("reading what is attacked: %w", err)
 		}
 		*of.to = o
@@ -168,12 +168,12 @@ func (t *execution) attackSteps(ctx context.Context, step scenario.Step, holes *
 
 // runAttack performs the steps of an attack in order until the run ends. A refusal by the API
 // server is a defence that works, and no error.
-func (t *execution) runAttack(ctx context.Context, c client.Client, step scenario.Step, steps []scenario.Step,
+func (ex *execution) runAttack(ctx context.Context, c client.Client, step scenario.Step, steps []scenario.Step,
 	touched []history.Key) {
-	began, accepted := t.activeFault.now(), 0
-	perform := t.retryStep
+	began, accepted := ex.activeFault.now(), 0
+	perform := ex.retryStep
 	if step.Attack.Name == attack.FilledObject {
-		perform = t.tryStep // an object that is full answers with an error of the server, again and again
+		perform = ex.tryStep // an object that is full answers with an error of the server, again and again
 	}
 	var last error
 	for _, s := range steps {
@@ -186,7 +186,7 @@ func (t *execution) runAttack(ctx context.Context, c client.Client, step scenari
 			last = err
 		}
 	}
-	t.recordAttack(step, began, accepted, len(steps), last, touched)
+	ex.recordAttack(step, began, accepted, len(steps), last, touched)
 }
 
 // contestRate bounds the writes a second of a contest. A slow API server makes them fewer. Below
@@ -199,14 +199,14 @@ const (
 // contest performs the steps in turn until the next checkpoint's state is reached, the last one at
 // the end. The object may be replaced meanwhile: the next write meets the new one. The time in which
 // there is no object does not count, since nothing can be contested in it.
-func (t *execution) contest(ctx context.Context, c client.Client, step scenario.Step, steps []scenario.Step,
+func (ex *execution) contest(ctx context.Context, c client.Client, step scenario.Step, steps []scenario.Step,
 	touched []history.Key) {
-	began, accepted, n := t.activeFault.now(), 0, 0
+	began, accepted, n := ex.activeFault.now(), 0, 0
 	var last error
 	var absent time.Duration
 	for before := began; ctx.Err() == nil; n++ {
-		err := t.tryStep(ctx, c, steps[n%len(steps)])
-		now := t.activeFault.now()
+		err := ex.tryStep(ctx, c, steps[n%len(steps)])
+		now := ex.activeFault.now()
 		if err == nil {
 			accepted++
 		} else if ctx.Err() == nil {
@@ -217,32 +217,32 @@ func (t *execution) contest(ctx context.Context, c client.Client, step scenario.
 		}
 		before = now
 		next := began.Add(time.Duration(n+1) * time.Second / contestRate)
-		t.activeFault.sleep(ctx, next.Sub(t.activeFault.now()))
+		ex.activeFault.sleep(ctx, next.Sub(ex.activeFault.now()))
 	}
-	ended := t.activeFault.now()
+	ended := ex.activeFault.now()
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), defaultTimeout)
 	defer cancel()
-	if err := t.tryStep(ctx, t.prover.client, steps[len(steps)-1]); err != nil && !isAnswer(err) {
-		t.activeFault.addError(fmt.Errorf("retracting an attack: %w", err))
+	if err := ex.tryStep(ctx, ex.prover.client, steps[len(steps)-1]); err != nil && !isAnswer(err) {
+		ex.activeFault.addError(fmt.Errorf("retracting an attack: %w", err))
 	}
 	if rate := float64(accepted) / (ended.Sub(began) - absent).Seconds(); accepted > 0 && rate < leastContestRate {
-		t.activeFault.setVoidReason("%.1f writes a second were accepted, a contest needs %d", rate, leastContestRate)
+		ex.activeFault.setVoidReason("%.1f writes a second were accepted, a contest needs %d", rate, leastContestRate)
 		return
 	}
-	t.recordAttack(step, began, accepted, n, last, touched)
+	ex.recordAttack(step, began, accepted, n, last, touched)
 }
 
 // recordAttack records what the API server accepted. A refusal of everything is evidence only if
 // the step expects it.
-func (t *execution) recordAttack(step scenario.Step, began time.Time, accepted, of int, last error,
+func (ex *execution) recordAttack(step scenario.Step, began time.Time, accepted, of int, last error,
 	touched []history.Key) {
-	a, refused := t.activeFault, step.Refused != "" && isRefusal(last)
+	a, refused := ex.activeFault, step.Refused != "" && isRefusal(last)
 	if accepted == 0 && !refused {
 		a.setVoidReason("nothing of the attack was accepted: %v", last)
 		return
 	}
 	if step.Refused == scenario.MustRefuse {
-		t.decisions = append(t.decisions, history.Decision{Step: step.Name, Allowed: accepted > 0, At: a.now(),
+		ex.decisions = append(ex.decisions, history.Decision{Step: step.Name, Allowed: accepted > 0, At: a.now(),
 			Action: fmt.Sprintf("%s may do %s", step.As, step.Attack.Name)})
 	}
 	ended := a.now()
@@ -256,7 +256,7 @@ func (t *execution) recordAttack(step scenario.Step, began time.Time, accepted, 
 }
 
 // cleanUpAttack deletes the objects of an attack before the next run.
-func (t *execution) cleanUpAttack(ctx context.Context, steps []scenario.Step) error {
+func (ex *execution) cleanUpAttack(ctx context.Context, steps []scenario.Step) error {
 	var made []scenario.Ref
 	for _, step := range steps {
 		if step.Apply == nil {
@@ -269,12 +269,12 @@ func (t *execution) cleanUpAttack(ctx context.Context, steps []scenario.Step) er
 	var errs []error
 	bare := client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`))
 	for _, ref := range made {
-		errs = append(errs, client.IgnoreNotFound(t.prover.client.Patch(ctx, objectOf(ref), bare)),
-			client.IgnoreNotFound(t.prover.client.Delete(ctx, objectOf(ref))))
+		errs = append(errs, client.IgnoreNotFound(ex.prover.client.Patch(ctx, objectOf(ref), bare)),
+			client.IgnoreNotFound(ex.prover.client.Delete(ctx, objectOf(ref))))
 	}
-	end := t.prover.clock.Now().Add(defaultTimeout)
+	end := ex.prover.clock.Now().Add(defaultTimeout)
 	for _, ref := range made {
-		if _, err := t.waitFor(ctx, end.Sub(t.prover.clock.Now()), scenario.Wait{Object: ref, Gone: true}); err != nil {
+		if _, err := ex.waitFor(ctx, end.Sub(ex.prover.clock.Now()), scenario.Wait{Object: ref, Gone: true}); err != nil {
 			errs = append(errs, err)
 		}
 	}

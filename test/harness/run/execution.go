@@ -56,41 +56,41 @@ type execution struct {
 // beginExecution waits until the replicas are ready and starts to record.
 func (p *Prover) beginExecution(ctx context.Context, s scenario.Scenario) (*execution, error) {
 	p.runs++
-	t := &execution{prover: p, began: p.clock.Now(), names: map[string]string{},
+	ex := &execution{prover: p, began: p.clock.Now(), names: map[string]string{},
 		blackHoles: blackHoles{prover: p}}
-	t.enter(phaseStart)
+	ex.enter(phaseStart)
 	names, err := s.Names()
 	if err != nil {
 		return nil, err
 	}
 	for _, name := range names {
 		// The number makes the name unique on this control plane, the random part among provers.
-		t.names[name] = fmt.Sprintf("%s-%d-%s", name, p.runs, strconv.FormatUint(uint64(p.random.IntN(36*36*36)), 36))
+		ex.names[name] = fmt.Sprintf("%s-%d-%s", name, p.runs, strconv.FormatUint(uint64(p.random.IntN(36*36*36)), 36))
 	}
 	// The bookmark and the reset precede the next renewal of the Lease: the audit log and the
 	// proxies' journals must name the leader.
-	if t.bookmark, err = record.End(p.auditLog); err != nil {
+	if ex.bookmark, err = record.End(p.auditLog); err != nil {
 		return nil, err
 	}
-	p.reset(t.began)
+	p.reset(ex.began)
 	if err := p.waitUntilReady(ctx); err != nil {
 		return nil, err
 	}
 	for _, r := range p.replicas {
-		t.journalOffsets = append(t.journalOffsets, len(r.proxy.Journal().Requests))
+		ex.journalOffsets = append(ex.journalOffsets, len(r.proxy.Journal().Requests))
 	}
-	if t.logOffsets, err = p.logSizes(); err != nil {
+	if ex.logOffsets, err = p.logSizes(); err != nil {
 		return nil, err
 	}
-	if err := t.snapshotExternal(ctx, s); err != nil {
+	if err := ex.snapshotExternal(ctx, s); err != nil {
 		return nil, err
 	}
 	watched, err := p.watchedResources()
 	if err != nil {
 		return nil, err
 	}
-	t.watcher, err = record.Watch(ctx, p.dynamic, p.clock, t.hashOfSecrets(), watched...)
-	return t, err
+	ex.watcher, err = record.Watch(ctx, p.dynamic, p.clock, ex.hashOfSecrets(), watched...)
+	return ex, err
 }
 
 // execute runs the scenario, with or without a plan, and returns its history.
@@ -137,37 +137,37 @@ func (p *Prover) execute(ctx context.Context, s scenario.Scenario,
 }
 
 // collectHistory merges the audit log and the watches of the run.
-func (t *execution) collectHistory(ctx context.Context) (*history.History, error) {
+func (ex *execution) collectHistory(ctx context.Context) (*history.History, error) {
 	ctx, cancel := context.WithTimeout(ctx, defaultTimeout)
 	defer cancel()
-	if err := t.watcher.Sync(ctx); err != nil {
+	if err := ex.watcher.Sync(ctx); err != nil {
 		return nil, err
 	}
-	events, end, err := record.ReadAuditLogFrom(t.prover.auditLog, t.bookmark)
+	events, end, err := record.ReadAuditLogFrom(ex.prover.auditLog, ex.bookmark)
 	if err != nil {
 		return nil, err
 	}
-	if t.auditLog, err = record.Slice(t.prover.auditLog, t.bookmark, end); err != nil {
+	if ex.auditLog, err = record.Slice(ex.prover.auditLog, ex.bookmark, end); err != nil {
 		return nil, err
 	}
-	if t.logs, err = t.prover.logsFrom(t.logOffsets); err != nil {
+	if ex.logs, err = ex.prover.logsFrom(ex.logOffsets); err != nil {
 		return nil, err
 	}
 	h, err := record.FromAudit(events)
 	if err != nil {
 		return nil, err
 	}
-	h.Merge(t.watcher.History())
+	h.Merge(ex.watcher.History())
 	return h, nil
 }
 
 // aliases maps the names that this run made up to the scenario's placeholders.
-func (t *execution) aliases() map[string]string {
+func (ex *execution) aliases() map[string]string {
 	aliases := map[string]string{}
-	for placeholder, name := range t.names {
+	for placeholder, name := range ex.names {
 		aliases[name] = "{" + placeholder + "}"
 	}
-	for placeholder, value := range t.open {
+	for placeholder, value := range ex.open {
 		aliases[value] = "{" + placeholder + "}"
 	}
 	return aliases
@@ -175,31 +175,31 @@ func (t *execution) aliases() map[string]string {
 
 // hashOfSecrets hashes values of Secrets with the scenario's placeholders in place of what differs
 // in each run or on each control plane: names, and the external system's address and credentials.
-func (t *execution) hashOfSecrets() record.Hash {
+func (ex *execution) hashOfSecrets() record.Hash {
 	aliases := map[string]string{}
-	for placeholder, value := range t.placeholders() {
+	for placeholder, value := range ex.placeholders() {
 		aliases[value] = "{" + placeholder + "}"
 	}
-	return t.prover.salt.Hash((&history.History{Aliases: aliases}).Normalizer())
+	return ex.prover.salt.Hash((&history.History{Aliases: aliases}).Normalizer())
 }
 
 // cleanUp deletes the objects of the scenario's users, the last one first because it may need an
 // earlier one. Its wait is bounded: invariants have already judged objects that cannot be deleted.
 // An object whose deletion is rejected is kept, because the next run has other names.
-func (t *execution) cleanUp(ctx context.Context) error {
-	t.enter(phaseCleanup)
-	defer t.enter(phaseJudging)
-	end := t.prover.clock.Now().Add(defaultTimeout)
-	for _, ref := range slices.Backward(t.created) {
-		err := client.IgnoreNotFound(t.prover.client.Delete(ctx, objectOf(ref)))
+func (ex *execution) cleanUp(ctx context.Context) error {
+	ex.enter(phaseCleanup)
+	defer ex.enter(phaseJudging)
+	end := ex.prover.clock.Now().Add(defaultTimeout)
+	for _, ref := range slices.Backward(ex.created) {
+		err := client.IgnoreNotFound(ex.prover.client.Delete(ctx, objectOf(ref)))
 		if isAnswer(err) {
-			t.reject("", ref.String(), err)
+			ex.reject("", ref.String(), err)
 			continue
 		}
 		if err != nil {
 			return fmt.Errorf("clearing up after a run: %w", err)
 		}
-		if _, err := t.waitFor(ctx, end.Sub(t.prover.clock.Now()), scenario.Wait{Object: ref, Gone: true}); err != nil {
+		if _, err := ex.waitFor(ctx, end.Sub(ex.prover.clock.Now()), scenario.Wait{Object: ref, Gone: true}); err != nil {
 			return fmt.Errorf("clearing up after a run: %w", err)
 		}
 	}
@@ -207,17 +207,17 @@ func (t *execution) cleanUp(ctx context.Context) error {
 }
 
 // observed returns the observations from which plans are derived.
-func (t *execution) observed(h *history.History) observation {
+func (ex *execution) observed(h *history.History) observation {
 	return observation{
-		Writes: t.writes(h), WatchEvents: t.watchEvents(h),
-		Calls: t.observedCalls(h), Changes: t.prover.subject.Changes, Leases: t.prover.watchedLeasePath(),
+		Writes: ex.writes(h), WatchEvents: ex.watchEvents(h),
+		Calls: ex.observedCalls(h), Changes: ex.prover.subject.Changes, Leases: ex.prover.watchedLeasePath(),
 	}
 }
 
 // writes returns the operator's writes to the run's own objects, in the order in which they
 // reached the proxies. A request without an answer is left out, because its effect is unknown.
-func (t *execution) writes(h *history.History) []write {
-	promises, normal := t.prover.subject.Contract, h.Normalizer()
+func (ex *execution) writes(h *history.History) []write {
+	promises, normal := ex.prover.subject.Contract, h.Normalizer()
 	known := map[string]history.Request{} // by the audit log's ID
 	for _, r := range h.Requests {
 		known[r.ID] = r
@@ -230,8 +230,8 @@ func (t *execution) writes(h *history.History) []write {
 		write
 	}
 	var arrivals []arrival
-	for i, replica := range t.prover.replicas {
-		for _, asked := range replica.proxy.Journal().Requests[t.journalOffsets[i]:] {
+	for i, replica := range ex.prover.replicas {
+		for _, asked := range replica.proxy.Journal().Requests[ex.journalOffsets[i]:] {
 			r, answered := known[asked.AuditID]
 			about := normal.Replace(r.Key.String())
 			if !asked.Mutating() || !answered || !r.Write() || about == r.Key.String() ||

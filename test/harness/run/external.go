@@ -71,33 +71,33 @@ type externalState struct {
 
 // snapshotExternal records the external system at the start of a run: its values, its things and
 // the number of earlier requests.
-func (t *execution) snapshotExternal(ctx context.Context, s scenario.Scenario) error {
+func (ex *execution) snapshotExternal(ctx context.Context, s scenario.Scenario) error {
 	wanted, err := s.Values()
 	if err != nil {
 		return err
 	}
-	t.preexisting = map[history.ExternalThing]bool{}
-	if x := t.prover.external; x != nil {
-		t.open, t.secret = x.Values()
+	ex.preexisting = map[history.ExternalThing]bool{}
+	if x := ex.prover.external; x != nil {
+		ex.open, ex.secret = x.Values()
 		x.Proxy().Forget()
-		t.requestsBefore = len(x.Proxy().Journal().Requests)
+		ex.requestsBefore = len(x.Proxy().Journal().Requests)
 		there, err := x.Look(ctx)
 		if err != nil {
 			return fmt.Errorf("looking at what is outside: %w", err)
 		}
 		for _, thing := range there {
-			t.preexisting[thing] = true
+			ex.preexisting[thing] = true
 		}
 	}
-	holes, err := t.blackHoles.name(ctx, wanted)
+	holes, err := ex.blackHoles.name(ctx, wanted)
 	if err != nil {
 		return err
 	}
-	if t.open = maps.Clone(t.open); t.open == nil {
-		t.open = map[string]string{}
+	if ex.open = maps.Clone(ex.open); ex.open == nil {
+		ex.open = map[string]string{}
 	}
-	maps.Copy(t.open, holes)
-	known := t.placeholders()
+	maps.Copy(ex.open, holes)
+	known := ex.placeholders()
 	for _, name := range wanted {
 		if _, known := known[name]; !known {
 			return fmt.Errorf("nothing outside the cluster has the value {%s}; the subject says what there is", name)
@@ -106,17 +106,17 @@ func (t *execution) snapshotExternal(ctx context.Context, s scenario.Scenario) e
 	return nil
 }
 
-func (t *execution) placeholders() map[string]string {
-	all := maps.Clone(t.names)
-	maps.Copy(all, t.open)
-	maps.Copy(all, t.secret)
+func (ex *execution) placeholders() map[string]string {
+	all := maps.Clone(ex.names)
+	maps.Copy(all, ex.open)
+	maps.Copy(all, ex.secret)
 	return all
 }
 
 // recordExternal adds this run's external things to a checkpoint. Earlier runs may have left
 // others.
-func (t *execution) recordExternal(ctx context.Context, m *history.Checkpoint) error {
-	x := t.prover.external
+func (ex *execution) recordExternal(ctx context.Context, m *history.Checkpoint) error {
+	x := ex.prover.external
 	if x == nil {
 		return nil
 	}
@@ -125,37 +125,37 @@ func (t *execution) recordExternal(ctx context.Context, m *history.Checkpoint) e
 		return fmt.Errorf("looking at what is outside: %w", err)
 	}
 	m.Listed = true
-	m.Things = slices.DeleteFunc(there, func(thing history.ExternalThing) bool { return t.preexisting[thing] })
+	m.Things = slices.DeleteFunc(there, func(thing history.ExternalThing) bool { return ex.preexisting[thing] })
 	return nil
 }
 
-func (t *execution) changeExternal(ctx context.Context, step scenario.Step) error {
-	if t.prover.external == nil {
+func (ex *execution) changeExternal(ctx context.Context, step scenario.Step) error {
+	if ex.prover.external == nil {
 		return errors.New("the subject has nothing outside the cluster")
 	}
 	what, thing := step.Change()
-	return t.prover.external.Do(ctx, what, thing)
+	return ex.prover.external.Do(ctx, what, thing)
 }
 
 // externalRequests returns the requests to the external system since the run began.
-func (t *execution) externalRequests() (fault.Journal, []fault.ProxiedRequest) {
-	if t.prover.external == nil {
+func (ex *execution) externalRequests() (fault.Journal, []fault.ProxiedRequest) {
+	if ex.prover.external == nil {
 		return fault.Journal{}, nil
 	}
-	journal := t.prover.external.Proxy().Journal()
-	return journal, journal.Requests[t.requestsBefore:]
+	journal := ex.prover.external.Proxy().Journal()
+	return journal, journal.Requests[ex.requestsBefore:]
 }
 
 // externalCalls returns the requests to the external system as calls of a history. The history's
 // requests to the API server place them among the revisions.
-func (t *execution) externalCalls(h *history.History) *history.History {
-	if t.prover.external == nil {
+func (ex *execution) externalCalls(h *history.History) *history.History {
+	if ex.prover.external == nil {
 		return &history.History{}
 	}
-	journal, requests := t.externalRequests()
+	journal, requests := ex.externalRequests()
 	added := &history.History{Recorded: []history.Source{history.External}}
 	for _, r := range requests {
-		call, about := t.prover.external.Read(r)
+		call, about := ex.prover.external.Read(r)
 		if !about {
 			continue
 		}

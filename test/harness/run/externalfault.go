@@ -109,10 +109,10 @@ func (d *derivation) calls(wanted func(call) bool) []Target {
 }
 
 // observedCalls returns the calls of a clean run, from which plans are derived.
-func (t *execution) observedCalls(h *history.History) []call {
+func (ex *execution) observedCalls(h *history.History) []call {
 	normal := h.Normalizer()
 	var all []call
-	_, requests := t.externalRequests()
+	_, requests := ex.externalRequests()
 	for _, r := range requests {
 		path := normal.Replace(pathOf(r))
 		if path == pathOf(r) {

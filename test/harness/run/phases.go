@@ -33,22 +33,22 @@ type span struct {
 }
 
 // enter ends the current phase of the run and begins another one.
-func (t *execution) enter(phase string) {
-	now := t.prover.clock.Now()
-	if last := len(t.spans) - 1; last >= 0 {
-		if t.spans[last].phase == phase {
+func (ex *execution) enter(phase string) {
+	now := ex.prover.clock.Now()
+	if last := len(ex.spans) - 1; last >= 0 {
+		if ex.spans[last].phase == phase {
 			return
 		}
-		t.spans[last].to = now
+		ex.spans[last].to = now
 	}
-	t.spans = append(t.spans, span{phase: phase, from: now})
+	ex.spans = append(ex.spans, span{phase: phase, from: now})
 }
 
-func (t *execution) phases(h *history.History) []invariant.Phase {
-	t.enter("")
-	gaps := leaderlessSpans(h, t.prover.subject.Contract.Lease)
+func (ex *execution) phases(h *history.History) []invariant.Phase {
+	ex.enter("")
+	gaps := leaderlessSpans(h, ex.prover.subject.Contract.Lease)
 	took := map[string]time.Duration{}
-	for _, s := range t.spans[:len(t.spans)-1] {
+	for _, s := range ex.spans[:len(ex.spans)-1] {
 		took[s.phase] += s.to.Sub(s.from)
 		for _, gap := range gaps {
 			if without := s.overlap(gap); without > 0 {

@@ -35,10 +35,10 @@ const maxObservations = 3
 // quiesce waits for convergence and idleness, and observes the checkpoint. It also observes an operator
 // that does not become idle, which the invariants judge. The first writes of a new leader belong to no
 // checkpoint, so an election that no fault caused, as on a slow machine, restarts the observation.
-func (t *execution) quiesce(ctx context.Context, name string, q scenario.Quiesce) (history.Checkpoint, error) {
+func (ex *execution) quiesce(ctx context.Context, name string, q scenario.Quiesce) (history.Checkpoint, error) {
 	var reached time.Time
 	for remaining := maxObservations; ; remaining-- {
-		mark, elected, err := t.observe(ctx, name, q)
+		mark, elected, err := ex.observe(ctx, name, q)
 		if reached.IsZero() {
 			reached = mark.Reached
 		}
@@ -53,65 +53,65 @@ func (t *execution) quiesce(ctx context.Context, name string, q scenario.Quiesce
 
 // observe waits for rest and observes one checkpoint. It reports whether another leader was elected
 // meanwhile.
-func (t *execution) observe(ctx context.Context, name string,
+func (ex *execution) observe(ctx context.Context, name string,
 	q scenario.Quiesce) (_ history.Checkpoint, elected bool, err error) {
 	mark := history.Checkpoint{Name: name}
-	if len(t.actionTimes) > 0 {
-		mark.Acted = t.actionTimes[len(t.actionTimes)-1]
+	if len(ex.actionTimes) > 0 {
+		mark.Acted = ex.actionTimes[len(ex.actionTimes)-1]
 	}
-	if mark.Converged, mark.Reached, err = t.waitForRest(ctx, q); err != nil {
+	if mark.Converged, mark.Reached, err = ex.waitForRest(ctx, q); err != nil {
 		return mark, false, err
 	}
 	if !mark.Converged {
-		if mark.Unmet, err = t.unmet(ctx, q.Until); err != nil {
+		if mark.Unmet, err = ex.unmet(ctx, q.Until); err != nil {
 			return mark, false, err
 		}
 	}
-	if mark.From, err = t.prover.latestVersion(ctx); err != nil {
+	if mark.From, err = ex.prover.latestVersion(ctx); err != nil {
 		return mark, false, err
 	}
-	leader := t.prover.holder(ctx)
-	mark.Began = t.prover.clock.Now()
-	if err := sleep(ctx, t.prover.clock, q.For.Duration); err != nil {
+	leader := ex.prover.holder(ctx)
+	mark.Began = ex.prover.clock.Now()
+	if err := sleep(ctx, ex.prover.clock, q.For.Duration); err != nil {
 		return mark, false, fmt.Errorf("looking on at %q: %w", name, err)
 	}
-	if err := t.recordExternal(ctx, &mark); err != nil {
+	if err := ex.recordExternal(ctx, &mark); err != nil {
 		return mark, false, err
 	}
-	mark.Ended = t.prover.clock.Now()
-	last, err := t.prover.latestVersion(ctx)
+	mark.Ended = ex.prover.clock.Now()
+	last, err := ex.prover.latestVersion(ctx)
 	// The next version is stored after the end.
 	mark.To = last + 1
-	return mark, t.prover.holder(ctx) != leader, err
+	return mark, ex.prover.holder(ctx) != leader, err
 }
 
 // waitForRest waits for convergence, for the end of faults, and until the operator is idle. It
 // reports whether and when the operator converged in time.
-func (t *execution) waitForRest(ctx context.Context,
+func (ex *execution) waitForRest(ctx context.Context,
 	q scenario.Quiesce) (converged bool, reached time.Time, err error) {
-	if t.activeFault == nil {
-		if converged, reached, err = t.waitForConvergence(ctx, q); err != nil {
+	if ex.activeFault == nil {
+		if converged, reached, err = ex.waitForConvergence(ctx, q); err != nil {
 			return false, reached, err
 		}
-		return converged, reached, t.waitForIdleReplicas(ctx, q, -quietPeriod)
+		return converged, reached, ex.waitForIdleReplicas(ctx, q, -quietPeriod)
 	}
-	before, _ := t.activeFault.effects()
-	if converged, reached, err = t.waitForConvergence(ctx, q); err != nil {
+	before, _ := ex.activeFault.effects()
+	if converged, reached, err = ex.waitForConvergence(ctx, q); err != nil {
 		return false, reached, err
 	}
 	// The state was reached during an attack, whose last write precedes the checkpoint.
-	hostile := t.activeFault.endAttack()
+	hostile := ex.activeFault.endAttack()
 	// A fault may begin while the state that its request led to is already visible. It may also
 	// begin and end while the operator settles.
 	for again := true; again; {
-		effects, ongoing := t.activeFault.effects()
+		effects, ongoing := ex.activeFault.effects()
 		disturbed := ongoing || effects != before
-		if before, err = t.activeFault.waitForOngoing(ctx); err != nil {
+		if before, err = ex.activeFault.waitForOngoing(ctx); err != nil {
 			return false, reached, err
 		}
 		// The last effect of a fault may have undone the convergence.
 		var at time.Time
-		if converged, at, err = t.waitForConvergence(ctx, q); err != nil {
+		if converged, at, err = ex.waitForConvergence(ctx, q); err != nil {
 			return false, reached, err
 		}
 		if disturbed && !hostile || reached.IsZero() || !converged {
@@ -120,64 +120,64 @@ func (t *execution) waitForRest(ctx context.Context,
 		// A new leader has not written yet, so idle means nothing until its first reconcile. The
 		// checkpoint before has observed the leader of an earlier effect.
 		pause := quietPeriod
-		if before == t.effects {
+		if before == ex.effects {
 			pause = -quietPeriod
 		}
-		if err := t.waitForIdleReplicas(ctx, q, pause); err != nil {
+		if err := ex.waitForIdleReplicas(ctx, q, pause); err != nil {
 			return false, reached, err
 		}
-		effects, ongoing = t.activeFault.effects()
+		effects, ongoing = ex.activeFault.effects()
 		again = ongoing || effects != before
 	}
-	t.effects = before
+	ex.effects = before
 	return converged, reached, nil
 }
 
 // waitForConvergence waits for the conditions of a checkpoint, and reports whether and when they
 // were met.
-func (t *execution) waitForConvergence(ctx context.Context,
+func (ex *execution) waitForConvergence(ctx context.Context,
 	q scenario.Quiesce) (converged bool, at time.Time, err error) {
-	t.enter(phaseSteps)
-	if converged, err = t.waitFor(ctx, within(q.Within), q.Until...); converged {
-		at = t.prover.clock.Now()
+	ex.enter(phaseSteps)
+	if converged, err = ex.waitFor(ctx, within(q.Within), q.Until...); converged {
+		at = ex.prover.clock.Now()
 	}
 	return converged, at, err
 }
 
 // waitForIdleReplicas waits until the replicas have recovered, and then until the operator is idle.
 // Its silence counts from pause after the recovery.
-func (t *execution) waitForIdleReplicas(ctx context.Context, q scenario.Quiesce, pause time.Duration) error {
-	t.enter(phaseStart)
-	if err := t.prover.waitUntilReady(ctx); err != nil {
+func (ex *execution) waitForIdleReplicas(ctx context.Context, q scenario.Quiesce, pause time.Duration) error {
+	ex.enter(phaseStart)
+	if err := ex.prover.waitUntilReady(ctx); err != nil {
 		return err
 	}
-	t.enter(phaseIdle)
-	recovered := t.prover.clock.Now()
-	return t.waitForIdle(ctx, q, recovered.Add(pause), recovered.Add(within(q.Within)))
+	ex.enter(phaseIdle)
+	recovered := ex.prover.clock.Now()
+	return ex.waitForIdle(ctx, q, recovered.Add(pause), recovered.Add(within(q.Within)))
 }
 
 // waitForIdle waits until the operator has not written for quietPeriod and has no work, and what
 // surrounds it is at rest, or until a time. last is the time of its last known write.
-func (t *execution) waitForIdle(ctx context.Context, q scenario.Quiesce, last, until time.Time) error {
-	from, began := t.bookmark, t.prover.clock.Now()
+func (ex *execution) waitForIdle(ctx context.Context, q scenario.Quiesce, last, until time.Time) error {
+	from, began := ex.bookmark, ex.prover.clock.Now()
 	err := wait.PollUntilContextCancel(ctx, pollInterval, true, func(context.Context) (bool, error) {
-		events, end, err := record.ReadAuditLogFrom(t.prover.auditLog, from)
+		events, end, err := record.ReadAuditLogFrom(ex.prover.auditLog, from)
 		if err != nil {
 			return false, err
 		}
 		from = end
-		for _, user := range t.prover.subject.Contract.Users {
-			for _, e := range record.Writes(events, user, record.Not(t.prover.isRenewal()), record.Not(t.isHostile)) {
+		for _, user := range ex.prover.subject.Contract.Users {
+			for _, e := range record.Writes(events, user, record.Not(ex.prover.isRenewal()), record.Not(ex.isHostile)) {
 				if e.StageTimestamp.After(last) {
 					last = e.StageTimestamp.Time
 				}
 			}
 		}
-		now := t.prover.clock.Now()
-		if at := t.lastChange(q, began, now); at.After(last) {
+		now := ex.prover.clock.Now()
+		if at := ex.lastChange(q, began, now); at.After(last) {
 			last = at
 		}
-		return now.Sub(last) >= quietPeriod && !t.hasWork(last) || now.After(until), nil
+		return now.Sub(last) >= quietPeriod && !ex.hasWork(last) || now.After(until), nil
 	})
 	if err != nil {
 		return fmt.Errorf("waiting for the operator to rest: %w", err)
@@ -187,15 +187,15 @@ func (t *execution) waitForIdle(ctx context.Context, q scenario.Quiesce, last, u
 
 // lastChange returns when what surrounds the operator changed last: now while a Pod that runs
 // nothing is about to change, or objects terminate that no condition of the checkpoint is about.
-func (t *execution) lastChange(q scenario.Quiesce, began, now time.Time) (last time.Time) {
-	if t.prover.node != nil {
-		last = t.prover.node.LastChange(now).Add(podReaction)
+func (ex *execution) lastChange(q scenario.Quiesce, began, now time.Time) (last time.Time) {
+	if ex.prover.node != nil {
+		last = ex.prover.node.LastChange(now).Add(podReaction)
 	}
-	if t.watcher == nil || now.Sub(began) > terminatingTimeout {
+	if ex.watcher == nil || now.Sub(began) > terminatingTimeout {
 		return last
 	}
-	if slices.ContainsFunc(t.watcher.Terminating(), func(o *unstructured.Unstructured) bool {
-		return !slices.Contains(t.hostileNamespaces, o.GetNamespace()) &&
+	if slices.ContainsFunc(ex.watcher.Terminating(), func(o *unstructured.Unstructured) bool {
+		return !slices.Contains(ex.hostileNamespaces, o.GetNamespace()) &&
 			!slices.ContainsFunc(q.Until, func(w scenario.Wait) bool { return w.Object == refOf(o) })
 	}) {
 		return now
@@ -206,19 +206,19 @@ func (t *execution) lastChange(q scenario.Quiesce, began, now time.Time) (last t
 // hasWork reports whether the metrics of a replica show work, or were not read after last. It
 // returns false for an operator whose metrics do not show work. A queue does not show the namespace
 // of its work, so it is no evidence during an attack.
-func (t *execution) hasWork(last time.Time) bool {
-	if len(t.hostileNamespaces) > 0 {
+func (ex *execution) hasWork(last time.Time) bool {
+	if len(ex.hostileNamespaces) > 0 {
 		return false
 	}
-	return slices.ContainsFunc(t.prover.running(), func(r *replica) bool {
+	return slices.ContainsFunc(ex.prover.running(), func(r *replica) bool {
 		work, read, known := r.workload()
 		return known && (work == history.Busy || read.Before(last))
 	})
 }
 
 // isHostile reports whether a request is about a hostile namespace, which need not become idle.
-func (t *execution) isHostile(e auditv1.Event) bool {
-	return e.ObjectRef != nil && slices.Contains(t.hostileNamespaces, e.ObjectRef.Namespace)
+func (ex *execution) isHostile(e auditv1.Event) bool {
+	return e.ObjectRef != nil && slices.Contains(ex.hostileNamespaces, e.ObjectRef.Namespace)
 }
 
 func (p *Prover) isRenewal() record.Filter {

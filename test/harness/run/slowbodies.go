@@ -44,13 +44,13 @@ func newSlowBodies(c clock.Clock, size int64) *slowBodies {
 
 // slowBodies returns an attack that holds step.Attack.Count requests at each webhook of each replica,
 // by a client without credentials, until the next checkpoint's state is reached.
-func (t *execution) slowBodies(step scenario.Step) (func(context.Context), error) {
-	size, paths := step.Attack.Size.Value(), t.prover.webhookPaths
+func (ex *execution) slowBodies(step scenario.Step) (func(context.Context), error) {
+	size, paths := step.Attack.Size.Value(), ex.prover.webhookPaths
 	if size <= 0 || len(paths) == 0 {
 		return nil, errors.New("generating the attack slow-bodies: it needs a size, and an operator with webhooks")
 	}
 	var urls []string
-	for _, r := range t.prover.running() {
+	for _, r := range ex.prover.running() {
 		for _, path := range paths {
 			// The API server passes its timeout in the same way.
 			url := fmt.Sprintf("https://127.0.0.1:%d%s?timeout=24h", r.process.Ports().Webhook, path)
@@ -59,9 +59,9 @@ func (t *execution) slowBodies(step scenario.Step) (func(context.Context), error
 			}
 		}
 	}
-	a := t.activeFault
+	a := ex.activeFault
 	return func(ctx context.Context) {
-		began, b := a.now(), newSlowBodies(t.prover.clock, size)
+		began, b := a.now(), newSlowBodies(ex.prover.clock, size)
 		b.holdAll(ctx, urls)
 		awaited := b.awaits.Load()
 		if awaited == 0 {
@@ -70,7 +70,7 @@ func (t *execution) slowBodies(step scenario.Step) (func(context.Context), error
 		}
 		a.record(history.FaultRecord{Began: began, Ended: a.now(), Attack: true, Detail: fmt.Sprintf(
 			"slow-bodies at %d webhooks with %d requests: %d bodies of %d bytes were waited for",
-			len(t.prover.running())*len(paths), len(urls), awaited, size)})
+			len(ex.prover.running())*len(paths), len(urls), awaited, size)})
 	}, nil
 }
 

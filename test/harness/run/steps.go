@@ -29,36 +29,36 @@ const (
 
 // runSteps performs the steps of a scenario and returns its checkpoints. A state that is not
 // reached in time is for the invariants; an error is the harness's own.
-func (t *execution) runSteps(ctx context.Context, s scenario.Scenario) ([]history.Checkpoint, error) {
+func (ex *execution) runSteps(ctx context.Context, s scenario.Scenario) ([]history.Checkpoint, error) {
 	var marks []history.Checkpoint
-	t.users.known = s.Users
+	ex.users.known = s.Users
 	for i, step := range s.Steps {
-		t.enter(phaseSteps)
-		err := t.activeFault.beginStep(ctx, i)
+		ex.enter(phaseSteps)
+		err := ex.activeFault.beginStep(ctx, i)
 		if step.Acts() {
-			t.actionTimes = append(t.actionTimes, t.prover.clock.Now())
+			ex.actionTimes = append(ex.actionTimes, ex.prover.clock.Now())
 			if step.Attack == nil {
-				t.expectations = nil
+				ex.expectations = nil
 			}
 		}
 		switch {
 		case err != nil:
 		case step.Quiesce != nil:
 			var mark history.Checkpoint
-			if mark, err = t.quiesce(ctx, step.Name, *step.Quiesce); err == nil {
+			if mark, err = ex.quiesce(ctx, step.Name, *step.Quiesce); err == nil {
 				mark.Like, mark.Hasty = step.Quiesce.Like, s.IsHasty(i)
 				marks = append(marks, mark)
 			}
 		case step.Wait != nil:
-			_, err = t.waitFor(ctx, within(step.Wait.Within), *step.Wait)
+			_, err = ex.waitFor(ctx, within(step.Wait.Within), *step.Wait)
 		case step.Sleep.Duration > 0:
-			err = sleep(ctx, t.prover.clock, step.Sleep.Duration)
+			err = sleep(ctx, ex.prover.clock, step.Sleep.Duration)
 		case step.May != nil:
-			err = t.checkAccess(ctx, step)
+			err = ex.checkAccess(ctx, step)
 		case step.Attack != nil:
-			err = t.activeFault.attack(ctx, i, step)
+			err = ex.activeFault.attack(ctx, i, step)
 		default:
-			err = t.recordOutcome(fmt.Sprintf("step %d %s", i+1, step.Name), step, t.perform(ctx, step))
+			err = ex.recordOutcome(fmt.Sprintf("step %d %s", i+1, step.Name), step, ex.perform(ctx, step))
 		}
 		if err != nil {
 			return marks, fmt.Errorf("doing step %d %s of scenario %s: %w", i+1, step.Name, s.Name, err)
@@ -75,32 +75,32 @@ func within(d metav1.Duration) time.Duration {
 }
 
 // perform performs a step. The objects that it creates are deleted after the run.
-func (t *execution) perform(ctx context.Context, step scenario.Step) error {
-	c, err := t.clientOf(ctx, step)
+func (ex *execution) perform(ctx context.Context, step scenario.Step) error {
+	c, err := ex.clientOf(ctx, step)
 	if err != nil {
 		return err
 	}
 	if step.Apply != nil {
-		if ref := refOf(&unstructured.Unstructured{Object: step.Apply}); !slices.Contains(t.created, ref) {
-			t.created = append(t.created, ref)
+		if ref := refOf(&unstructured.Unstructured{Object: step.Apply}); !slices.Contains(ex.created, ref) {
+			ex.created = append(ex.created, ref)
 		}
 	}
-	return t.retryStep(ctx, c, step)
+	return ex.retryStep(ctx, c, step)
 }
 
 // retryStep retries a step: while replicas die, admission webhooks may not answer. It returns the
 // last answer of the API server, if there was one.
-func (t *execution) retryStep(ctx context.Context, c client.Client, step scenario.Step) error {
+func (ex *execution) retryStep(ctx context.Context, c client.Client, step scenario.Step) error {
 	ctx, cancel := context.WithTimeout(ctx, defaultTimeout)
 	defer cancel()
 	var last error
 	err := wait.PollUntilContextCancel(ctx, pollInterval, true, func(ctx context.Context) (bool, error) {
-		err := t.tryStep(ctx, c, step)
+		err := ex.tryStep(ctx, c, step)
 		if ctx.Err() == nil || !isAnswer(last) {
 			last = err
 		}
 		// What was rejected before is not there, and will not be.
-		if isRefusal(last) || apierrors.IsNotFound(last) && len(t.rejections) > 0 {
+		if isRefusal(last) || apierrors.IsNotFound(last) && len(ex.rejections) > 0 {
 			return false, last // it will not become right
 		}
 		return last == nil, nil
@@ -111,7 +111,7 @@ func (t *execution) retryStep(ctx context.Context, c client.Client, step scenari
 	return err
 }
 
-func (t *execution) tryStep(ctx context.Context, c client.Client, step scenario.Step) error {
+func (ex *execution) tryStep(ctx context.Context, c client.Client, step scenario.Step) error {
 	switch {
 	case step.Apply != nil:
 		o := &unstructured.Unstructured{Object: step.Apply}
@@ -127,7 +127,7 @@ func (t *execution) tryStep(ctx context.Context, c client.Client, step scenario.
 		return c.SubResource("scale").Patch(ctx, objectOf(step.Scale.Object),
 			client.RawPatch(types.MergePatchType, body), user)
 	case step.External != nil:
-		return t.changeExternal(ctx, step)
+		return ex.changeExternal(ctx, step)
 	case step.Delete != nil:
 		return deleteCurrent(ctx, c, objectOf(*step.Delete))
 	}
@@ -161,12 +161,12 @@ func refOf(o *unstructured.Unstructured) scenario.Ref {
 }
 
 // waitFor waits until all conditions are met and reports whether they were in time.
-func (t *execution) waitFor(ctx context.Context, timeout time.Duration, all ...scenario.Wait) (bool, error) {
+func (ex *execution) waitFor(ctx context.Context, timeout time.Duration, all ...scenario.Wait) (bool, error) {
 	limited, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	err := wait.PollUntilContextCancel(limited, pollInterval, true, func(ctx context.Context) (bool, error) {
 		for _, w := range all {
-			if met, _, err := t.check(ctx, w); err != nil || !met {
+			if met, _, err := ex.check(ctx, w); err != nil || !met {
 				return false, err
 			}
 		}
@@ -181,10 +181,10 @@ func (t *execution) waitFor(ctx context.Context, timeout time.Duration, all ...s
 	return false, err
 }
 
-func (t *execution) unmet(ctx context.Context, all []scenario.Wait) ([]string, error) {
+func (ex *execution) unmet(ctx context.Context, all []scenario.Wait) ([]string, error) {
 	var texts []string
 	for _, w := range all {
-		met, o, err := t.check(ctx, w)
+		met, o, err := ex.check(ctx, w)
 		if err != nil {
 			return nil, err
 		}
@@ -197,9 +197,9 @@ func (t *execution) unmet(ctx context.Context, all []scenario.Wait) ([]string, e
 
 // check reports whether a condition is met. It returns also the object, which is nil if it does not
 // exist.
-func (t *execution) check(ctx context.Context, w scenario.Wait) (bool, *unstructured.Unstructured, error) {
+func (ex *execution) check(ctx context.Context, w scenario.Wait) (bool, *unstructured.Unstructured, error) {
 	o := objectOf(w.Object)
-	err := t.prover.client.Get(ctx, client.ObjectKeyFromObject(o), o)
+	err := ex.prover.client.Get(ctx, client.ObjectKeyFromObject(o), o)
 	switch {
 	case apierrors.IsNotFound(err):
 		return w.Gone, nil, nil

@@ -45,49 +45,49 @@ func groupsOf(u scenario.User) []string {
 }
 
 // clientOf returns the client of a step's user. It binds the user's role at first use.
-func (t *execution) clientOf(ctx context.Context, step scenario.Step) (client.Client, error) {
+func (ex *execution) clientOf(ctx context.Context, step scenario.Step) (client.Client, error) {
 	if step.As == "" {
-		return t.prover.client, nil
+		return ex.prover.client, nil
 	}
-	if c, known := t.users.clients[step.As]; known {
+	if c, known := ex.users.clients[step.As]; known {
 		return c, nil
 	}
-	i := slices.IndexFunc(t.users.known, func(u scenario.User) bool { return u.Name == step.As })
+	i := slices.IndexFunc(ex.users.known, func(u scenario.User) bool { return u.Name == step.As })
 	if i < 0 {
 		return nil, fmt.Errorf("looking for user %s: the scenario has none", step.As)
 	}
-	u := t.users.known[i]
+	u := ex.users.known[i]
 	if u.Role != "" {
-		if err := t.bind(ctx, u); err != nil {
+		if err := ex.bind(ctx, u); err != nil {
 			return nil, fmt.Errorf("binding user %s: %w", u.Name, err)
 		}
 	}
-	c, err := t.prover.impersonate(u)
+	c, err := ex.prover.impersonate(u)
 	if err != nil {
 		return nil, fmt.Errorf("impersonating user %s: %w", u.Name, err)
 	}
-	if t.users.clients == nil {
-		t.users.clients = map[string]client.Client{}
+	if ex.users.clients == nil {
+		ex.users.clients = map[string]client.Client{}
 	}
-	t.users.clients[u.Name] = c
+	ex.users.clients[u.Name] = c
 	return c, nil
 }
 
 // bind binds a user's role and waits until the authorizer allows it.
-func (t *execution) bind(ctx context.Context, u scenario.User) error {
+func (ex *execution) bind(ctx context.Context, u scenario.User) error {
 	binding := map[string]any{
 		"apiVersion": rbacv1.SchemeGroupVersion.String(), "kind": "RoleBinding",
 		"metadata": map[string]any{"namespace": u.Namespace, "name": "scenario:" + u.Role + ":" + u.Name},
 		"roleRef":  map[string]any{"apiGroup": rbacv1.GroupName, "kind": "ClusterRole", "name": u.Role},
 		"subjects": []any{map[string]any{"apiGroup": rbacv1.GroupName, "kind": "User", "name": u.Name}},
 	}
-	if err := t.perform(ctx, scenario.Step{Apply: binding}); err != nil { // as an administrator
+	if err := ex.perform(ctx, scenario.Step{Apply: binding}); err != nil { // as an administrator
 		return err
 	}
 	// All of Kubernetes' user-facing roles allow this.
 	reads := scenario.Access{User: u.Name, Groups: u.Groups, Verb: "get", Resource: "configmaps", Namespace: u.Namespace,
 		Allowed: true}
-	allowed, err := t.review(ctx, reads)
+	allowed, err := ex.review(ctx, reads)
 	if err == nil && !allowed {
 		err = fmt.Errorf("the authorizer does not allow that %s", reads)
 	}
@@ -95,7 +95,7 @@ func (t *execution) bind(ctx context.Context, u scenario.User) error {
 }
 
 // review returns whether an access is allowed. It waits a while for the expected answer.
-func (t *execution) review(ctx context.Context, a scenario.Access) (allowed bool, err error) {
+func (ex *execution) review(ctx context.Context, a scenario.Access) (allowed bool, err error) {
 	resource := schema.ParseGroupResource(a.Resource)
 	limited, cancel := context.WithTimeout(ctx, cmp.Or(a.Within.Duration, accessTimeout))
 	defer cancel()
@@ -106,7 +106,7 @@ func (t *execution) review(ctx context.Context, a scenario.Access) (allowed bool
 				Verb: a.Verb, Group: resource.Group, Resource: resource.Resource, Namespace: a.Namespace, Name: a.Name,
 			},
 		}}
-		if err := t.prover.client.Create(ctx, review); err != nil {
+		if err := ex.prover.client.Create(ctx, review); err != nil {
 			return false, err
 		}
 		allowed = review.Status.Allowed
@@ -120,29 +120,29 @@ func (t *execution) review(ctx context.Context, a scenario.Access) (allowed bool
 
 // checkAccess reviews an access that a step expects, and records the answer. The expectation holds
 // until the next step that acts.
-func (t *execution) checkAccess(ctx context.Context, step scenario.Step) error {
-	t.expectations = append(t.expectations, step)
-	return t.recordDecision(ctx, step, "")
+func (ex *execution) checkAccess(ctx context.Context, step scenario.Step) error {
+	ex.expectations = append(ex.expectations, step)
+	return ex.recordDecision(ctx, step, "")
 }
 
 // recordDecision records the answer to a step's expectation, during a fault or without one.
-func (t *execution) recordDecision(ctx context.Context, step scenario.Step, during string) error {
-	allowed, err := t.review(ctx, *step.May)
+func (ex *execution) recordDecision(ctx context.Context, step scenario.Step, during string) error {
+	allowed, err := ex.review(ctx, *step.May)
 	if err != nil {
 		return err
 	}
-	t.decisions = append(t.decisions, history.Decision{
+	ex.decisions = append(ex.decisions, history.Decision{
 		Step: step.Name, During: during, Action: step.May.String(), Want: step.May.Allowed, Allowed: allowed,
-		At: t.prover.clock.Now(),
+		At: ex.prover.clock.Now(),
 	})
 	return nil
 }
 
 // recheckAccess reviews all current expectations again, during a fault.
-func (t *execution) recheckAccess(ctx context.Context, during string) error {
+func (ex *execution) recheckAccess(ctx context.Context, during string) error {
 	var errs []error
-	for _, step := range t.expectations {
-		errs = append(errs, t.recordDecision(ctx, step, during))
+	for _, step := range ex.expectations {
+		errs = append(errs, ex.recordDecision(ctx, step, during))
 	}
 	return errors.Join(errs...)
 }
@@ -160,25 +160,25 @@ func isAnswer(err error) bool {
 	return errors.As(err, &answer)
 }
 
-func (t *execution) reject(step, object string, err error) {
-	t.rejections = append(t.rejections,
-		history.Rejection{Step: step, Object: object, Message: err.Error(), At: t.prover.clock.Now()})
+func (ex *execution) reject(step, object string, err error) {
+	ex.rejections = append(ex.rejections,
+		history.Rejection{Step: step, Object: object, Message: err.Error(), At: ex.prover.clock.Now()})
 }
 
 // recordOutcome records whether a step that must be refused was, and a rejection that the scenario
 // does not expect. An error is the harness's own.
-func (t *execution) recordOutcome(name string, step scenario.Step, err error) error {
+func (ex *execution) recordOutcome(name string, step scenario.Step, err error) error {
 	verb, object := actionOf(step)
 	switch {
 	case err != nil && (step.Refused == "" || !isRefusal(err)):
 		if !isAnswer(err) {
 			return err
 		}
-		t.reject(name, object, err)
+		ex.reject(name, object, err)
 	case step.Refused == scenario.MustRefuse:
 		action := fmt.Sprintf("%s may %s %s", cmp.Or(step.As, "an administrator"), verb, object)
-		t.decisions = append(t.decisions, history.Decision{
-			Step: step.Name, Action: action, Allowed: err == nil, At: t.prover.clock.Now(),
+		ex.decisions = append(ex.decisions, history.Decision{
+			Step: step.Name, Action: action, Allowed: err == nil, At: ex.prover.clock.Now(),
 		})
 	}
 	return nil

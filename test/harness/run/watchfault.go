@@ -185,23 +185,23 @@ func (a *activeFault) describeWithheld(r *replica, since time.Time) string {
 
 // watchEvents returns the watch events about the run's own objects that occurred soon after a step.
 // A later event may be too late for a fault that begins with the step.
-func (t *execution) watchEvents(h *history.History) []watchEvent {
+func (ex *execution) watchEvents(h *history.History) []watchEvent {
 	normal := h.Normalizer()
 	var all []watchEvent
-	for _, r := range t.prover.replicas {
+	for _, r := range ex.prover.replicas {
 		journal := r.proxy.Journal()
 		for _, f := range journal.Frames {
 			if normal.Replace(f.Name) == f.Name && normal.Replace(f.Namespace) == f.Namespace {
 				continue
 			}
 			action := 0
-			for _, began := range t.actionTimes {
+			for _, began := range ex.actionTimes {
 				if began.After(f.Received) {
 					break
 				}
 				action++
 			}
-			if action == 0 || f.Received.Sub(t.actionTimes[action-1]) > silenceFor/2 {
+			if action == 0 || f.Received.Sub(ex.actionTimes[action-1]) > silenceFor/2 {
 				continue
 			}
 			event := watchEvent{Path: normal.Replace(journal.Request(f.Request).Path), Action: action}
