@@ -53,6 +53,9 @@ func judgeSettled(b *judgement) {
 // operator may be unable to meet them.
 func (b *judgement) judgeUnreached(m history.Checkpoint) {
 	text := fmt.Sprintf("at %q the desired state was not reached in time", m.Name)
+	if !m.Reached.IsZero() {
+		text = fmt.Sprintf("at %q the desired state was reached, and did not last", m.Name)
+	}
 	if len(m.Unmet) > 0 {
 		text += ": " + strings.Join(m.Unmet, ", ")
 	}

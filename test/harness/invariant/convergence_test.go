@@ -17,6 +17,8 @@ func TestSettled(t *testing.T) {
 			`at "end" the desired state was not reached`),
 		"NamesTheObject": wantBroken(play(writes("a", thing(ready)), rests("end"), notYet, unmet),
 			`in time: Thing ns/t to have Ready=True`),
+		"NotLasting": wantBroken(play(writes("a", thing(ready)), rests("end"), notYet, unmet,
+			changes(func(s *script) { s.Checkpoints[0].Reached = s.now })), "was reached, and did not last: Thing ns/t to have Ready=True"),
 		"Rejected": wantInconclusive(play(writes("a", thing(ready)), rejected("step 1 make"), rests("end"), notYet, unmet),
 			"Thing ns/t to have Ready=True; step 1 make of Thing t was rejected: denied"),
 		"RejectedLater": wantBroken(play(writes("a", thing(ready)), rests("end"), notYet, rejected("step 2 end"))),

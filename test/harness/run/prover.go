@@ -169,14 +169,25 @@ func Start(ctx context.Context, o Options) (_ *Prover, err error) {
 	if err := p.waitForInformers(ctx); err != nil {
 		return nil, err
 	}
-	p.reportUnread()
+	p.reportUnread(ctx)
 	return p, nil
 }
 
+// unreadTimeout bounds the wait for the metrics of a program without a probe, which is ready before
+// it listens.
+const unreadTimeout = 3 * time.Second
+
 // reportUnread reports that the metrics of a replica are not read.
-func (p *Prover) reportUnread() {
+func (p *Prover) reportUnread(ctx context.Context) {
+	if p.subject.Operator.Report == nil {
+		return
+	}
 	r := p.replicas[0]
-	if err := r.prober.Unread(); err != nil && p.subject.Operator.Report != nil {
+	// The error is that it did not come to that in time.
+	_ = wait.PollUntilContextTimeout(ctx, pollInterval, unreadTimeout, true, func(context.Context) (bool, error) {
+		return r.prober.Unread() == nil, nil
+	})
+	if err := r.prober.Unread(); err != nil {
 		p.subject.Operator.Report(fmt.Sprintf("the metrics of %s are not read: work that waits, memory and goroutines are not judged (%v)",
 			r.process.Name(), err))
 	}

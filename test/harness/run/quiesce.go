@@ -78,6 +78,12 @@ func (ex *execution) observe(ctx context.Context, name string,
 	if err := ex.recordExternal(ctx, &mark); err != nil {
 		return mark, false, err
 	}
+	if mark.Converged { // and it stayed so
+		if mark.Unmet, err = ex.unmet(ctx, q.Until); err != nil {
+			return mark, false, err
+		}
+		mark.Converged = len(mark.Unmet) == 0
+	}
 	mark.Ended = ex.prover.clock.Now()
 	last, err := ex.prover.latestVersion(ctx)
 	// The next version is stored after the end.

@@ -17,6 +17,7 @@ import (
 
 	. "github.com/onsi/gomega"
 	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -272,6 +273,29 @@ func TestHasWork_NeedsAFreshReading(t *testing.T) {
 }
 
 // The first writes of a leader that no fault made belong to no checkpoint.
+// A state that is lost before the end of a checkpoint was not at rest.
+func TestQuiesce_FindsAStateThatDoesNotLast(t *testing.T) {
+	g := NewWithT(t)
+	s := newElection(t)
+	s.beforeRead(func(store client.Client) { s.renewLease(store, 0) })
+	lost := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "lost"}}
+	g.Expect(s.client.Create(t.Context(), lost)).To(Succeed())
+	fake := dynamicfake.NewSimpleDynamicClient(clientgoscheme.Scheme)
+	fake.PrependReactor("list", "namespaces", func(kubetesting.Action) (bool, runtime.Object, error) {
+		list := &unstructured.UnstructuredList{}
+		list.SetResourceVersion("7")
+		return true, list, client.IgnoreNotFound(s.client.Delete(t.Context(), lost))
+	})
+	s.dynamic = fake
+	there := scenario.Wait{Object: scenario.Ref{APIVersion: "v1", Kind: "ConfigMap", Namespace: "ns", Name: "lost"}, Exists: true}
+	mark, err := (&execution{prover: s.Prover}).quiesce(t.Context(), "made",
+		scenario.Quiesce{Until: []scenario.Wait{there}, For: metav1.Duration{Duration: time.Millisecond}})
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(mark.Converged).To(BeFalse())
+	g.Expect(mark.Reached).NotTo(BeZero())
+	g.Expect(mark.Unmet).To(ConsistOf(ContainSubstring("lost")))
+}
+
 func TestQuiesce_BeginsAgainAfterAnElection(t *testing.T) {
 	for name, tc := range map[string]struct {
 		elections, observations int
