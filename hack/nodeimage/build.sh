@@ -17,8 +17,8 @@ umask 022
 cd "$(dirname "$0")"
 mkdir -p "$1"
 out=$(realpath "$1")
-say() { printf 'node-image: %s\n' "$*" >&2; }
-fail() { say "$*"; exit 1; }
+report() { printf 'node-image: %s\n' "$*" >&2; }
+fail() { report "$*"; exit 1; }
 pinned() { awk -v module="$2" '$1 == module && $2 ~ /^v/ {print $2; exit}' "$1"; }
 
 # Debian 12: its systemd still runs on hosts with cgroup v1, and on those with v2.
@@ -43,9 +43,9 @@ sudo=()
 arch=$("$GO" env GOARCH) server=$(docker version --format '{{.Server.Arch}}')
 [[ $server == "$arch" ]] || fail "the Docker daemon is $server and this machine is $arch: build on a machine like the daemon's"
 exec {lock}>"$out/.lock"
-flock --nonblock "$lock" || { say "another run is building at this moment; waiting for it"; flock "$lock"; }
+flock --nonblock "$lock" || { report "another run is building at this moment; waiting for it"; flock "$lock"; }
 if [[ $(docker image inspect --format "{{index .Config.Labels \"$label\"}}" "$image" 2>/dev/null) == "$inputs" ]]; then
-  say "$image is up to date"
+  report "$image is up to date"
   echo "$image"
   exit
 fi
@@ -56,7 +56,7 @@ if ! has_root; then
   [[ -e $keyring ]] || fail "$keyring is needed: install it (on Debian and Ubuntu: apt-get install debian-archive-keyring)"
   ((EUID == 0)) || command -v sudo >/dev/null || fail "debootstrap has to run as root: run this as root, or install sudo"
 fi
-say "building $image of $inputs (about 10 minutes on 2 cores the first time)"
+report "building $image of $inputs (about 10 minutes on 2 cores the first time)"
 rootfs=$(mktemp -d "$out/root-XXXXXX") stage=$(mktemp -d "$out/stage-XXXXXX") containers=() parts=()
 clean() {
   ((${#containers[@]} == 0)) || docker rm --force --volumes "${containers[@]}" >/dev/null || true
@@ -77,7 +77,7 @@ done
 compile() {
   local name=${2##*/}
   [[ $2 != go.etcd.io/etcd/server/v3 ]] || name=etcd
-  say "compiling $name"
+  report "compiling $name"
   (cd "$1" && CGO_ENABLED=0 GOWORK=off "$GO" build -trimpath -ldflags "$3" -o "$bin/$name" "$2")
 }
 tools() { awk '/^\)/ {inside = 0} inside {print $1} /^tool \(/ {inside = 1}' "$1/go.mod"; }
@@ -86,7 +86,7 @@ for package in $(tools ../controlplane); do compile ../controlplane "$package" "
 for package in $(tools node); do compile node "$package" '-s -w'; done
 
 if ! has_root; then
-  say "making the root file system (debootstrap $suite)"
+  report "making the root file system (debootstrap $suite)"
   "${sudo[@]}" /usr/sbin/debootstrap --variant=minbase --force-check-gpg --keyring="$keyring" --include="$packages" "$suite" \
     "$rootfs" ${DEBIAN_MIRROR:+"$DEBIAN_MIRROR"} >"$out/debootstrap.log" 2>&1 || { tail -n 20 "$out/debootstrap.log" >&2; exit 1; }
   id=$("${sudo[@]}" tar --numeric-owner -C "$rootfs" "${unwanted[@]/#/--exclude=./}" -c . | docker import -)
@@ -94,7 +94,7 @@ if ! has_root; then
   docker tag "$id" "$root"
 fi
 
-say "making the images of the components"
+report "making the images of the components"
 references=$("$bin/kubeadm" config images list --kubernetes-version "$version") pause='' proxy=''
 for reference in $references; do
   name=${reference##*/} name=${name%%:*}
@@ -117,7 +117,7 @@ for reference in $references; do
 done
 [[ -n $pause && -n $proxy && ${#parts[@]} == 7 ]] || fail "kubeadm does not want all images that are built here: $references"
 
-say "making the node image"
+report "making the node image"
 kind=$(cd ../tools && "$GO" mod download -json sigs.k8s.io/kind | sed -n 's/.*"Dir": "\(.*\)",*/\1/p')
 # A module has files without the right to be executed.
 cp -R --no-preserve=mode "$kind/images/base/files/." "$stage"
@@ -149,5 +149,5 @@ containers+=("$container")
 docker save "${parts[@]}" | docker exec --interactive --env "REFERENCES=$references" "$container" bash -c "$(<files/finish.sh)" \
   >"$out/finish.log" 2>&1 || { tail -n 20 "$out/finish.log" >&2; exit 1; }
 docker commit --change 'ENTRYPOINT ["/usr/local/bin/entrypoint", "/sbin/init"]' --change 'CMD []' "$container" "$image" >/dev/null
-say "$image is built, after $SECONDS s"
+report "$image is built, after $SECONDS s"
 echo "$image"

@@ -73,7 +73,7 @@ func (ex *execution) observe(ctx context.Context, name string,
 	leader := ex.prover.holder(ctx)
 	mark.Began = ex.prover.clock.Now()
 	if err := sleep(ctx, ex.prover.clock, q.For.Duration); err != nil {
-		return mark, false, fmt.Errorf("looking on at %q: %w", name, err)
+		return mark, false, fmt.Errorf("recording the rest at %q: %w", name, err)
 	}
 	if err := ex.recordExternal(ctx, &mark); err != nil {
 		return mark, false, err
