@@ -109,9 +109,19 @@ func (u upgrade) feature() features.Feature {
 				g.Expect(pods[0].Spec.NodeName).NotTo(Equal(pods[1].Spec.NodeName))
 			})).
 		Assess("each event was emitted once", step(func(ctx context.Context, g *WithT) {
+			// client-go records events beside the work, and the end of a process cuts off the last request: each
+			// of the two replicas may have led and lost one.
+			var without []string
 			for _, tenant := range tenants.objects() {
-				g.Expect(eventsAbout(ctx, tenant)).To(And(Not(BeEmpty()), HaveEach(1)), tenant.GetName())
+				events, err := eventsAbout(ctx, tenant)
+				g.Expect(err).NotTo(HaveOccurred())
+				if len(events) == 0 {
+					without = append(without, tenant.GetName())
+					continue
+				}
+				g.Expect(events).To(HaveEach(1), tenant.GetName())
 			}
+			g.Expect(len(without)).To(BeNumerically("<=", 2), "no events about %v", without)
 		})).
 		Assess("each write came from the Pod that held the Lease, and admission was answered throughout",
 			step(func(ctx context.Context, g *WithT) {
