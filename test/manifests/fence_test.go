@@ -188,8 +188,8 @@ func TestFenceDecides(t *testing.T) {
 		"another Pod":                  {"manager-b2", "manager-a1_5e9d", "Pod manager-b2 does not hold"},
 		"a name that the holder's has": {"manager-a", "manager-a1_5e9d", "Pod manager-a does not hold"},
 		"a name that has the holder's": {"manager-a12", "manager-a1_5e9d", "Pod manager-a12 does not hold"},
-		"after a release":              {"manager-a1", "", "Pod manager-a1 does not hold the Lease ns/l, nobody does"},
-		"before the first holder":      {"manager-a1", nil, "Pod manager-a1 does not hold the Lease ns/l, nobody does"},
+		"after a release":              {"manager-a1", "", "Pod manager-a1 does not hold the Lease ns/l, which has no holder"},
+		"before the first holder":      {"manager-a1", nil, "Pod manager-a1 does not hold the Lease ns/l, which has no holder"},
 		"no Pod":                       {nil, "manager-a1_5e9d", unnamed},
 		"no Pod, after a release":      {nil, "", unnamed},
 	} {
