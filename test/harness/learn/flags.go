@@ -31,7 +31,7 @@ var (
 	healthAddress = purpose{
 		names: []string{"health-probe-bind-address", "health-addr", "health-probe-addr", "probe-addr", "healthz-addr"},
 		value: "127.0.0.1:{probe}",
-		lack:  "no known flag for the address of /readyz; add the argument with 127.0.0.1:{probe}, or the replicas never become ready",
+		lack:  "no known flag for the address of /readyz; replicas that are not isolated need the argument with 127.0.0.1:{probe}",
 	}
 	metricsAddress = purpose{
 		names: []string{"metrics-bind-address", "metrics-addr", "metrics-listen-address"}, value: "127.0.0.1:{metrics}",

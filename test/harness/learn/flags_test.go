@@ -47,7 +47,7 @@ Flags:
 
 func TestArguments(t *testing.T) {
 	lease := "no flag for the duration of the Lease: each death of a leader costs the program's own, 15 s with controller-runtime"
-	probe := "no known flag for the address of /readyz; add the argument with 127.0.0.1:{probe}, or the replicas never become ready"
+	probe := "no known flag for the address of /readyz; replicas that are not isolated need the argument with 127.0.0.1:{probe}"
 	metrics := "no known flag for the address of the metrics; if the program serves any, add the argument with 127.0.0.1:{metrics}"
 	for name, tc := range map[string]struct {
 		help    string

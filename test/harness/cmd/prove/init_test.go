@@ -12,10 +12,8 @@ import (
 	"time"
 
 	. "github.com/onsi/gomega"
-	coordinationv1 "k8s.io/api/coordination/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/yaml"
 
 	"leasehold.dev/test/harness/history"
@@ -149,25 +147,6 @@ func TestWrite_ReplacesNothingUnlessItMay(t *testing.T) {
 	_, err = write(dir, d, true)
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Expect(os.ReadFile(files[1])).NotTo(BeEquivalentTo("mine"))
-}
-
-func TestWaitForLease(t *testing.T) {
-	g := NewWithT(t)
-	lease := func(namespace, name, holder string) *coordinationv1.Lease {
-		l := &coordinationv1.Lease{}
-		l.Namespace, l.Name, l.Spec.HolderIdentity = namespace, name, &holder
-		return l
-	}
-	c := fake.NewClientBuilder().WithObjects(lease("kube-system", "apiserver-x", "a"), lease("kube-system", "old", "a"),
-		lease("ns", "released", "")).Build()
-	before, err := leases(t.Context(), c)
-	g.Expect(err).NotTo(HaveOccurred())
-	g.Expect(before).To(HaveLen(1))
-	_, err = waitForLease(t.Context(), c, before, func() bool { return false })
-	g.Expect(err).To(MatchError(ContainSubstring("waiting for a Lease of the operator: the program ended")))
-	g.Expect(c.Create(t.Context(), lease("ns", "new", "manager-0_1"))).To(Succeed())
-	g.Expect(waitForLease(t.Context(), c, before, func() bool { return true })).To(Equal(
-		[]history.Key{{Resource: history.Leases, Namespace: "ns", Name: "new"}}))
 }
 
 // endingReplica is a replica whose process ends a number of times. Each appends a line to its log.

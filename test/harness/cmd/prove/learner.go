@@ -12,6 +12,8 @@ import (
 	"strings"
 	"time"
 
+	appsv1 "k8s.io/api/apps/v1"
+	authorizationv1 "k8s.io/api/authorization/v1"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -130,8 +132,8 @@ func (l *learner) findLease(ctx context.Context) (err error) {
 		if errors.Is(err, errProgramEnded) {
 			return fmt.Errorf("%w; its log shows why: give it what it needs with --args, --env or --values", err)
 		}
-		return fmt.Errorf("%w; the operator has to elect a leader: see whether it needs a flag, and whether it takes its namespace "+
-			"from a flag or from POD_NAMESPACE. The end of its log:\n%s", err, own.next())
+		return fmt.Errorf("%w; the operator has to elect a leader: %s. The end of its log:\n%s", err,
+			electionAdvice(ctx, c, installation.Shipped()), own.next())
 	}
 	l.draft.Lease = l.draft.Leases[0]
 	namespace := installation.Shipped().Namespace
@@ -183,10 +185,29 @@ func waitForLease(ctx context.Context, c client.Client, before []history.Key,
 		}
 		return len(taken) > 0, err
 	})
+	if ctx.Err() == nil && errors.Is(err, context.DeadlineExceeded) {
+		return nil, fmt.Errorf("waiting for a Lease of the operator: it took none within %s", leaseTimeout)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("waiting for a Lease of the operator: %w", err)
 	}
 	return taken, nil
+}
+
+// electionAdvice returns what to do about an operator that took no Lease. One that may not create
+// Leases beside its Deployment elects no leader.
+func electionAdvice(ctx context.Context, c client.Client, shipped *appsv1.Deployment) string {
+	review := &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{
+		User: fmt.Sprintf("system:serviceaccount:%s:%s", shipped.Namespace, shipped.Spec.Template.Spec.ServiceAccountName),
+		ResourceAttributes: &authorizationv1.ResourceAttributes{
+			Verb: "create", Group: history.Leases.Group, Resource: history.Leases.Resource, Namespace: shipped.Namespace,
+		},
+	}}
+	if err := c.Create(ctx, review); err == nil && !review.Status.Allowed {
+		return fmt.Sprintf("its ServiceAccount may not create Leases in namespace %s, so it seems to have no leader election, "+
+			"and prove cannot judge it", shipped.Namespace)
+	}
+	return "see whether it needs a flag, and whether it takes its namespace from a flag or from POD_NAMESPACE"
 }
 
 // leases are all Leases with a holder, other than those of the API server itself.
