@@ -16,6 +16,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apiserver/pkg/authentication/serviceaccount"
 	"k8s.io/client-go/rest"
 
 	"leasehold.dev/test/harness/sandbox"
@@ -126,7 +127,7 @@ func newReplica(ctx context.Context, cp *ControlPlane, o ReplicaOptions) (*Repli
 		identity: Identity{
 			Pod:      types.NamespacedName{Namespace: o.Namespace, Name: o.Name},
 			PodUID:   uid,
-			Username: fmt.Sprintf("system:serviceaccount:%s:%s", o.Namespace, o.ServiceAccount),
+			Username: serviceaccount.MakeUsername(o.Namespace, o.ServiceAccount),
 		},
 		config:      config,
 		restartable: restartable{watchdog: cp.watchdog, spec: spec{log: cp.log(o.Name)}},

@@ -13,10 +13,10 @@ import (
 	"strconv"
 	"strings"
 
-	appsv1 "k8s.io/api/apps/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apiserver/pkg/authentication/serviceaccount"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 
 	"leasehold.dev/test/harness/env"
@@ -171,7 +171,9 @@ func (f *File) complete(objects []*unstructured.Unstructured) (*Suite, error) {
 	s.ReleaseLease = f.ReleaseLease
 	s.Previous, s.Changes = f.path(f.Previous), f.Changes
 	if len(s.Contract.Users) == 0 {
-		s.Contract.Users = []string{userOf(deployment)}
+		s.Contract.Users = []string{
+			serviceaccount.MakeUsername(deployment.Namespace, deployment.Spec.Template.Spec.ServiceAccountName),
+		}
 	}
 	lease := &s.Contract.Lease
 	if lease.Resource == (history.Resource{}) {
@@ -218,11 +220,6 @@ func filled(args []string, variables map[string]string, namespace string) (func(
 		}
 		return all
 	}, list
-}
-
-// userOf returns the user of a Deployment's Pods.
-func userOf(d appsv1.Deployment) string {
-	return fmt.Sprintf("system:serviceaccount:%s:%s", d.Namespace, d.Spec.Template.Spec.ServiceAccountName)
 }
 
 // auditGroups are those of the promises and those that are watched.

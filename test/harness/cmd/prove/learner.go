@@ -18,6 +18,8 @@ import (
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/apiserver/pkg/authentication/serviceaccount"
+	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/client-go/discovery"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -195,19 +197,21 @@ func waitForLease(ctx context.Context, c client.Client, before []history.Key,
 }
 
 // electionAdvice returns what to do about an operator that took no Lease. One that may not create
-// Leases beside its Deployment elects no leader.
+// Leases beside its Deployment probably elects no leader.
 func electionAdvice(ctx context.Context, c client.Client, shipped *appsv1.Deployment) string {
 	review := &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{
-		User: fmt.Sprintf("system:serviceaccount:%s:%s", shipped.Namespace, shipped.Spec.Template.Spec.ServiceAccountName),
+		User:   serviceaccount.MakeUsername(shipped.Namespace, shipped.Spec.Template.Spec.ServiceAccountName),
+		Groups: append(serviceaccount.MakeGroupNames(shipped.Namespace), user.AllAuthenticated),
 		ResourceAttributes: &authorizationv1.ResourceAttributes{
 			Verb: "create", Group: history.Leases.Group, Resource: history.Leases.Resource, Namespace: shipped.Namespace,
 		},
 	}}
+	advice := "see whether it needs a flag, and whether it takes its namespace from a flag or from POD_NAMESPACE"
 	if err := c.Create(ctx, review); err == nil && !review.Status.Allowed {
-		return fmt.Sprintf("its ServiceAccount may not create Leases in namespace %s, so it seems to have no leader election, "+
-			"and prove cannot judge it", shipped.Namespace)
+		advice += fmt.Sprintf("; its ServiceAccount may not create Leases in namespace %s, and an operator without leader "+
+			"election cannot be judged", shipped.Namespace)
 	}
-	return "see whether it needs a flag, and whether it takes its namespace from a flag or from POD_NAMESPACE"
+	return advice
 }
 
 // leases are all Leases with a holder, other than those of the API server itself.

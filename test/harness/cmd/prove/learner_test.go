@@ -52,14 +52,16 @@ func TestWaitForLease_none(t *testing.T) {
 func TestElectionAdvice(t *testing.T) {
 	shipped := &appsv1.Deployment{}
 	shipped.Namespace, shipped.Spec.Template.Spec.ServiceAccountName = "ns", "account"
+	const flags = "see whether it needs a flag, and whether it takes its namespace from a flag or from POD_NAMESPACE"
 	for name, each := range map[string]struct {
 		allowed bool
 		fail    error
 		want    string
 	}{
-		"NoRight":     {false, nil, "its ServiceAccount may not create Leases in namespace ns, so it seems to have no leader election"},
-		"Right":       {true, nil, "see whether it needs a flag"},
-		"NotAnswered": {false, errors.New("no answer"), "see whether it needs a flag"},
+		"NoRight": {false, nil, flags + "; its ServiceAccount may not create Leases in namespace ns, " +
+			"and an operator without leader election cannot be judged"},
+		"Right":       {true, nil, flags},
+		"NotAnswered": {false, errors.New("no answer"), flags},
 	} {
 		t.Run(name, func(t *testing.T) {
 			g := NewWithT(t)
@@ -67,6 +69,7 @@ func TestElectionAdvice(t *testing.T) {
 				Create: func(_ context.Context, _ client.WithWatch, o client.Object, _ ...client.CreateOption) error {
 					review := o.(*authorizationv1.SubjectAccessReview)
 					g.Expect(review.Spec.User).To(Equal("system:serviceaccount:ns:account"))
+					g.Expect(review.Spec.Groups).To(ConsistOf("system:authenticated", "system:serviceaccounts", "system:serviceaccounts:ns"))
 					g.Expect(review.Spec.ResourceAttributes).To(HaveValue(Equal(authorizationv1.ResourceAttributes{
 						Verb: "create", Group: "coordination.k8s.io", Resource: "leases", Namespace: "ns",
 					})))
@@ -74,7 +77,7 @@ func TestElectionAdvice(t *testing.T) {
 					return each.fail
 				},
 			}).Build()
-			g.Expect(electionAdvice(t.Context(), c, shipped)).To(HavePrefix(each.want))
+			g.Expect(electionAdvice(t.Context(), c, shipped)).To(Equal(each.want))
 		})
 	}
 }
