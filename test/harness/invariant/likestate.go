@@ -25,12 +25,25 @@ func (b *judgement) judgeLike() {
 				all = append(all, s)
 			}
 		}
+		if rejected := b.rejectedSince(m.Like, m); len(rejected) > 0 {
+			b.addDoubt("at %q the state is not comparable with %q: %s", m.Name, m.Like, rejected[0])
+			continue
+		}
 		later := stateAt(b.History, b.Contract, m.Name, Contract.concerns)
 		b.checked += max(1, len(later))
 		for _, name := range sets.List(sets.KeySet(earlier).Union(sets.KeySet(later))) {
 			b.judgeObjectLike(m, name, later, all)
 		}
 	}
+}
+
+// rejectedSince returns the steps between two checkpoints that the API server rejected.
+func (b *judgement) rejectedSince(earlier string, m history.Checkpoint) []history.Rejection {
+	return slices.DeleteFunc(b.rejectedBefore(m), func(r history.Rejection) bool {
+		return slices.ContainsFunc(b.History.Checkpoints, func(c history.Checkpoint) bool {
+			return c.Name == earlier && r.At.Before(c.Ended)
+		})
+	})
 }
 
 func (b *judgement) judgeObjectLike(m history.Checkpoint, name string, later state, all []state) {

@@ -1,11 +1,13 @@
 package learn
 
 import (
+	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/util/jsonmergepatch"
 )
 
 // Faults of the generated scenarios besides the first: those that need a change or haste. All of
@@ -80,7 +82,7 @@ func (d *Draft) Change(k *DraftKind) ([]byte, error) {
 		w.rest("made", k.Until, "")
 		w.apply("grow", k.Grown)
 		w.rest("grown", k.Until, "")
-		w.apply("shrink", k.Objects[k.Main])
+		w.shrink()
 		w.rest("restored", k.Until, "made")
 		w.delete(k.Objects[k.Main])
 		w.rest("gone", "gone: true", "")
@@ -101,7 +103,7 @@ func (d *Draft) Haste(k *DraftKind) ([]byte, error) {
 		w.rest("made", k.Until, "")
 		if k.Grown != nil {
 			w.apply("grow", k.Grown)
-			w.apply("shrink", main)
+			w.shrink()
 			w.rest("changed-twice", k.Until, "made")
 		}
 		w.delete(main)
@@ -164,6 +166,30 @@ func (w *scenarioWriter) create() {
 		}
 		w.apply(name, o)
 	}
+}
+
+// shrink gives the grown object its first spec again, as kubectl apply does. A server-side apply that
+// removes the last field of a spec leaves null, which the schema refuses.
+func (w *scenarioWriter) shrink() {
+	patch, err := w.shrinking()
+	if err != nil && w.err == nil {
+		w.err = err
+	}
+	w.line("- name: shrink")
+	w.line("  patch: {object: %s, merge: %s}", w.kind.ref(), patch)
+}
+
+// shrinking is the merge patch from the grown object to the first one.
+func (w *scenarioWriter) shrinking() ([]byte, error) {
+	grown, err := json.Marshal(w.kind.Grown)
+	if err != nil {
+		return nil, err
+	}
+	first, err := json.Marshal(w.kind.Objects[w.kind.Main])
+	if err != nil {
+		return nil, err
+	}
+	return jsonmergepatch.CreateThreeWayJSONMergePatch(grown, first, grown)
 }
 
 func (w *scenarioWriter) delete(o *unstructured.Unstructured) { w.line("- delete: %s", refOf(o)) }
