@@ -135,6 +135,21 @@ func TestWaitForRest_DoesNotPauseWhereNothingHappened(t *testing.T) {
 	g.Eventually(done, testTimeout).Should(Receive(BeNil()), "no time passes")
 }
 
+// Whatever elected the leader of the last observation: it has not written yet.
+func TestWaitForRest_PausesAfterAnElection(t *testing.T) {
+	g := NewWithT(t)
+	s := newElection(t)
+	s.stopClock()
+	s.renewInBackground()
+	done := make(chan error, 1)
+	go func() {
+		_, _, err := (&execution{prover: s.Prover, elected: true}).waitForRest(t.Context(), scenario.Quiesce{})
+		done <- err
+	}()
+	g.Consistently(done, 10*pollInterval).ShouldNot(Receive())
+	g.Eventually(whileTimePasses(s.stopped, done), testTimeout).Should(Receive(BeNil()))
+}
+
 func TestWaitForRest_BeginsAgainAfterAnotherFault(t *testing.T) {
 	g := NewWithT(t)
 	run, c, done := recoversIn(t, 0, 0)
@@ -272,7 +287,6 @@ func TestHasWork_NeedsAFreshReading(t *testing.T) {
 	g.Expect(run.hasWork(time.Now())).To(BeFalse(), "of the next process it is not known")
 }
 
-// The first writes of a leader that no fault made belong to no checkpoint.
 // A state that is lost before the end of a checkpoint was not at rest.
 func TestQuiesce_FindsAStateThatDoesNotLast(t *testing.T) {
 	g := NewWithT(t)
@@ -296,20 +310,26 @@ func TestQuiesce_FindsAStateThatDoesNotLast(t *testing.T) {
 	g.Expect(mark.Unmet).To(ConsistOf(ContainSubstring("lost")))
 }
 
+// The first writes of a leader that no fault made belong to no checkpoint.
 func TestQuiesce_BeginsAgainAfterAnElection(t *testing.T) {
 	for name, tc := range map[string]struct {
 		elections, observations int
-	}{"None": {0, 1}, "One": {1, 2}, "Always": {100, maxObservations}} {
+		settling                bool // the elections come before the observations begin
+	}{
+		"None": {0, 1, false}, "One": {1, 2, false}, "Always": {100, maxObservations, false},
+		"WhileItSettles": {1, 2, true},
+	} {
 		t.Run(name, func(t *testing.T) {
 			g := NewWithT(t)
 			s := newElection(t)
+			s.stopClock()
 			var leader, reads atomic.Int64
 			s.beforeRead(func(store client.Client) { s.renewLease(store, int(leader.Load())) })
 			// An observation reads the version of the store at its beginning and at its end.
 			fake := dynamicfake.NewSimpleDynamicClient(clientgoscheme.Scheme)
 			fake.PrependReactor("list", "namespaces", func(kubetesting.Action) (bool, runtime.Object, error) {
 				read := reads.Add(1)
-				if observation := (read + 1) / 2; read%2 == 0 && observation <= int64(tc.elections) {
+				if observation := (read + 1) / 2; (read%2 != 0) == tc.settling && observation <= int64(tc.elections) {
 					leader.Store(observation % 2)
 				}
 				list := &unstructured.UnstructuredList{}
@@ -317,11 +337,54 @@ func TestQuiesce_BeginsAgainAfterAnElection(t *testing.T) {
 				return true, list, nil
 			})
 			s.dynamic = fake
-			mark, err := (&execution{prover: s.Prover}).quiesce(t.Context(), "made",
-				scenario.Quiesce{For: metav1.Duration{Duration: time.Millisecond}})
-			g.Expect(err).NotTo(HaveOccurred())
+			done := make(chan error, 1)
+			var mark history.Checkpoint
+			go func() {
+				var err error
+				mark, err = (&execution{prover: s.Prover}).quiesce(t.Context(), "made", scenario.Quiesce{})
+				done <- err
+			}()
+			g.Eventually(whileTimePasses(s.stopped, done), testTimeout).Should(Receive(BeNil()))
 			g.Expect(mark.From).To(BeEquivalentTo(2*tc.observations-1), "the last observation counts")
 			g.Expect(reads.Load()).To(BeEquivalentTo(2 * tc.observations))
+		})
+	}
+}
+
+// Silence without a renewal proves nothing, so a checkpoint lasts until the Lease is renewed or expires.
+func TestQuiesce_LastsUntilTheLeaseIsRenewed(t *testing.T) {
+	for name, goOn := range map[string]func(*testbed){
+		"Late":  func(s *testbed) { s.lead(0) },
+		"Never": func(s *testbed) { s.stopped.Step(time.Second) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			g := NewWithT(t)
+			s := newElection(t)
+			s.stopClock()
+			var observing atomic.Bool
+			s.beforeRead(func(store client.Client) {
+				if !observing.Load() {
+					s.renewLease(store, 0)
+				}
+			})
+			fake := dynamicfake.NewSimpleDynamicClient(clientgoscheme.Scheme)
+			fake.PrependReactor("list", "namespaces", func(kubetesting.Action) (bool, runtime.Object, error) {
+				observing.Store(true)
+				list := &unstructured.UnstructuredList{}
+				list.SetResourceVersion("7")
+				return true, list, nil
+			})
+			s.dynamic = fake
+			done := make(chan error, 1)
+			go func() {
+				_, err := (&execution{prover: s.Prover}).quiesce(t.Context(), "made", scenario.Quiesce{})
+				done <- err
+			}()
+			g.Eventually(observing.Load, testTimeout).Should(BeTrue())
+			s.advance(time.Millisecond) // the time that the checkpoint lasts at least
+			g.Consistently(done, 10*pollInterval).ShouldNot(Receive())
+			goOn(s)
+			g.Eventually(done, testTimeout).Should(Receive(BeNil()))
 		})
 	}
 }
