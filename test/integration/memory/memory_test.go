@@ -11,6 +11,9 @@ import (
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 	"golang.org/x/sync/errgroup"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/util/retry"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"leasehold.dev/api/v1beta1"
@@ -82,7 +85,11 @@ func createViews(ctx context.Context, n int) {
 			return client.IgnoreNotFound(k8s.Delete(ctx, v))
 		})
 	})
-	each(ctx, func(ctx context.Context, v *v1beta1.MarkdownView) error { return k8s.Create(ctx, v) })
+	// On a busy machine the webhook may not receive such a body in time. Then nothing is stored.
+	each(ctx, func(ctx context.Context, v *v1beta1.MarkdownView) error {
+		return retry.OnError(wait.Backoff{Steps: 5, Duration: time.Second}, apierrors.IsInternalError,
+			func() error { return k8s.Create(ctx, v) })
+	})
 }
 
 // live returns the live heap of each replica at the last collection, in bytes: the next collection

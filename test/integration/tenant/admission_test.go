@@ -125,8 +125,9 @@ var _ = Describe("Admission of a Tenant", func() {
 	It("refuses a name that another Tenant holds", func(ctx SpecContext) {
 		name := unique("held")
 		holder := givenReady(ctx, build(name+"-a", suffixes("x")))
-		err := k8s.Create(ctx, build(name, withPrefix(name+"-"), suffixes("a-x")))
-		Expect(err).To(MatchError(ContainSubstring(fmt.Sprintf("namespace %s-a-x is in use by Tenant %s", name,
+		Eventually(func() error { // the webhook reads a cache, which may be late
+			return k8s.Create(ctx, build(name, withPrefix(name+"-"), suffixes("a-x")), client.DryRunAll)
+		}).WithContext(ctx).Should(MatchError(ContainSubstring(fmt.Sprintf("namespace %s-a-x is in use by Tenant %s", name,
 			holder.Name))))
 	})
 

@@ -3,6 +3,7 @@ package operator
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
@@ -61,16 +62,17 @@ func (s *Suite) Reads(since record.Bookmark, conditions ...record.Filter) []stri
 // FirstStatus reads o, one of our kinds, with the first status that the operator wrote.
 func (s *Suite) FirstStatus(resource string, o client.Object) {
 	GinkgoHelper()
-	events, err := record.ReadAuditLog(s.auditLog())
-	Expect(err).NotTo(HaveOccurred())
-	for _, e := range record.Writes(events, User, record.Resource(v1beta1.GroupVersion.Group, resource),
-		record.InNamespace(o.GetNamespace()), record.Named(o.GetName()), record.Succeeded) {
-		if e.ObjectRef.Subresource == "status" {
-			Expect(json.Unmarshal(e.ResponseObject.Raw, o)).To(Succeed())
-			return
-		}
-	}
-	Fail("the operator wrote no status of " + o.GetName())
+	log := s.auditLog()
+	// A client may see the status before the API server has logged the request.
+	Eventually(func(g Gomega) {
+		events, err := record.ReadAuditLog(log)
+		g.Expect(err).NotTo(HaveOccurred())
+		writes := record.Writes(events, User, record.Resource(v1beta1.GroupVersion.Group, resource),
+			record.InNamespace(o.GetNamespace()), record.Named(o.GetName()), record.Succeeded)
+		first := slices.IndexFunc(writes, func(e auditv1.Event) bool { return e.ObjectRef.Subresource == "status" })
+		g.Expect(first).To(BeNumerically(">=", 0), "the operator wrote no status of "+o.GetName())
+		g.Expect(json.Unmarshal(writes[first].ResponseObject.Raw, o)).To(Succeed())
+	}).Should(Succeed())
 }
 
 // auditLog skips the spec if there is no audit log.
