@@ -39,11 +39,9 @@ type execution struct {
 	activeFault *activeFault
 	// effects is the number of effects of the fault before the last checkpoint.
 	effects int
-	// leader held the Lease when the replicas had recovered last. elected means that another replica led at
-	// the end of the last observation of a checkpoint.
-	leader  string
-	elected bool
-	users   userClients
+	// leader is the identity that held the Lease when the replicas had recovered last.
+	leader string
+	users  userClients
 	// expectations are the steps whose expected access still holds; decisions are the results so far.
 	expectations []scenario.Step
 	decisions    []history.Decision

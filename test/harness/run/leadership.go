@@ -28,6 +28,11 @@ func (p *Prover) readLease(ctx context.Context) (*coordinationv1.Lease, error) {
 // holderOf returns the identity that holds the Lease, or "". It need not name the replica.
 func holderOf(lease *coordinationv1.Lease) string { return ptr.Deref(lease.Spec.HolderIdentity, "") }
 
+// termOf returns how long the Lease lasts without a renewal, or 0 if it does not say so.
+func termOf(lease *coordinationv1.Lease) time.Duration {
+	return time.Duration(ptr.Deref(lease.Spec.LeaseDurationSeconds, 0)) * time.Second
+}
+
 // holder returns the identity that holds the Lease, or "" if there is none.
 func (p *Prover) holder(ctx context.Context) string {
 	lease, err := p.readLease(ctx)
@@ -178,7 +183,7 @@ func (a *activeFault) leaseTerm(ctx context.Context) (time.Duration, error) {
 	if lease.Spec.LeaseDurationSeconds == nil {
 		return 0, fmt.Errorf("reading the Lease: it does not say how long it lasts")
 	}
-	return time.Duration(*lease.Spec.LeaseDurationSeconds) * time.Second, nil
+	return termOf(lease), nil
 }
 
 func (a *activeFault) leaseMatch() fault.Match { return fault.Match{Path: a.prover.leasePath()} }

@@ -13,7 +13,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/wait"
 	auditv1 "k8s.io/apiserver/pkg/apis/audit/v1"
-	"k8s.io/utils/ptr"
 
 	"leasehold.dev/test/harness/history"
 	"leasehold.dev/test/harness/record"
@@ -41,7 +40,6 @@ func (ex *execution) quiesce(ctx context.Context, name string, q scenario.Quiesc
 	var reached time.Time
 	for remaining := maxObservations; ; remaining-- {
 		mark, elected, err := ex.observe(ctx, name, q)
-		ex.elected = elected && remaining > 1
 		if reached.IsZero() {
 			reached = mark.Reached
 		}
@@ -79,7 +77,7 @@ func (ex *execution) observe(ctx context.Context, name string,
 		return mark, false, fmt.Errorf("recording the rest at %q: %w", name, err)
 	}
 	if err := ex.awaitRenewal(ctx, lease, mark.Began); err != nil {
-		return mark, false, fmt.Errorf("waiting at %q for a renewal of the Lease: %w", name, err)
+		return mark, false, fmt.Errorf("recording the rest at %q: %w", name, err)
 	}
 	if err := ex.recordExternal(ctx, &mark); err != nil {
 		return mark, false, err
@@ -103,10 +101,10 @@ func (ex *execution) awaitRenewal(ctx context.Context, before *coordinationv1.Le
 	if before == nil {
 		return nil
 	}
-	until := began.Add(time.Duration(ptr.Deref(before.Spec.LeaseDurationSeconds, 0)) * time.Second)
-	return wait.PollUntilContextCancel(ctx, pollInterval, true, func(ctx context.Context) (bool, error) {
+	until := began.Add(termOf(before))
+	return waitUntil(ctx, "a renewal of the Lease", func() bool {
 		lease, err := ex.prover.readLease(ctx)
-		return err == nil && lease.ResourceVersion != before.ResourceVersion || !ex.prover.clock.Now().Before(until), nil
+		return err == nil && lease.ResourceVersion != before.ResourceVersion || !ex.prover.clock.Now().Before(until)
 	})
 }
 
@@ -176,9 +174,9 @@ func (ex *execution) waitForIdleReplicas(ctx context.Context, q scenario.Quiesce
 	if err := ex.prover.waitUntilReady(ctx); err != nil {
 		return err
 	}
-	// A leader that is elected while the operator settles has not written yet either.
-	ex.leader = ex.prover.holder(ctx)
-	if ex.elected {
+	// A leader that was elected without a fault has not written yet either.
+	before := ex.leader
+	if ex.leader = ex.prover.holder(ctx); before != "" && before != ex.leader {
 		pause = quietPeriod
 	}
 	ex.enter(phaseIdle)

@@ -135,7 +135,7 @@ func TestWaitForRest_DoesNotPauseWhereNothingHappened(t *testing.T) {
 	g.Eventually(done, testTimeout).Should(Receive(BeNil()), "no time passes")
 }
 
-// Whatever elected the leader of the last observation: it has not written yet.
+// Whatever elected the leader since the last recovery: it has not written yet.
 func TestWaitForRest_PausesAfterAnElection(t *testing.T) {
 	g := NewWithT(t)
 	s := newElection(t)
@@ -143,7 +143,7 @@ func TestWaitForRest_PausesAfterAnElection(t *testing.T) {
 	s.renewInBackground()
 	done := make(chan error, 1)
 	go func() {
-		_, _, err := (&execution{prover: s.Prover, elected: true}).waitForRest(t.Context(), scenario.Quiesce{})
+		_, _, err := (&execution{prover: s.Prover, leader: "host_2"}).waitForRest(t.Context(), scenario.Quiesce{})
 		done <- err
 	}()
 	g.Consistently(done, 10*pollInterval).ShouldNot(Receive())
@@ -287,6 +287,18 @@ func TestHasWork_NeedsAFreshReading(t *testing.T) {
 	g.Expect(run.hasWork(time.Now())).To(BeFalse(), "of the next process it is not known")
 }
 
+// onLatestVersion calls do where the version of the store is read.
+func (s *testbed) onLatestVersion(do func() (int64, error)) {
+	client := dynamicfake.NewSimpleDynamicClient(clientgoscheme.Scheme)
+	client.PrependReactor("list", "namespaces", func(kubetesting.Action) (bool, runtime.Object, error) {
+		version, err := do()
+		list := &unstructured.UnstructuredList{}
+		list.SetResourceVersion(strconv.FormatInt(version, 10))
+		return true, list, err
+	})
+	s.dynamic = client
+}
+
 // A state that is lost before the end of a checkpoint was not at rest.
 func TestQuiesce_FindsAStateThatDoesNotLast(t *testing.T) {
 	g := NewWithT(t)
@@ -294,14 +306,9 @@ func TestQuiesce_FindsAStateThatDoesNotLast(t *testing.T) {
 	s.beforeRead(func(store client.Client) { s.renewLease(store, 0) })
 	lost := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "lost"}}
 	g.Expect(s.client.Create(t.Context(), lost)).To(Succeed())
-	fake := dynamicfake.NewSimpleDynamicClient(clientgoscheme.Scheme)
-	fake.PrependReactor("list", "namespaces", func(kubetesting.Action) (bool, runtime.Object, error) {
-		list := &unstructured.UnstructuredList{}
-		list.SetResourceVersion("7")
-		return true, list, client.IgnoreNotFound(s.client.Delete(t.Context(), lost))
-	})
-	s.dynamic = fake
-	there := scenario.Wait{Object: scenario.Ref{APIVersion: "v1", Kind: "ConfigMap", Namespace: "ns", Name: "lost"}, Exists: true}
+	s.onLatestVersion(func() (int64, error) { return 7, client.IgnoreNotFound(s.client.Delete(t.Context(), lost)) })
+	there := scenario.Wait{Exists: true,
+		Object: scenario.Ref{APIVersion: "v1", Kind: "ConfigMap", Namespace: "ns", Name: "lost"}}
 	mark, err := (&execution{prover: s.Prover}).quiesce(t.Context(), "made",
 		scenario.Quiesce{Until: []scenario.Wait{there}, For: metav1.Duration{Duration: time.Millisecond}})
 	g.Expect(err).NotTo(HaveOccurred())
@@ -326,17 +333,13 @@ func TestQuiesce_BeginsAgainAfterAnElection(t *testing.T) {
 			var leader, reads atomic.Int64
 			s.beforeRead(func(store client.Client) { s.renewLease(store, int(leader.Load())) })
 			// An observation reads the version of the store at its beginning and at its end.
-			fake := dynamicfake.NewSimpleDynamicClient(clientgoscheme.Scheme)
-			fake.PrependReactor("list", "namespaces", func(kubetesting.Action) (bool, runtime.Object, error) {
+			s.onLatestVersion(func() (int64, error) {
 				read := reads.Add(1)
 				if observation := (read + 1) / 2; (read%2 != 0) == tc.settling && observation <= int64(tc.elections) {
 					leader.Store(observation % 2)
 				}
-				list := &unstructured.UnstructuredList{}
-				list.SetResourceVersion(strconv.FormatInt(read, 10))
-				return true, list, nil
+				return read, nil
 			})
-			s.dynamic = fake
 			done := make(chan error, 1)
 			var mark history.Checkpoint
 			go func() {
@@ -367,14 +370,7 @@ func TestQuiesce_LastsUntilTheLeaseIsRenewed(t *testing.T) {
 					s.renewLease(store, 0)
 				}
 			})
-			fake := dynamicfake.NewSimpleDynamicClient(clientgoscheme.Scheme)
-			fake.PrependReactor("list", "namespaces", func(kubetesting.Action) (bool, runtime.Object, error) {
-				observing.Store(true)
-				list := &unstructured.UnstructuredList{}
-				list.SetResourceVersion("7")
-				return true, list, nil
-			})
-			s.dynamic = fake
+			s.onLatestVersion(func() (int64, error) { observing.Store(true); return 7, nil })
 			done := make(chan error, 1)
 			go func() {
 				_, err := (&execution{prover: s.Prover}).quiesce(t.Context(), "made", scenario.Quiesce{})

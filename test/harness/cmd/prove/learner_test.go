@@ -69,7 +69,8 @@ func TestElectionAdvice(t *testing.T) {
 				Create: func(_ context.Context, _ client.WithWatch, o client.Object, _ ...client.CreateOption) error {
 					review := o.(*authorizationv1.SubjectAccessReview)
 					g.Expect(review.Spec.User).To(Equal("system:serviceaccount:ns:account"))
-					g.Expect(review.Spec.Groups).To(ConsistOf("system:authenticated", "system:serviceaccounts", "system:serviceaccounts:ns"))
+					g.Expect(review.Spec.Groups).To(ConsistOf("system:authenticated", "system:serviceaccounts",
+						"system:serviceaccounts:ns"))
 					g.Expect(review.Spec.ResourceAttributes).To(HaveValue(Equal(authorizationv1.ResourceAttributes{
 						Verb: "create", Group: "coordination.k8s.io", Resource: "leases", Namespace: "ns",
 					})))
