@@ -51,9 +51,9 @@ else
 	@exec $(TOOLS)/run $(ARGS)
 endif
 
-clean: ## Remove bin/ and artifacts/.
+clean: ## Remove bin/, artifacts/ and built specs.
 	@echo "removing $(BIN) and $(ARTIFACTS); the next make controlplane starts from the Go build cache"
-	@rm -rf $(BIN) $(ARTIFACTS)
+	@rm -rf $(BIN) $(ARTIFACTS) test/integration/*/*.test
 
 needs-go:
 	@hack/needs-go.sh $(GO)

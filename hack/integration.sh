@@ -27,17 +27,14 @@ mkdir -p "$ARTIFACTS"
 rm -f "$ARTIFACTS"/junit-integration*.xml
 running=$(mktemp -d)
 export running
-for name in "${suites[@]}"; do
-  built+=("test/integration/$name/$name.test")
-done
-trap 'kill "$ticker"; rm -rf "$running"; rm -f "${built[@]}"' EXIT
+trap 'kill "$ticker"; rm -rf "$running"' EXIT
 while sleep 30 >/dev/null 2>&1; do
   names=$(ls "$running" | xargs)
   echo "integration: after $SECONDS s: ${names:-compiling}"
 done &
 ticker=$!
 
-# Without debug information, as the unit tests.
+# Without debug information, as the unit tests. What the last run left is linked again only if it changed.
 "$GINKGO" build -ldflags=-w "${suites[@]/#/test/integration/}"
 # The loop is the only writer, so the logs of suites do not mix. pipefail passes on a failure of xargs.
 printf '%s\n' "${suites[@]}" | xargs -P "$parallel" -I{} bash -c 'suite "$@"' suite {} "$@" | while read -r log; do

@@ -252,8 +252,7 @@ func TestVulncheck(t *testing.T) {
 	}
 }
 
-// The run fails if one suite fails. All suites run, and their output is printed. The names belong
-// to no real suite: the run deletes the programs of its suites, which other runs may use.
+// The run fails if one suite fails. All suites run, and their output is printed.
 func TestIntegration(t *testing.T) {
 	artifacts := t.TempDir()
 	ginkgo := filepath.Join(t.TempDir(), "ginkgo")
