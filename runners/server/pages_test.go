@@ -185,14 +185,14 @@ func TestPagesThatCannotBeServed(t *testing.T) {
 	}
 	defer taken.Close()
 	for want, options := range map[string]metricsserver.Options{
-		"loading the metrics' certificate: ": {SecureServing: true, CertDir: t.TempDir(), CertName: "a", KeyName: "b"},
+		"loading the metrics' certificate:": {SecureServing: true, CertDir: t.TempDir(), CertName: "a", KeyName: "b"},
 		"building the filter of the metrics: no": {
 			FilterProvider: func(*rest.Config, *http.Client) (metricsserver.Filter, error) { return nil, errors.New("no") }},
 		"filtering requests for /metrics: no": {
 			FilterProvider: func(*rest.Config, *http.Client) (metricsserver.Filter, error) {
 				return func(logr.Logger, http.Handler) (http.Handler, error) { return nil, errors.New("no") }, nil
 			}},
-		"serving metrics: ": {BindAddress: taken.Addr().String()},
+		"serving metrics:": {BindAddress: taken.Addr().String()},
 	} {
 		mgr := &runnables{}
 		if err := AddMetrics(t.Context(), mgr, options, nil); err == nil || !strings.HasPrefix(err.Error(), want) {
@@ -265,7 +265,7 @@ func TestWebhooksThatCannotBeServed(t *testing.T) {
 	}
 	defer taken.Close()
 	for want, options := range map[string]webhook.Options{
-		"loading the webhooks' certificate: ": {CertDir: t.TempDir(), CertName: "a", KeyName: "b"},
+		"loading the webhooks' certificate:": {CertDir: t.TempDir(), CertName: "a", KeyName: "b"},
 		"listening": {Host: "127.0.0.1", Port: taken.Addr().(*net.TCPAddr).Port,
 			CertDir: files, CertName: "tls.crt", KeyName: "tls.key"},
 	} {
