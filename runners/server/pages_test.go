@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
+	. "github.com/onsi/gomega"
 	"k8s.io/client-go/rest"
 	certutil "k8s.io/client-go/util/cert"
 	"k8s.io/utils/clock"
@@ -224,6 +225,7 @@ func TestWebhooksAreReadyWithTheirCertificate(t *testing.T) {
 		"options": {TLSOpts: []func(*tls.Config){source}},
 	} {
 		t.Run(name, func(t *testing.T) {
+			g := NewWithT(t)
 			options.Host = "127.0.0.1"
 			s := Webhooks(options, clock.RealClock{})
 			if s.WebhookMux() == nil {
@@ -235,25 +237,12 @@ func TestWebhooksAreReadyWithTheirCertificate(t *testing.T) {
 			}
 			run(t, s)
 			if name == "options" {
-				await(t, func() bool { return strings.HasSuffix(ready(nil).Error(), "no certificate: not issued") })
+				g.Eventually(func() error { return ready(nil) }).WithTimeout(time.Minute).Should(
+					MatchError(HaveSuffix("no certificate: not issued")))
 				close(issued)
 			}
-			await(t, func() bool { return ready(nil) == nil })
+			g.Eventually(func() error { return ready(nil) }).WithTimeout(time.Minute).Should(Succeed())
 		})
-	}
-}
-
-// await waits until a condition is met.
-func await(t *testing.T, condition func() bool) {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-	defer cancel()
-	for !condition() {
-		select {
-		case <-ctx.Done():
-			t.Fatal("the condition was not met")
-		case <-time.After(time.Millisecond):
-		}
 	}
 }
 
