@@ -11,6 +11,8 @@ ARTIFACTS ?= $(CURDIR)/artifacts
 IMG       ?= leasehold:dev
 VIEWER_IMG ?= leasehold-viewer:dev
 GO        ?= go
+# Prints a line every 30 s while a program prints nothing.
+PROGRESS  := $(CURDIR)/hack/progress.sh
 
 # All programs, tests and images are static and without paths, as they are released, so they share one Go build cache
 # with the control planes.
@@ -59,8 +61,8 @@ needs-go:
 	@hack/needs-go.sh $(GO)
 
 build: needs-go ## Build the operator into bin/manager, the page server into bin/viewer.
-	@$(GO) build -o $(BIN)/manager .
-	@$(GO) build -o $(BIN)/viewer ./controllers/markdownview/viewer
+	@$(PROGRESS) build $(GO) build -o $(BIN)/manager .
+	@$(PROGRESS) build $(GO) build -o $(BIN)/viewer ./controllers/markdownview/viewer
 
 ##@ Test
 
@@ -113,7 +115,7 @@ integration: needs-go $(CONTROLPLANE) s3server build $(TOOLS)/ginkgo $(TOOLS)/he
 	@PROGRAMS=$(BIN) hack/integration.sh $(TOOLS)/ginkgo $(ARTIFACTS) $(SUITE_JOBS) '$(SUITES)' --procs=$(PROCS) --randomize-all --keep-going \
 		--timeout=45m --poll-progress-after=60s $(GINKGO_FLAGS)
 
-PROVER = cd test/harness && $(GO) build -o $(TOOLS)/prove ./cmd/prove
+PROVER = cd test/harness && $(PROGRESS) prover $(GO) build -o $(TOOLS)/prove ./cmd/prove
 
 # SUBJECT is the file that describes an operator, see test/harness/README.md.
 SUBJECT     ?= test/prove/subject.yaml
@@ -185,11 +187,11 @@ verify: needs-go $(TOOLS)/controller-gen $(TOOLS)/crd-ref-docs ## Check that gen
 	@for module in $(MODULES) hack/tools hack/controlplane hack/controlplane/1.31 hack/s3server hack/release hack/nodeimage/node; do \
 		(cd $$module && $(GO) mod tidy -diff) || { echo "verify: $$module is not tidy; run go mod tidy there" >&2; exit 1; }; \
 	done
-	@for module in $(MODULES); do (cd $$module && $(GO) vet ./...); done
+	@for module in $(MODULES); do (cd $$module && $(PROGRESS) "vet in $$module" $(GO) vet ./...); done
 	@echo "verify: generated files and modules are up to date, go vet is content"
 
 lint: needs-go $(TOOLS)/golangci-lint-kube-api-linter $(TOOLS)/actionlint ## Check the house rules, the import arrows and the workflows; LINT_FLAGS=--fix formats.
-	@for module in $(MODULES); do (cd $$module && $(TOOLS)/golangci-lint-kube-api-linter run --config=$(CURDIR)/.golangci.yml $(LINT_FLAGS) ./...) || exit 1; done
+	@for module in $(MODULES); do (cd $$module && $(PROGRESS) "lint in $$module" $(TOOLS)/golangci-lint-kube-api-linter run --config=$(CURDIR)/.golangci.yml $(LINT_FLAGS) ./...) || exit 1; done
 	@$(TOOLS)/actionlint .github/workflows/*.yml
 
 vulncheck: needs-go $(TOOLS)/govulncheck ## Report known vulnerabilities in the code that is called; needs the database at vuln.go.dev.
@@ -201,7 +203,7 @@ vulncheck: needs-go $(TOOLS)/govulncheck ## Report known vulnerabilities in the 
 REGISTRY ?= leasehold.dev
 # REPEAT=1 makes it in two clones, the second with an empty build cache, and compares the files (15 minutes).
 release: needs-go $(TOOLS)/kustomize $(TOOLS)/helm ## Write all files of release VERSION=v0.1.0 to dist/: binaries, images, manifests, SBOMs, sums.
-	@cd hack/release && $(GO) build -o $(TOOLS)/ github.com/google/ko
+	@cd hack/release && $(PROGRESS) ko $(GO) build -o $(TOOLS)/ github.com/google/ko
 	@GO=$(GO) KO=$(TOOLS)/ko KUSTOMIZE=$(TOOLS)/kustomize HELM=$(TOOLS)/helm hack/release/$(if $(REPEAT),repeat.sh,release.sh . dist) '$(VERSION)' '$(REGISTRY)'
 
 ##@ Deploy to a cluster
@@ -241,18 +243,18 @@ bin/%: $(BIN)/% ;
 $(TOOLS)/%: hack/tools/go.mod hack/tools/go.sum
 	@echo "building $* from hack/tools" >&2
 	@mkdir -p $(TOOLS)
-	@cd hack/tools && $(GO) build -o $(TOOLS)/ $$(awk 'NF == 1 && $$1 ~ "/$*(/v[0-9]+)?$$" {print $$1}' go.mod)
+	@cd hack/tools && $(PROGRESS) $* $(GO) build -o $(TOOLS)/ $$(awk 'NF == 1 && $$1 ~ "/$*(/v[0-9]+)?$$" {print $$1}' go.mod)
 	@touch $@
 
 $(BIN)/s3server/versitygw: hack/s3server/go.mod hack/s3server/go.sum
 	@echo "s3server: building versitygw $$(awk '$$1 == "github.com/versity/versitygw" {print $$2}' hack/s3server/go.mod) from hack/s3server (about 45 s on 2 cores the first time)" >&2
 	@mkdir -p $(@D)
-	@cd hack/s3server && CGO_ENABLED=0 $(GO) build -trimpath -ldflags='-s -w' -o $(@D)/ github.com/versity/versitygw/cmd/versitygw
+	@cd hack/s3server && CGO_ENABLED=0 $(PROGRESS) s3server $(GO) build -ldflags='-s -w' -o $(@D)/ github.com/versity/versitygw/cmd/versitygw
 	@touch $@
 
 # Without the discovery of targets in clouds: 243 of 1,356 packages, and large ones.
 $(BIN)/monitoring/promtool: hack/monitoring/go.mod hack/monitoring/go.sum
 	@echo "promtool: building it of Prometheus $$(awk '$$1 == "github.com/prometheus/prometheus" {print $$2}' hack/monitoring/go.mod) from hack/monitoring (about 2 minutes on 2 cores the first time)" >&2
 	@mkdir -p $(@D)
-	@cd hack/monitoring && CGO_ENABLED=0 $(GO) build -trimpath -tags=remove_all_sd -ldflags='-s -w' -o $(@D)/ github.com/prometheus/prometheus/cmd/promtool
+	@cd hack/monitoring && CGO_ENABLED=0 $(PROGRESS) promtool $(GO) build -tags=remove_all_sd -ldflags='-s -w' -o $(@D)/ github.com/prometheus/prometheus/cmd/promtool
 	@touch $@

@@ -276,6 +276,28 @@ echo "$2 $last"
 	}
 }
 
+// A line follows each wait, and the command's output, standard input and exit status stay its own.
+func TestProgress(t *testing.T) {
+	dir := t.TempDir()
+	// The second wait ends the command, the third the ticker.
+	fakes := map[string]string{"sleep": `echo "$1" >>"$DIR/slept"
+case $(wc -l <"$DIR/slept") in
+2) touch "$DIR/ended" ;;
+3) exit 1 ;;
+esac`, "builds": `cat; echo "$*"; until [[ -e $DIR/ended ]]; do read -rt 0.01 <> <(:) || :; done; exit 7`}
+	got := run(t, `echo given | ./progress.sh "a build" builds -o "x y" || echo "exit $?"`, fakes, "DIR="+dir)
+	if want := "given\n-o x y\nexit 7"; got.stdout != want {
+		t.Errorf("output %q, want %q", got.stdout, want)
+	}
+	if want := "a build: after 0 s\n"; !strings.HasPrefix(got.stderr, want) {
+		t.Errorf("progress %q, want it to begin with %q", got.stderr, want)
+	}
+	slept, err := os.ReadFile(filepath.Join(dir, "slept"))
+	if err != nil || !strings.HasPrefix(string(slept), "30\n30\n") {
+		t.Errorf("waits of %q s, error %v; want 30 each", slept, err)
+	}
+}
+
 // Without kube-controller-manager, as with the programs of setup-envtest, the prover cannot run.
 func TestProveSmoke_withoutControllers(t *testing.T) {
 	for name, c := range map[string]struct {

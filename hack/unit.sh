@@ -10,11 +10,9 @@ root=$PWD
 read -ra flags <<<"$1"
 shift
 not_unit='/test/(integration|e2e)(/|$)'
-race=()
 if [[ " ${flags[*]} " == *" -race "* ]]; then
   command -v "$("$GO" env CC)" >/dev/null || { echo "unit: the race detector needs a C compiler, and there is none" >&2; exit 1; }
   not_unit+='|/markdownview/(viewer/render|summary)$|/test/performance/'
-  race=(-race)
 fi
 
 mkdir -p "$ARTIFACTS"
@@ -25,7 +23,7 @@ for module in "$@"; do
   rm -f "$report"
   cd "$root/$module"
   mapfile -t packages < <("$GO" list ./... | grep -vE "$not_unit")
-  "$root/hack/compile.sh" "$GO" "${race[@]}" "${packages[@]}"
-  "$GOTESTSUM" --format=pkgname --hide-summary=skipped --junitfile="$report" -- "${flags[@]}" "${packages[@]}" || status=$?
+  "$root/hack/progress.sh" "unit tests in $module" \
+    "$GOTESTSUM" --format=pkgname --hide-summary=skipped --junitfile="$report" -- "${flags[@]}" "${packages[@]}" || status=$?
 done
 exit "$status"
