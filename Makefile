@@ -11,7 +11,7 @@ ARTIFACTS ?= $(CURDIR)/artifacts
 IMG       ?= leasehold:dev
 VIEWER_IMG ?= leasehold-viewer:dev
 GO        ?= go
-# Prints a line every 30 s while a program prints nothing.
+# Runs a program and prints every 30 s how long it takes.
 PROGRESS  := $(CURDIR)/hack/progress.sh
 
 # All programs, tests and images are static and without paths, as they are released, so they share one Go build cache
