@@ -7,6 +7,22 @@ const (
 	// ConditionStalled is True when reconciliation makes no progress until a user
 	// changes something, and absent otherwise.
 	ConditionStalled = "Stalled"
+	// ConditionPaused is True while AnnotationPaused keeps the operator from writing anything for
+	// the object, and absent otherwise.
+	ConditionPaused = "Paused"
+)
+
+// ReasonPaused is the reason of ConditionPaused.
+const ReasonPaused = "Paused"
+
+// Annotations by which users direct the operator. All kinds have them.
+const (
+	// AnnotationPaused suspends an object while its value is "true": the operator writes nothing
+	// but the status, also while the object is being deleted.
+	AnnotationPaused = "leasehold.dev/paused"
+	// AnnotationRequestedAt requests a reconcile, or a probe, at each change of its value. The
+	// status repeats the value that was handled last.
+	AnnotationRequestedAt = "leasehold.dev/requested-at"
 )
 
 // Ownership labels and annotations of the objects that the operator creates. The

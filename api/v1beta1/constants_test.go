@@ -17,6 +17,8 @@ var stored = map[string]string{
 	"LabelManagedBy":                 "app.kubernetes.io/managed-by",
 	"ManagedByValue":                 "leasehold",
 	"AnnotationTenantUID":            "leasehold.dev/tenant-uid",
+	"AnnotationPaused":               "leasehold.dev/paused",
+	"AnnotationRequestedAt":          "leasehold.dev/requested-at",
 	"AnnotationContentHash":          "leasehold.dev/content-hash",
 	"TenantFinalizer":                "leasehold.dev/tenant",
 	"StorageBucketFinalizer":         "leasehold.dev/storagebucket",

@@ -88,6 +88,16 @@ func Reconcile[T object](
 	return result, err
 }
 
+// Finish returns to controller-runtime how a reconcile ended. A Conflict is no failure: an object has
+// changed since it was read, so the reconcile runs again when the caches have the change. A denial by
+// the fence stays an error, which the queue retries with backoff.
+func Finish(result ctrl.Result, err error) (ctrl.Result, error) {
+	if apierrors.IsConflict(err) {
+		return ctrl.Result{RequeueAfter: RetryAfterConflict}, nil
+	}
+	return result, err
+}
+
 // boundedError is an error with a text of bounded length, which controller-runtime logs. An error of
 // the API server may quote an object, such as each rule of a role.
 type boundedError struct{ error }

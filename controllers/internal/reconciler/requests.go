@@ -1,0 +1,21 @@
+package reconciler
+
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+
+	"leasehold.dev/api/v1beta1"
+)
+
+// Paused reports whether an annotation suspends the object.
+func Paused(o metav1.Object) bool { return o.GetAnnotations()[v1beta1.AnnotationPaused] == "true" }
+
+// Changed accepts the events of an object that require a reconcile: its spec has changed, its deletion
+// has begun, or an annotation pauses it, resumes it, or requests a reconcile.
+var Changed = predicate.Or(predicate.GenerationChangedPredicate{}, predicate.Funcs{
+	UpdateFunc: func(e event.UpdateEvent) bool {
+		return Paused(e.ObjectOld) != Paused(e.ObjectNew) ||
+			e.ObjectOld.GetAnnotations()[v1beta1.AnnotationRequestedAt] != e.ObjectNew.GetAnnotations()[v1beta1.AnnotationRequestedAt]
+	},
+})
