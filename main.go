@@ -135,8 +135,7 @@ func addRunnables(ctx context.Context, mgr ctrl.Manager, o *options, term *elect
 		return fmt.Errorf("adding the inventory: %w", err)
 	}
 	tenants := o.tenants()
-	tenants.NewQueue = progress.NewQueue
-	if tenants.Ticks, err = ticker(ticksFor(o.syncPeriod)); err != nil {
+	if tenants.Ticks, err = ticker(o.syncPeriod); err != nil {
 		return err
 	}
 	if err := tenant.SetupWithManager(ctx, mgr, tenants); err != nil {

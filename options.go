@@ -234,7 +234,6 @@ func (o *options) tenants() tenant.Options {
 		PodSecurityLevel:        o.podSecurityLevel,
 		OperatorNamespace:       o.electionNamespace,
 		MaxConcurrentReconciles: o.workers,
-		SyncPeriod:              o.syncPeriod,
 	}
 }
 

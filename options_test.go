@@ -233,7 +233,6 @@ func TestFlagsSetTheirOptions(t *testing.T) {
 			o.webhooks(nil)},
 		"tenants": {tenant.Options{
 			AdminClusterRole: "role", PodSecurityLevel: "restricted", OperatorNamespace: "own", MaxConcurrentReconciles: 5,
-			SyncPeriod: 3 * time.Second,
 		}, o.tenants()},
 		"buckets": {storagebucket.Options{
 			MaxConcurrentReconciles: 6, RemovalGrace: 7 * time.Second,
