@@ -261,7 +261,7 @@ func (r *Reconciler) finalize(ctx context.Context, o *observation, res *result) 
 // yet would delete a foreign namespace. The Tenant owns no namespace at this point. If one
 // is found, the decision was made on a stale cache, and disownRemaining returns a Conflict.
 func (r *Reconciler) disownRemaining(ctx context.Context, t *v1beta1.Tenant) error {
-	used, page := usedNameSet(t), &corev1.NamespaceList{}
+	used, recorded, page := usedNameSet(t), recordedUIDs(t), &corev1.NamespaceList{}
 	for first := true; first || page.Continue != ""; first = false {
 		token := page.Continue
 		page = &corev1.NamespaceList{}
@@ -271,7 +271,7 @@ func (r *Reconciler) disownRemaining(ctx context.Context, t *v1beta1.Tenant) err
 		for i := range page.Items {
 			ns := &page.Items[i]
 			switch {
-			case claimsOf(ns).annotationUID == t.UID && ownsNamespace(t, used, ns):
+			case annotatedUID(ns) == t.UID && ownsNamespace(t, used, recorded, ns):
 				return apierrors.NewConflict(corev1.Resource("namespaces"), ns.Name,
 					fmt.Errorf("it still belongs to Tenant %s", t.Name))
 			case ownerIndex(t, ns) >= 0:

@@ -54,10 +54,10 @@ func decide(o *observation, operatorNamespace string) plan {
 	}
 	used := usedNames(t)
 	slices.Sort(used)
-	wanted, listed := wantedNames(t, refused), usedNameSet(t)
+	wanted, listed, recorded := wantedNames(t, refused), usedNameSet(t), recordedUIDs(t)
 	for _, name := range used {
 		live := o.namespaces[name]
-		ours := live != nil && ownsNamespace(t, listed, live)
+		ours := live != nil && ownsNamespace(t, listed, recorded, live)
 		s := step{name: name, live: live, action: actionFor(wanted[name], refused[name], live, ours, removalPolicy(t, live))}
 		p.steps = append(p.steps, s)
 		if live != nil && !ours && ownerIndex(t, live) >= 0 {

@@ -13,77 +13,40 @@ import (
 	"leasehold.dev/api/v1beta1"
 )
 
-// claims is the evidence about an object's owner, from its metadata and from the Tenant.
-type claims struct {
-	// annotationUID is the Tenant UID in the object's annotation, "" if it has none.
-	annotationUID types.UID
-	// controllerUID is the UID of the object's controlling owner, "" if it has none.
-	controllerUID types.UID
-	// objectUID is the UID of the object itself.
-	objectUID types.UID
-	// listed is true if the object's name is in the Tenant's spec or status.
-	listed bool
-	// recordedUID is the UID that the Tenant's status records for the name, "" if none.
-	recordedUID types.UID
-}
-
-// owns reports whether the Tenant owns the object. It compares UIDs only. It returns true
-// in two cases:
+// owns reports whether the Tenant owns an object. It compares UIDs only. It returns true in two cases:
 //
-//   - the object's annotation has the Tenant's UID, and its name is listed;
-//   - the Tenant's status records the UID of the object, which has lost its metadata.
+//   - the object's annotation has the Tenant's UID, and its name is listed in the spec or the status;
+//   - the Tenant has recorded the UID of the object, which has lost its metadata.
 //
-// An annotation or a controller with another UID always means false.
-func owns(tenant types.UID, c claims) bool {
-	if tenant == "" || c.objectUID == "" {
+// An annotation or a controller with another UID always means false. Only a controller reference to a
+// former Tenant of the same name does not count. So after a restore a new annotation alone hands an
+// object over.
+func owns(t *v1beta1.Tenant, o metav1.Object, listed bool, recorded types.UID) bool {
+	uid := annotatedUID(o)
+	if t.UID == "" || o.GetUID() == "" || uid != "" && uid != t.UID || isControlledByOther(t, o) {
 		return false
 	}
-	if c.annotationUID != "" && c.annotationUID != tenant {
-		return false
-	}
-	if c.controllerUID != "" && c.controllerUID != tenant {
-		return false
-	}
-	labelled := c.annotationUID == tenant && c.listed
-	recorded := c.recordedUID != "" && c.recordedUID == c.objectUID
-	return labelled || recorded
+	return uid == t.UID && listed || recorded == o.GetUID()
 }
 
-// claimsOf reads an object's claims. The caller sets listed and recordedUID.
-func claimsOf(o metav1.Object) claims {
-	c := claims{objectUID: o.GetUID(), annotationUID: types.UID(o.GetAnnotations()[v1beta1.AnnotationTenantUID])}
-	if ref := metav1.GetControllerOf(o); ref != nil {
-		c.controllerUID = ref.UID
-	}
-	return c
+func annotatedUID(o metav1.Object) types.UID {
+	return types.UID(o.GetAnnotations()[v1beta1.AnnotationTenantUID])
 }
 
-// ownsNamespace reports whether the Tenant owns the namespace. A controller reference to
-// a former Tenant of the same name does not count. After a restore, a new annotation alone
-// hands the namespace over.
-func ownsNamespace(t *v1beta1.Tenant, listed map[string]bool, ns metav1.Object) bool {
-	c := claimsOf(ns)
-	if !isControlledByOther(t, ns) {
-		c.controllerUID = ""
-	}
-	c.listed = listed[ns.GetName()]
-	for _, recorded := range t.Status.Namespaces {
-		if recorded.Name == ns.GetName() {
-			c.recordedUID = recorded.UID
-		}
-	}
-	return owns(t.UID, c)
+// ownsNamespace reports whether the Tenant owns the namespace. Its arguments are the names of the spec
+// and the status, and the UIDs of the status.
+func ownsNamespace(t *v1beta1.Tenant, used map[string]bool, recorded map[string]types.UID, ns metav1.Object) bool {
+	return owns(t, ns, used[ns.GetName()], recorded[ns.GetName()])
 }
 
 // ownsChild reports whether the Tenant owns a child whose name the operator chose. The
 // annotation or the owner reference suffices, so that each restores the other.
 func ownsChild(t *v1beta1.Tenant, child metav1.Object) bool {
-	c := claimsOf(child)
-	c.listed = true
-	if c.controllerUID == t.UID {
-		c.recordedUID = c.objectUID
+	var recorded types.UID
+	if metav1.IsControlledBy(child, t) {
+		recorded = child.GetUID()
 	}
-	return owns(t.UID, c)
+	return owns(t, child, true, recorded)
 }
 
 // ownsReader reports whether the Tenant owns its reader ClusterRole or ClusterRoleBinding.
@@ -113,15 +76,15 @@ func isControlledByOther(t *v1beta1.Tenant, o metav1.Object) bool {
 // isOrphaned reports whether an object carries the ownership labels of a former Tenant of
 // the same name. A restore of both from a backup has this effect, as it assigns new UIDs.
 func isOrphaned(t *v1beta1.Tenant, o metav1.Object) bool {
-	uid := types.UID(o.GetAnnotations()[v1beta1.AnnotationTenantUID])
+	uid := annotatedUID(o)
 	return uid != "" && uid != t.UID && o.GetLabels()[v1beta1.LabelTenant] == t.Name
 }
 
 // claimedTenants returns the Tenant UIDs of an object's annotation and owner references.
 func claimedTenants(o metav1.Object) []string {
 	var uids []string
-	if uid := o.GetAnnotations()[v1beta1.AnnotationTenantUID]; uid != "" {
-		uids = append(uids, uid)
+	if uid := annotatedUID(o); uid != "" {
+		uids = append(uids, string(uid))
 	}
 	for _, ref := range o.GetOwnerReferences() {
 		if isTenant(ref) {

@@ -152,7 +152,7 @@ func (w *Webhook) taken(ctx context.Context, t *v1beta1.Tenant, name string) (bo
 	if err != nil {
 		return false, fmt.Errorf("reading namespace %s: %w", name, err)
 	}
-	return ns != nil && !ownsNamespace(t, map[string]bool{name: true}, ns), nil
+	return ns != nil && !owns(t, ns, true, recordedUIDs(t)[name]), nil
 }
 
 // removalWarnings returns a warning for each namespace that is removed from its Tenant.
