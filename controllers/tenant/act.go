@@ -28,8 +28,6 @@ type state struct {
 	uid    types.UID // of the owned namespace; "" if none
 	reason string    // a reason of the API; "" drops the name from the status
 	detail string    // human-readable; may be empty
-	// advice replaces the general message of the reason; may be empty.
-	advice string
 }
 
 // result is how a reconcile ended.
@@ -104,14 +102,14 @@ func (r *Reconciler) actOn(ctx context.Context, o *observation, s step, res *res
 		return state{uid: s.live.UID, reason: v1beta1.ReasonInvalidSpec}, r.restrictBinding(ctx, o.tenant, binding, res)
 	case wait:
 		ns := state{uid: s.live.UID, reason: v1beta1.ReasonNamespaceTerminating, detail: remaining(s.live)}
-		// A finalizer would keep the binding and its rights. The other admins keep theirs until the
+		// A finalizer would keep the binding and its rights. Otherwise the admins keep theirs until the
 		// namespace controller deletes the binding: they may have to remove what blocks the namespace.
 		if binding != nil && len(binding.Finalizers) > 0 {
 			return ns, r.removeBinding(ctx, res, binding)
 		}
 		return ns, r.restrictBinding(ctx, o.tenant, binding, res)
 	case conflict:
-		ns := state{reason: v1beta1.ReasonNamespaceConflict, advice: handoverAdvice(o.tenant, s.live)}
+		ns := state{reason: v1beta1.ReasonNamespaceConflict, detail: handoverAdvice(o.tenant, s.live)}
 		// The Tenant's own binding is left after an administrator gave the namespace away.
 		if binding != nil && ownsChild(o.tenant, binding) {
 			return ns, r.removeBinding(ctx, res, binding)

@@ -62,7 +62,7 @@ func (r *Reconciler) ensureBinding(ctx context.Context, o *observation, namespac
 
 // correctBinding changes a binding to the desired one, in place where the API server permits that.
 // Otherwise it deletes the binding and makes it anew, once. If the desired binding is refused, it
-// retains the old one, without the subjects that are no longer admins.
+// retains the old one, unless that has subjects that are no longer admins.
 func (r *Reconciler) correctBinding(ctx context.Context, t *v1beta1.Tenant, live *rbacv1.RoleBinding,
 	desired func() *rbacv1ac.RoleBindingApplyConfiguration, res *result) error {
 	role := clusterRoleRef(r.Options.AdminClusterRole)
@@ -87,29 +87,14 @@ func (r *Reconciler) correctBinding(ctx context.Context, t *v1beta1.Tenant, live
 	return apply.Create(ctx, r.Client, desired())
 }
 
-// restrictBinding removes the subjects that are no longer admins, and adds none. It serves
-// where the desired binding cannot be created. If the removal is prevented, the binding goes: a
-// removed admin loses access, even if the others lose theirs until the cause is resolved.
+// restrictBinding deletes a binding that has subjects that are no admins. It serves where the desired
+// binding cannot be created: a removed admin loses access, even if the others lose theirs until the
+// cause is resolved.
 func (r *Reconciler) restrictBinding(ctx context.Context, t *v1beta1.Tenant, live *rbacv1.RoleBinding, res *result) error {
 	if live == nil || !bindsOthers(t, live) {
 		return nil
 	}
-	restricted := live.DeepCopy()
-	restricted.Subjects = slices.DeleteFunc(subjects(t), func(s rbacv1.Subject) bool {
-		return !slices.Contains(live.Subjects, s)
-	})
-	if len(restricted.Subjects) == 0 {
-		return r.removeBinding(ctx, res, live)
-	}
-	err := apply.Patch(ctx, r.Client, restricted, live)
-	if err != nil && prevents(err) {
-		return r.removeBinding(ctx, res, live)
-	}
-	if err != nil {
-		return fmt.Errorf("restricting role binding %s/%s: %w", live.Namespace, live.Name, explain(err, live.RoleRef.Name))
-	}
-	res.wrote = true
-	return nil
+	return r.removeBinding(ctx, res, live)
 }
 
 // removeBinding deletes a binding with its finalizers. The authorizer ignores deletion timestamps, so

@@ -154,20 +154,17 @@ func untilTrusted(status v1beta1.TenantStatus, now time.Time) time.Duration {
 	return min(max(repairPeriod-now.Sub(ready.LastTransitionTime.Time), 0), repairPeriod)
 }
 
-// describe returns the message for all namespaces of one reason; found is false if there are
-// none. The advice of a namespace replaces the general message.
+// describe returns the message for all namespaces of one reason; found is false if there are none.
 func describe(reason, general string, namespaces []state) (message string, found bool) {
-	var names, details, advice []string
+	var names, details []string
 	for _, ns := range namespaces {
-		switch {
-		case ns.reason != reason:
+		if ns.reason != reason {
 			continue
-		case ns.advice != "":
-			advice = append(advice, ns.advice)
-		case ns.name != "":
-			names = append(names, ns.name)
 		}
 		found = true
+		if ns.name != "" {
+			names = append(names, ns.name)
+		}
 		if ns.detail != "" {
 			details = append(details, ns.detail)
 		}
@@ -176,10 +173,7 @@ func describe(reason, general string, namespaces []state) (message string, found
 	if general != "" && len(names) > 0 {
 		message = strings.TrimSuffix(fmt.Sprintf(general, namespacesText(names))+": "+message, ": ")
 	}
-	if message != "" {
-		advice = slices.Insert(advice, 0, message)
-	}
-	return strings.Join(advice, "; "), found
+	return message, found
 }
 
 // reasonFor maps an error to a condition reason.
@@ -233,9 +227,8 @@ func handoverAdvice(t *v1beta1.Tenant, ns *corev1.Namespace) string {
 	if !isOrphaned(t, ns) || isControlledByOther(t, ns) || !ns.DeletionTimestamp.IsZero() {
 		return ""
 	}
-	return fmt.Sprintf("namespace %s belonged to a former Tenant %s (UID %s); if both were restored from a backup, an administrator hands it over: "+
-		"kubectl annotate namespace %s --overwrite %s=%s",
-		ns.Name, t.Name, ns.Annotations[v1beta1.AnnotationTenantUID], ns.Name, v1beta1.AnnotationTenantUID, t.UID)
+	return fmt.Sprintf("%s belonged to a former Tenant %s (UID %s); if both were restored from a backup, an administrator hands it over: "+
+		"kubectl annotate namespace %s --overwrite %s=%s", ns.Name, t.Name, annotatedUID(ns), ns.Name, v1beta1.AnnotationTenantUID, t.UID)
 }
 
 // about adds a namespace to an event as the related object.
