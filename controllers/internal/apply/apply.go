@@ -48,8 +48,8 @@ func Create[T Configuration[T]](ctx context.Context, c client.Client, desired T)
 }
 
 // TryCreate returns an error if the API server would reject the creation of o. The request is a dry
-// run, whose response has no version that a cache could wait for. o has a generateName, so an existing
-// object does not block it.
+// run. o has a generateName, so an existing object does not block it. No read waits for it: the
+// response has no version.
 func TryCreate(ctx context.Context, c client.Client, o client.Object) error {
 	return c.Create(ctx, o, client.DryRunAll, FieldOwner, client.DisableReadYourWritesConsistency)
 }
