@@ -255,8 +255,6 @@ func (o *options) storageBuckets() storagebucket.Options {
 		MaxConcurrentReconciles: o.probeWorkers,
 		AllowCIDRs:              o.allowCIDRs,
 		DenyCIDRs:               o.denyCIDRs,
-		ServiceCIDRs:            o.serviceCIDRs,
-		RemovalGrace:            o.removalGrace,
 	}
 }
 

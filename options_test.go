@@ -236,10 +236,9 @@ func TestFlagsSetTheirOptions(t *testing.T) {
 			SyncPeriod: 3 * time.Second,
 		}, o.tenants()},
 		"buckets": {storagebucket.Options{
-			MaxConcurrentReconciles: 6, RemovalGrace: 7 * time.Second,
-			AllowCIDRs:   ranges("10.0.0.0/8", "fd00::/8", "127.0.0.1/32"),
-			DenyCIDRs:    ranges("11.0.0.0/8"),
-			ServiceCIDRs: ranges("12.0.0.0/8", "fd00:96::/112"),
+			MaxConcurrentReconciles: 6,
+			AllowCIDRs:              ranges("10.0.0.0/8", "fd00::/8", "127.0.0.1/32"),
+			DenyCIDRs:               ranges("11.0.0.0/8"),
 		}, o.storageBuckets()},
 		"views": {markdownview.Options{DefaultViewerImage: "viewer:v1", MaxConcurrentReconciles: 5,
 			SyncPeriod: 4 * time.Second}, o.markdownViews()},
