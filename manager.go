@@ -73,7 +73,7 @@ func managerOptions(o *options, lock resourcelock.Interface, certificate *servin
 	logger := ctrl.Log.WithValues("replica", lock.Identity())
 	return ctrl.Options{
 		Scheme: newScheme(),
-		Cache:  controllers.CacheOptions(o.markdownViews()),
+		Cache:  controllers.CacheOptions(),
 		// The default servers do not bound their connections; those of addServers do.
 		Metrics:                metricsserver.Options{BindAddress: "0"},
 		HealthProbeBindAddress: "0",

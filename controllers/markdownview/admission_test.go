@@ -66,7 +66,6 @@ func forged() map[string]func(*v1beta1.MarkdownView) {
 	huge := strings.Repeat("<", 1<<20)
 	return map[string]func(*v1beta1.MarkdownView){
 		"forged: 129 files":     unlisted(128, "a/%d"),
-		"forged: 33 arguments":  args(make([]v1beta1.ViewerArg, 33)...),
 		"forged: a huge name":   named(huge),
 		"forged: a huge image":  image(huge),
 		"forged: a huge file's": showing(files{"SUMMARY.md": "", huge: ""}),
@@ -75,7 +74,6 @@ func forged() map[string]func(*v1beta1.MarkdownView) {
 
 // creations are the views of reviews of creations.
 func creations() map[string]func(*v1beta1.MarkdownView) {
-	long := strings.Repeat("n", 200)
 	cases := map[string]func(*v1beta1.MarkdownView){
 		"valid": unchangedView,
 		"all at once": func(v *v1beta1.MarkdownView) {
@@ -120,15 +118,6 @@ func creations() map[string]func(*v1beta1.MarkdownView) {
 		"image: latest, of a digest": image("a:latest@sha256:" + strings.Repeat("0", 64)),
 		"image: 120 bytes":           image(strings.Repeat("a", 113) + ":latest"),
 		"image: 121 bytes":           image(strings.Repeat("a", 114) + ":latest"),
-
-		"summary: a folder":           showing(files{"SUMMARY.md": "[b](a/b.md)", "a/b.md": ""}),
-		"summary: missing files":      showing(files{"SUMMARY.md": "[a](a.md) [b](b.md) [a again](a.md)"}),
-		"summary: 4 unlisted":         unlisted(4, "%d.md"),
-		"summary: many unlisted":      unlisted(50, long+"%d.md"),
-		"summary: missing, unlisted":  showing(files{"SUMMARY.md": "[a](a.md)", "b.md": ""}),
-		"summary: a long line":        showing(files{"SUMMARY.md": v1beta1.MarkdownText(strings.Repeat("x", 513))}),
-		"summary: too many lines":     showing(files{"SUMMARY.md": v1beta1.MarkdownText(strings.Repeat("x\n", 64<<10))}),
-		"summary: a warning for each": both(image("a"), showing(files{"SUMMARY.md": "[a](a.md)", "b.md": ""})),
 	}
 	maps.Copy(cases, forged())
 	return cases
