@@ -13,7 +13,7 @@ import (
 	"strings"
 	"sync"
 
-	"leasehold.dev/controllers/markdownview/summary"
+	"leasehold.dev/controllers/markdownview/viewer/render"
 )
 
 // The limits of a folder. A ConfigMap holds at most 1 MiB.
@@ -29,7 +29,7 @@ type book struct {
 	// version is different after any change in the folder.
 	version string
 	files   map[string][]byte
-	summary summary.Summary
+	summary render.Summary
 	// chapters are the existing files that SUMMARY.md lists, each once, in reading order.
 	chapters []string
 }
@@ -37,7 +37,7 @@ type book struct {
 // first returns the file of the front page.
 func (b *book) first() string {
 	if len(b.chapters) == 0 {
-		return summary.FileName
+		return render.SummaryName
 	}
 	return b.chapters[0]
 }
@@ -119,7 +119,7 @@ func scan(root *os.Root) (names []string, version string, err error) {
 	target, _ := root.Readlink(dataLink) // empty in a plain folder
 	fmt.Fprintln(sum, target)
 	for _, entry := range entries {
-		if !summary.IsFileName(entry.Name()) || !mayRead(root, entry) {
+		if !render.IsFileName(entry.Name()) || !mayRead(root, entry) {
 			continue
 		}
 		// Stat follows the link. The os.Root rejects links that lead out of the folder.
@@ -170,11 +170,11 @@ func readBook(root *os.Root, names []string) (*book, error) {
 		}
 		b.files[name] = content
 	}
-	contents, ok := b.files[summary.FileName]
+	contents, ok := b.files[render.SummaryName]
 	if !ok {
-		return nil, fmt.Errorf("reading %s: %w", summary.FileName, fs.ErrNotExist)
+		return nil, fmt.Errorf("reading %s: %w", render.SummaryName, fs.ErrNotExist)
 	}
-	b.summary = summary.Parse(contents)
+	b.summary = render.Contents(contents)
 	for _, entry := range b.summary.Entries {
 		if _, ok := b.files[entry.File]; ok && !slices.Contains(b.chapters, entry.File) {
 			b.chapters = append(b.chapters, entry.File)

@@ -4,14 +4,18 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
+	"net"
 	"net/http"
 	"strings"
 	"sync"
+	"syscall"
 	"time"
 
+	"golang.org/x/net/netutil"
+
 	"leasehold.dev/controllers/markdownview/viewer/render"
-	"leasehold.dev/runners/connections"
 )
 
 // site serves the pages of a book.
@@ -177,19 +181,39 @@ func (s *site) notice(w http.ResponseWriter, r *http.Request, b *book, status in
 	_, _ = w.Write(made.html)
 }
 
+// The bounds of connections. The kernel's buffer of a response that is not read counts as memory of
+// the container.
+const (
+	maxConnections = 256
+	sendBuffer     = 64 << 10
+)
+
+// listen returns a listener with bounded connections; further ones wait. Accepted connections
+// inherit the buffer's size.
+func listen(ctx context.Context, address string) (net.Listener, error) {
+	config := net.ListenConfig{Control: func(_, _ string, c syscall.RawConn) error {
+		var err error
+		controlErr := c.Control(func(fd uintptr) {
+			err = syscall.SetsockoptInt(int(fd), syscall.SOL_SOCKET, syscall.SO_SNDBUF, sendBuffer)
+		})
+		return errors.Join(err, controlErr)
+	}}
+	listener, err := config.Listen(ctx, "tcp", address)
+	if err != nil {
+		return nil, fmt.Errorf("listening: %w", err)
+	}
+	return netutil.LimitListener(listener, maxConnections), nil
+}
+
 // newServer returns a server for the site with timeouts for slow clients and a header limit.
 func newServer(s *site) *http.Server {
-	server := &http.Server{
+	return &http.Server{
 		Handler:           s.handler(),
 		ReadHeaderTimeout: 5 * time.Second,
 		ReadTimeout:       10 * time.Second,
 		WriteTimeout:      30 * time.Second,
-		IdleTimeout:       60 * time.Second,
+		IdleTimeout:       10 * time.Second,
 		MaxHeaderBytes:    16 << 10,
 		ErrorLog:          slog.NewLogLogger(s.log.Handler(), slog.LevelDebug),
 	}
-	// No request counts as complete: a response that is not read would spare its connection, and close
-	// those of probes.
-	connections.Bind(server)
-	return server
 }

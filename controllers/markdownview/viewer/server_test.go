@@ -130,7 +130,7 @@ func TestEachErrorIsLoggedOnce(t *testing.T) {
 	var out bytes.Buffer
 	dir := t.TempDir()
 	summary := filepath.Join(dir, "SUMMARY.md")
-	s := &site{books: &bookCache{dir: dir}, renderer: &pageRenderer{}, log: slog.New(slog.NewTextHandler(&out, nil))}
+	s := &site{books: &bookCache{dir: dir}, renderer: newPageRenderer("", ""), log: slog.New(slog.NewTextHandler(&out, nil))}
 	for _, step := range []struct {
 		change func() error
 		want   string // in the one line that is logged; "" for none
