@@ -241,8 +241,7 @@ func TestFlagsSetTheirOptions(t *testing.T) {
 			DenyCIDRs:    ranges("11.0.0.0/8"),
 			ServiceCIDRs: ranges("12.0.0.0/8", "fd00:96::/112"),
 		}, o.storageBuckets()},
-		"views": {markdownview.Options{DefaultViewerImage: "viewer:v1", MaxConcurrentReconciles: 5,
-			SyncPeriod: 4 * time.Second}, o.markdownViews()},
+		"views": {markdownview.Options{DefaultViewerImage: "viewer:v1", MaxConcurrentReconciles: 5}, o.markdownViews()},
 		"right": {access.Right{ResourceAttributes: authorizationv1.ResourceAttributes{
 			Group: "rbac.authorization.k8s.io", Resource: "clusterroles", Verb: "bind", Name: "role"}, Remedy: remedy},
 			o.adminRight()},
