@@ -99,11 +99,6 @@ func creations() map[string]func(*v1beta1.MarkdownView) {
 		"text: beside the forbidden": reading("~\u00a0\ufffd\ufeff\u2028\U0001FFFE\x00\x1f\t\r\n"),
 		"argument: DEL":              args("a", "\x7f"),
 
-		"name: 56 letters": named(strings.Repeat("a", 56)),
-		"name: 57 letters": named(strings.Repeat("a", 57)),
-		"name: a dot":      named("a.b"),
-		"name: generated":  named(""),
-
 		"replicas: none, which is one": replicas(0),
 		"replicas: 5":                  replicas(5),
 		"replicas: 6":                  replicas(6),

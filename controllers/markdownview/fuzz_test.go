@@ -73,9 +73,6 @@ func FuzzValidate(f *testing.F) {
 		if _, ok := v.Spec.Markdowns["SUMMARY.md"]; !ok || size > 900<<10 {
 			t.Errorf("%d bytes, with SUMMARY.md: %t", size, ok)
 		}
-		if msgs := validation.IsDNS1035Label(viewerPrefix + v.Name); v.Name != "" && len(msgs) > 0 {
-			t.Errorf("a view %q, whose Service cannot have its name: %v", v.Name, msgs)
-		}
 	})
 }
 

@@ -32,7 +32,7 @@ const (
 	scratchPath = "/tmp"
 	viewerPort  = 3000
 	portName    = "http"
-	// viewerUID is the user and group ID of the viewer, whatever the image sets.
+	// viewerUID is the user and group ID of an image that the view names, whatever the image sets.
 	viewerUID = 65532
 	// preStopSeconds is how long a viewer continues to serve after its deletion began. In this time
 	// the nodes remove it from their routes. It counts against the Pod's termination grace period
@@ -99,12 +99,17 @@ func render(v *v1beta1.MarkdownView, hash, defaultImage string) children {
 // podSpec returns a Pod spec that satisfies the Pod Security Standard `restricted`. It goes
 // further: no token, no environment, and no writable path except scratch.
 func podSpec(v *v1beta1.MarkdownView, image string) *corev1ac.PodSpecApplyConfiguration {
+	security := corev1ac.PodSecurityContext().WithRunAsNonRoot(true).
+		WithSeccompProfile(corev1ac.SeccompProfile().WithType(corev1.SeccompProfileTypeRuntimeDefault))
+	// The default image has a user that is not root. Clusters such as OpenShift choose another one,
+	// and refuse Pods that name theirs.
+	if v.Spec.ViewerImage != "" {
+		security.WithRunAsUser(viewerUID).WithRunAsGroup(viewerUID)
+	}
 	return corev1ac.PodSpec().
 		WithAutomountServiceAccountToken(false).
 		WithEnableServiceLinks(false).
-		WithSecurityContext(corev1ac.PodSecurityContext().
-			WithRunAsNonRoot(true).WithRunAsUser(viewerUID).WithRunAsGroup(viewerUID).
-			WithSeccompProfile(corev1ac.SeccompProfile().WithType(corev1.SeccompProfileTypeRuntimeDefault))).
+		WithSecurityContext(security).
 		// ScheduleAnyway, so that a cluster of one node can run all viewers.
 		WithTopologySpreadConstraints(corev1ac.TopologySpreadConstraint().
 			WithMaxSkew(1).WithTopologyKey("kubernetes.io/hostname").WithWhenUnsatisfiable(corev1.ScheduleAnyway).

@@ -11,7 +11,6 @@ import (
 	"unicode/utf8"
 
 	"github.com/distribution/reference"
-	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"leasehold.dev/api/v1beta1"
@@ -31,10 +30,10 @@ var (
 )
 
 // validate returns all errors of a MarkdownView but those of its texts, which the cache does not
-// hold. It is pure. It repeats some rules of the schema, because the reconciler must not depend on
-// admission.
+// hold. It is pure. The reconciler calls it too, because it must not depend on admission. The rules
+// of names of views are the schema's alone.
 func validate(v *v1beta1.MarkdownView) field.ErrorList {
-	errs := slices.Concat(validateName(v.Name), validateFileNames(v.Spec.Markdowns))
+	errs := validateFileNames(v.Spec.Markdowns)
 	// Zero means one: the schema's default may be missing.
 	if n := v.Spec.Replicas; n != 0 && (n < v1beta1.MinViewerReplicas || n > v1beta1.MaxViewerReplicas) {
 		errs = append(errs, field.Invalid(replicasPath, n, fmt.Sprintf("replicas must be in the range of %d to %d.",
@@ -90,28 +89,9 @@ func storedBytes(v *v1beta1.MarkdownView) int {
 	return len(text)
 }
 
-// validateName accepts "": the API server generates the name later.
-func validateName(name string) field.ErrorList {
-	var errs field.ErrorList
-	path := field.NewPath("metadata", "name")
-	if len(name) > v1beta1.MaxMarkdownViewName {
-		return append(errs, field.TooLong(path, "", v1beta1.MaxMarkdownViewName))
-	}
-	if name != "" {
-		for _, msg := range validation.IsDNS1123Label(name) {
-			errs = append(errs, field.Invalid(path, name, msg))
-		}
-	}
-	return errs
-}
-
-// validateFileNames returns the errors of the names. The schema bounds their number, but not that
-// of a forged review.
+// validateFileNames returns the errors of the names of files.
 func validateFileNames(files map[string]v1beta1.MarkdownText) field.ErrorList {
 	var errs field.ErrorList
-	if len(files) > v1beta1.MaxMarkdowns {
-		return append(errs, field.TooMany(markdownsPath, len(files), v1beta1.MaxMarkdowns))
-	}
 	if _, ok := files[summaryName]; !ok {
 		errs = append(errs, field.Required(markdownsPath, "markdowns must have SUMMARY.md."))
 	}
