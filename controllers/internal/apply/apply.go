@@ -52,9 +52,10 @@ func Create[T Configuration[T]](ctx context.Context, c client.Client, desired T)
 }
 
 // TryCreate returns an error if the API server would reject the creation of o. The request is a dry
-// run. o has a generateName, so an existing object does not block it.
+// run. o has a generateName, so an existing object does not block it. No read waits for it: the
+// response has no version.
 func TryCreate(ctx context.Context, c client.Client, o client.Object) error {
-	return c.Create(ctx, o, client.DryRunAll, FieldOwner)
+	return c.Create(ctx, o, client.DryRunAll, FieldOwner, client.DisableReadYourWritesConsistency)
 }
 
 // Update applies desired over live. If the stored object has another UID or version than live,
@@ -194,7 +195,9 @@ func RemoveOwner(ctx context.Context, c client.Client, live client.Object, owner
 		return fmt.Errorf("encoding a patch: %w", err)
 	}
 	changed := live.DeepCopyObject().(client.Object)
-	return client.IgnoreNotFound(c.Patch(ctx, changed, client.RawPatch(types.StrategicMergePatchType, body), FieldOwner))
+	// No read waits for it: live may have metadata alone, and the cache holds whole objects.
+	return client.IgnoreNotFound(c.Patch(ctx, changed, client.RawPatch(types.StrategicMergePatchType, body), FieldOwner,
+		client.DisableReadYourWritesConsistency))
 }
 
 // BlockedByContent reports whether the API server refused a write for what the object contains or

@@ -1,5 +1,5 @@
 // Package manager_test tests the shipped manager: two processes of the binary with election, fence,
-// certificate, probes and pages, on a real API server, and under attack.
+// certificate, probes and metrics, on a real API server.
 package manager_test
 
 import (
