@@ -1,6 +1,7 @@
 package render
 
 import (
+	"bytes"
 	"strconv"
 	"strings"
 	"unicode"
@@ -31,7 +32,16 @@ func (headingIDs) Transform(page *ast.Document, reader text.Reader, _ parser.Con
 		}
 		used[id] = true
 		n.SetAttributeString("id", []byte(id))
-		return ast.WalkSkipChildren, nil
+		return ast.WalkContinue, nil
+	})
+	// GitHub finds a heading whatever the case of the link.
+	_ = ast.Walk(page, func(n ast.Node, entering bool) (ast.WalkStatus, error) {
+		if link, ok := n.(*ast.Link); ok && entering && bytes.HasPrefix(link.Destination, []byte("#")) {
+			if lower := strings.ToLower(string(link.Destination)); used[lower[1:]] && !used[string(link.Destination[1:])] {
+				link.Destination = []byte(lower)
+			}
+		}
+		return ast.WalkContinue, nil
 	})
 }
 
@@ -46,7 +56,7 @@ func slug(heading string) string {
 			return '-'
 		}
 		return -1
-	}, strings.TrimSpace(heading))
+	}, strings.TrimSpace(strings.ReplaceAll(heading, "\uFFFD", "")))
 	if id == "" {
 		return "heading"
 	}
