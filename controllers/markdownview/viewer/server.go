@@ -9,7 +9,6 @@ import (
 	"net"
 	"net/http"
 	"strings"
-	"sync"
 	"syscall"
 	"time"
 
@@ -29,11 +28,6 @@ type site struct {
 	books    *bookCache
 	renderer *pageRenderer
 	log      *slog.Logger
-
-	// lastError is the last logged error of the folder. It prevents a log line for each probe while
-	// the same error persists.
-	mu        sync.Mutex
-	lastError string
 }
 
 // policy allows the viewer's own style sheet and icon, and images inside the page.
@@ -80,7 +74,7 @@ func asset(w http.ResponseWriter, r *http.Request, content []byte, kind string) 
 // health responds with 200 if the book can be read, and otherwise with 503 and the reason.
 func (s *site) health(w http.ResponseWriter) {
 	w.Header().Set("Cache-Control", "no-store")
-	if _, err := s.book(); err != nil {
+	if _, err := s.books.current(); err != nil {
 		http.Error(w, err.Error(), http.StatusServiceUnavailable)
 		return
 	}
@@ -89,32 +83,13 @@ func (s *site) health(w http.ResponseWriter) {
 	_, _ = w.Write([]byte("ok\n"))
 }
 
-// book returns the current book. It logs when the folder becomes unreadable and readable again.
-func (s *site) book() (*book, error) {
-	b, err := s.books.current()
-	current := ""
-	if err != nil {
-		current = err.Error()
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	switch {
-	case current == s.lastError:
-	case err != nil:
-		s.log.Error("Cannot read the folder", "folder", s.books.dir, "error", err)
-	default:
-		s.log.Info("The folder is readable again", "folder", s.books.dir)
-	}
-	s.lastError = current
-	return b, err
-}
-
 // serve responds with the page of a file: the path / is the first chapter, /page1.html is page1.md.
 // The paths /page1 and /page1.md redirect to it.
 func (s *site) serve(w http.ResponseWriter, r *http.Request) {
-	b, err := s.book()
+	b, err := s.books.current()
 	if err != nil {
-		// The log and the probe have the reason, which the reader cannot resolve.
+		// /healthz and the log have the reason, which the reader cannot resolve.
+		s.log.Error("Cannot read the folder", "folder", s.books.dir, "error", err)
 		s.notice(w, r, nil, http.StatusServiceUnavailable, "Not available",
 			"The pages cannot be read at the moment. Try again in a minute.")
 		return
