@@ -6,6 +6,10 @@ import (
 	"testing"
 
 	"gotest.tools/v3/golden"
+	appsv1 "k8s.io/api/apps/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	podsecurity "k8s.io/pod-security-admission/api"
+	"k8s.io/pod-security-admission/policy"
 	"sigs.k8s.io/yaml"
 
 	"leasehold.dev/api/v1beta1"
@@ -26,6 +30,32 @@ func TestChildrenGolden(t *testing.T) {
 		}
 	}
 	golden.Assert(t, got.String(), "children.yaml")
+}
+
+// No spec extends the rights of the Pod: each is admitted by `restricted`, and has no token and
+// nothing from the host. Only an image that a view names gets a user.
+func TestPodsAreRestricted(t *testing.T) {
+	evaluator, err := policy.NewEvaluator(policy.DefaultChecks(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	restricted := podsecurity.LevelVersion{Level: podsecurity.LevelRestricted, Version: podsecurity.LatestVersion()}
+	for _, name := range []string{"", "a:latest", strings.Repeat("a/", 300), "$(POD)"} {
+		v := view(image(name), args("--", "\x00", "$(POD)"), replicas(-1), showing(files{"../x.md": "{{.}}"}))
+		before := v.DeepCopy()
+		template := typed[appsv1.Deployment](render(v, "hash", defaultImage).deployment).Spec.Template
+		verdict := policy.AggregateCheckResults(evaluator.EvaluatePod(restricted, &template.ObjectMeta, &template.Spec))
+		pod := template.Spec
+		if !verdict.Allowed || *pod.AutomountServiceAccountToken || len(pod.Containers) != 1 || len(pod.Volumes) != 2 {
+			t.Errorf("image %q: a Pod that is not restricted: %s", name, verdict.ForbiddenDetail())
+		}
+		if (pod.SecurityContext.RunAsUser == nil) != (name == "") || !*pod.SecurityContext.RunAsNonRoot {
+			t.Errorf("image %q runs by %+v", name, pod.SecurityContext)
+		}
+		if !equality.Semantic.DeepEqual(before, v) {
+			t.Errorf("image %q: rendering changed the view", name)
+		}
+	}
 }
 
 func TestContentHash(t *testing.T) {
