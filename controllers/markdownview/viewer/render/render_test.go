@@ -67,6 +67,80 @@ func TestHTML(t *testing.T) {
 	}
 }
 
+// hrefsOf returns the addresses of the links of a page.
+func hrefsOf(t *testing.T, source string) []string {
+	t.Helper()
+	all := []string{}
+	for _, root := range parse(t, "<div>"+rendered(t, source)+"</div>") {
+		for n := range root.Descendants() {
+			for _, a := range n.Attr {
+				if a.Key == "href" {
+					all = append(all, a.Val)
+				}
+			}
+		}
+	}
+	return all
+}
+
+// Bare links are those of GFM, and web addresses of hosts without a dot.
+func TestBareLinks(t *testing.T) {
+	for source, want := range map[string]string{
+		"http://localhost:8080/metrics":            "http://localhost:8080/metrics",
+		"- http://10.1.2.3:9090/targets":           "http://10.1.2.3:9090/targets",
+		"(http://prometheus:9090/graph)":           "http://prometheus:9090/graph",
+		"see https://grafana.":                     "https://grafana",
+		"http://[::1]:8080/a":                      "http://[::1]:8080/a",
+		"http://prometheus":                        "http://prometheus",
+		"https://a-b_c.example.com:8443":           "https://a-b_c.example.com:8443",
+		"https://bücher.example/straße":            "https://b%C3%BCcher.example/stra%C3%9Fe",
+		"http://a/b_(c)":                           "http://a/b_(c)",
+		"(http://a/b)":                             "http://a/b",
+		"http://a/b?c=d&e=f#g":                     "http://a/b?c=d&e=f#g",
+		"http://a/b&amp;":                          "http://a/b",
+		"http://a/b, then":                         "http://a/b",
+		"**http://a/b**":                           "http://a/b",
+		"http://a/100%":                            "http://a/100%25",
+		"http://a<b":                               "http://a",
+		"http://host/path#/deep/!x":                "http://host/path#/deep/!x",
+		"http://commonmark.org/he<lp":              "http://commonmark.org/he",
+		"www.commonmark.org/help.":                 "http://www.commonmark.org/help",
+		"foo@bar.example.com":                      "mailto:foo@bar.example.com",
+		"| a |\n|---|\n| http://prometheus:9090 |": "http://prometheus:9090",
+		"http://":                                  "",
+		"http:///a":                                "",
+		"xhttp://a":                                "",
+		"`http://a`":                               "",
+		"ftp://a/b":                                "",
+		"http://-a":                                "",
+		"a:b@c":                                    "",
+	} {
+		if got := strings.Join(hrefsOf(t, source), " "); got != want {
+			t.Errorf("%q leads to %q, want %q", source, got, want)
+		}
+	}
+}
+
+// A '%' that begins no escape is one, as in browsers.
+func TestBarePercent(t *testing.T) {
+	for source, want := range map[string]string{
+		"[a](https://www.example.org/css-unit-%/)":     "https://www.example.org/css-unit-%25/",
+		"<https://www.example.org/css-unit-%/>":        "https://www.example.org/css-unit-%25/",
+		"[a](https://en.example.org/wiki/100_%_human)": "https://en.example.org/wiki/100_%25_human",
+		"[a](https://example.org/%41%zz%%20%2)":        "https://example.org/%41%25zz%25%20%252",
+		"[a](https://example.org/?q=100%#50%)":         "https://example.org/?q=100%25#50%25",
+		"[a](page1.md#100%)":                           "page1.html#100%25",
+		"[a](#50%-off)":                                "#50%25-off",
+		"![a](https://example.org/%.png)":              "https://example.org/%25.png",
+		"[a][r]\n\n[r]: https://example.org/%":         "https://example.org/%25",
+		"[a](mailto:a@example.org?subject=100%)":       "mailto:a@example.org?subject=100%25",
+	} {
+		if got := strings.Join(hrefsOf(t, source), " "); got != want {
+			t.Errorf("%q leads to %q, want %q", source, got, want)
+		}
+	}
+}
+
 // parsed returns the HTML as a browser parses it, without white space between tags.
 func parsed(t *testing.T, source string) string {
 	t.Helper()
