@@ -160,6 +160,29 @@ func updates() map[string][2]func(*v1beta1.MarkdownView) {
 	return cases
 }
 
+// A warning names the first line with HTML, which only other viewers show.
+func TestLineOfHTML(t *testing.T) {
+	for text, want := range map[string]int{
+		"": 0, "a < b > c": 0, "<https://example.com/>": 0, "<a@example.com>": 0, "`<br>`": 0, "<!-- a -->": 0, "1 <2>": 0,
+		"```\n<br>\n```\n": 0, "~~~html\n<br>\n~~~": 0, "    <br>": 0, "a\n\n    <br>\n": 0,
+		"<br>": 1, "a<br/>b": 1, "# a <a id=\"b\"></a>": 1, "a\n</details>": 2, "```\na\n```\n<img src=a>": 4, "vector<int> a": 1,
+		"<details\nopen>": 1, "- a\n  <p>": 2,
+	} {
+		if got := lineOfHTML(text); got != want {
+			t.Errorf("%q has HTML in line %d, want %d", text, got, want)
+		}
+	}
+	html := showing(files{"SUMMARY.md": "", "a.md": "a\n<br>\n"})
+	for image, want := range map[string]int{"": 1, "mdbook:1": 0} {
+		v := view(html)
+		v.Spec.ViewerImage = image
+		warnings, err := (&Webhook{}).ValidateCreate(t.Context(), v)
+		if len(warnings) != want || err != nil || want > 0 && !strings.Contains(warnings[0], "a.md has HTML in line 2") {
+			t.Errorf("with image %q: %q, %v", image, warnings, err)
+		}
+	}
+}
+
 // TestAdmissionGolden compares the answers of the webhook with testdata/admission.txt. An answer is
 // short, whatever a view has.
 func TestAdmissionGolden(t *testing.T) {

@@ -4,7 +4,9 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"regexp"
 	"slices"
+	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -78,13 +80,42 @@ func invalid(v *v1beta1.MarkdownView, errs field.ErrorList) error {
 
 // warn returns warnings for probable mistakes that are allowed.
 func warn(v *v1beta1.MarkdownView) admission.Warnings {
-	why := unpinned(v.Spec.ViewerImage)
-	if why == "" || v.Spec.ViewerImage == "" {
+	if v.Spec.ViewerImage != "" {
+		if why := unpinned(v.Spec.ViewerImage); why != "" {
+			return admission.Warnings{fmt.Sprintf(
+				"viewerImage %s %s, so viewers may run different images; name a tag that does not change, or a digest",
+				truncate(v.Spec.ViewerImage), why)}
+		}
 		return nil
 	}
-	return admission.Warnings{fmt.Sprintf(
-		"viewerImage %s %s, so viewers may run different images; name a tag that does not change, or a digest",
-		truncate(v.Spec.ViewerImage), why)}
+	for _, name := range slices.Sorted(maps.Keys(v.Spec.Markdowns)) {
+		if line := lineOfHTML(string(v.Spec.Markdowns[name])); line > 0 {
+			return admission.Warnings{fmt.Sprintf(
+				"%s has HTML in line %d; the default viewer shows no HTML, so write Markdown, or code between backquotes",
+				truncate(name), line)}
+		}
+	}
+	return nil
+}
+
+// element matches the beginning of an HTML element outside of code.
+var element = regexp.MustCompile("^[^`]*</?[A-Za-z][A-Za-z0-9-]*[\\s/>]")
+
+// lineOfHTML returns the first line that has an element and is no code; 0 if there is none. It reads
+// the text once, and parses nothing.
+func lineOfHTML(text string) int {
+	n, inFence := 0, false
+	for line := range strings.Lines(text) {
+		n++
+		start := strings.TrimLeft(line, " ")
+		if strings.HasPrefix(start, "```") || strings.HasPrefix(start, "~~~") {
+			inFence = !inFence
+		}
+		if !inFence && len(line)-len(start) < 4 && element.MatchString(line) {
+			return n
+		}
+	}
+	return 0
 }
 
 var viewKind = v1beta1.GroupVersion.WithKind("MarkdownView")
