@@ -206,7 +206,6 @@ func (o *options) markdownViews() markdownview.Options {
 	return markdownview.Options{
 		DefaultViewerImage:      o.defaultViewerImage,
 		MaxConcurrentReconciles: o.workers,
-		SyncPeriod:              o.syncPeriod,
 	}
 }
 

@@ -214,8 +214,7 @@ func TestFlagsSetTheirOptions(t *testing.T) {
 			AllowCIDRs:              ranges("10.0.0.0/8", "fd00::/8", "127.0.0.1/32"),
 			DenyCIDRs:               ranges("11.0.0.0/8"),
 		}, o.storageBuckets()},
-		"views": {markdownview.Options{DefaultViewerImage: "viewer:v1", MaxConcurrentReconciles: 5,
-			SyncPeriod: 3 * time.Second}, o.markdownViews()},
+		"views": {markdownview.Options{DefaultViewerImage: "viewer:v1", MaxConcurrentReconciles: 5}, o.markdownViews()},
 	} {
 		if diff := cmp.Diff(pair[0], pair[1], cmpopts.IgnoreUnexported(net.ListenConfig{}),
 			cmpopts.EquateComparable(netip.Prefix{})); diff != "" {

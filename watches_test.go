@@ -82,7 +82,6 @@ func TestWatches(t *testing.T) {
 			Spec: v1beta1.TenantSpec{NamespacePrefix: "x-", Namespaces: []v1beta1.NamespaceSuffix{"dev", "b"}}},
 		&v1beta1.Tenant{ObjectMeta: metav1.ObjectMeta{Name: "c"},
 			Spec: v1beta1.TenantSpec{NamespacePrefix: "c-", Namespaces: []v1beta1.NamespaceSuffix{"dev"}}},
-		&v1beta1.StorageBucket{ObjectMeta: metav1.ObjectMeta{Namespace: "x-dev", Name: "d"}},
 	}
 	all := func(want string) map[string]string {
 		return map[string]string{"created": want, "deleted": want, "with another spec": want, "with another annotation": want,
@@ -116,10 +115,6 @@ func TestWatches(t *testing.T) {
 		"the Service of a view":     {views, &corev1.Service{ObjectMeta: named("viewer-a")}, all("[a]")},
 		"a Service that is no view": {views, &corev1.Service{ObjectMeta: named("markdowns-a")}, all("[]")},
 		"a StorageBucket":           {buckets, &v1beta1.StorageBucket{ObjectMeta: named("a")}, itself},
-		"a Namespace that hands a bucket over": {buckets, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "x-dev",
-			Annotations: map[string]string{v1beta1.AnnotationBucketHandoverPrefix + "uid": "d"}}}, map[string]string{
-			"created": "[d]", "deleted": "[d]", "with another spec": "[]", "with another annotation": "[d]",
-			"without its finalizers": "[]"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := startWatches(t, tc.setup, sharing...)

@@ -8,16 +8,14 @@ import (
 
 	"leasehold.dev/controllers/internal/slimcache"
 	"leasehold.dev/controllers/markdownview"
-	"leasehold.dev/controllers/storagebucket"
 	"leasehold.dev/controllers/tenant"
 )
 
 // CacheOptions bound what the cache of the manager keeps of an object, so that the memory
 // of a replica does not depend on what users put into objects. The controllers are correct
 // only with these options.
-func CacheOptions(views markdownview.Options) cache.Options {
-	byObject := markdownview.CacheByObject(views)
+func CacheOptions() cache.Options {
+	byObject := markdownview.CacheByObject()
 	maps.Copy(byObject, tenant.CacheByObject())
-	maps.Copy(byObject, storagebucket.CacheByObject())
 	return cache.Options{DefaultTransform: slimcache.Trim, ByObject: byObject, NewInformer: slimcache.NewInformer}
 }
