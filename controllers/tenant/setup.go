@@ -32,14 +32,9 @@ import (
 	"leasehold.dev/controllers/internal/reconciler"
 )
 
-const (
-	// mostBackoff is the longest pause after failed reconciles. What a policy or a quota refuses may
-	// be possible later, without an event.
-	mostBackoff = time.Minute
-	// timeout bounds a reconcile. The client waits for the operator's own writes to arrive in the
-	// cache, and a watch may have stopped.
-	timeout = 2 * time.Minute
-)
+// mostBackoff is the longest pause after failed reconciles. What a policy or a quota refuses may be
+// possible later, without an event.
+const mostBackoff = time.Minute
 
 // Options are the operator's flags for Tenants.
 type Options struct {
@@ -85,7 +80,7 @@ func SetupWithManager(ctx context.Context, mgr ctrl.Manager, o Options) error {
 	if err != nil {
 		return err
 	}
-	options := controller.Options{MaxConcurrentReconciles: o.MaxConcurrentReconciles, ReconciliationTimeout: timeout,
+	options := controller.Options{MaxConcurrentReconciles: o.MaxConcurrentReconciles,
 		RateLimiter: workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](5*time.Millisecond, mostBackoff)}
 	b := ctrl.NewControllerManagedBy(mgr).Named("tenant").WithOptions(options).
 		For(&v1beta1.Tenant{}, builder.WithPredicates(predicate.Or(reconciler.Changed, finalizerLost))).
