@@ -25,7 +25,7 @@ const (
 // keptKeys are the labels and annotations that the controllers read from the cache. The list has
 // names and no prefix, because an object can have thousands of entries with one prefix.
 var keptKeys = []string{
-	v1beta1.LabelTenant, v1beta1.LabelManagedBy, v1beta1.AnnotationTenantUID, "pod-security.kubernetes.io/enforce",
+	v1beta1.LabelTenant, v1beta1.LabelManagedBy, v1beta1.AnnotationTenantUID, v1beta1.AnnotationPaused, v1beta1.AnnotationRequestedAt, "pod-security.kubernetes.io/enforce",
 }
 
 // Trim drops the managed fields and the labels and annotations of other clients. It keeps
