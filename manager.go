@@ -75,7 +75,7 @@ func managerOptions(o *options, lock resourcelock.Interface, certificate *servin
 	logger := ctrl.Log.WithValues("replica", lock.Identity())
 	return ctrl.Options{
 		Scheme: newScheme(),
-		Cache:  controllers.CacheOptions(o.markdownViews()),
+		Cache:  controllers.CacheOptions(),
 		// A read waits until the cache has this replica's writes, so no reconcile repeats one.
 		Client: client.Options{Cache: &client.CacheOptions{EnableReadYourWritesConsistency: new(true)}},
 

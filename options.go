@@ -191,7 +191,6 @@ func (o *options) tenants() tenant.Options {
 		PodSecurityLevel:        o.podSecurityLevel,
 		OperatorNamespace:       o.namespace,
 		MaxConcurrentReconciles: o.workers,
-		SyncPeriod:              o.syncPeriod,
 	}
 }
 
@@ -207,7 +206,6 @@ func (o *options) markdownViews() markdownview.Options {
 	return markdownview.Options{
 		DefaultViewerImage:      o.defaultViewerImage,
 		MaxConcurrentReconciles: o.workers,
-		SyncPeriod:              o.syncPeriod,
 	}
 }
 

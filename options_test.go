@@ -208,15 +208,13 @@ func TestFlagsSetTheirOptions(t *testing.T) {
 		"webhooks": {webhook.Options{Host: "host", Port: 2, CertDir: "/webhooks"}, webhooks},
 		"tenants": {tenant.Options{
 			AdminClusterRole: "role", PodSecurityLevel: "restricted", OperatorNamespace: "system", MaxConcurrentReconciles: 5,
-			SyncPeriod: 3 * time.Second,
 		}, o.tenants()},
 		"buckets": {storagebucket.Options{
 			MaxConcurrentReconciles: 6,
 			AllowCIDRs:              ranges("10.0.0.0/8", "fd00::/8", "127.0.0.1/32"),
 			DenyCIDRs:               ranges("11.0.0.0/8"),
 		}, o.storageBuckets()},
-		"views": {markdownview.Options{DefaultViewerImage: "viewer:v1", MaxConcurrentReconciles: 5,
-			SyncPeriod: 3 * time.Second}, o.markdownViews()},
+		"views": {markdownview.Options{DefaultViewerImage: "viewer:v1", MaxConcurrentReconciles: 5}, o.markdownViews()},
 	} {
 		if diff := cmp.Diff(pair[0], pair[1], cmpopts.IgnoreUnexported(net.ListenConfig{}),
 			cmpopts.EquateComparable(netip.Prefix{})); diff != "" {

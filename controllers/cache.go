@@ -14,8 +14,8 @@ import (
 // CacheOptions bound what the cache of the manager keeps of an object, so that the memory
 // of a replica does not depend on what users put into objects. The controllers are correct
 // only with these options.
-func CacheOptions(views markdownview.Options) cache.Options {
-	byObject := markdownview.CacheByObject(views)
+func CacheOptions() cache.Options {
+	byObject := markdownview.CacheByObject()
 	maps.Copy(byObject, tenant.CacheByObject())
 	return cache.Options{DefaultTransform: slimcache.Trim, ByObject: byObject, NewInformer: slimcache.NewInformer}
 }
