@@ -206,6 +206,48 @@ func TestReconcileHasOneDeadline(t *testing.T) {
 	}
 }
 
+// A service without tags of buckets gets no bucket, and no StorageBucket waits for it at its end.
+func TestServiceWithoutTags(t *testing.T) {
+	for name, tc := range map[string]struct {
+		service fakeService
+		removed bool
+	}{
+		"no bucket":             {fakeService{tags: "lacks"}, false},
+		"a bucket":              {fakeService{exists: true, tags: "lacks"}, false},
+		"a bucket, at its end":  {fakeService{exists: true, tags: "lacks"}, true},
+		"no bucket, at its end": {fakeService{tags: "lacks"}, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			with := manage
+			if tc.removed {
+				with = removable
+			}
+			w := newFixture(t, scenario{with: with, service: tc.service, removed: tc.removed})
+			b := w.reconcile()
+			if slices.Contains(w.requests, requestCreate) || slices.Contains(w.requests, "DELETE") {
+				t.Errorf("requests %q, want no change", w.requests)
+			}
+			if tc.removed && b.Name != "" || !tc.removed && readyOf(b).Reason != v1beta1.ReasonTagsNotSupported {
+				t.Errorf("%q with %+v", b.Name, b.Status)
+			}
+		})
+	}
+}
+
+// A probe counts by the result of its reconcile: a bucket of another owner is no success.
+func TestProbesAreCountedByTheResult(t *testing.T) {
+	w := newFixture(t, scenario{with: manage, service: others})
+	w.reconcile()
+	for reason, want := range map[string]float64{v1beta1.ReasonBucketConflict: 1, v1beta1.ReasonProbeSucceeded: 0} {
+		if n := testutil.ToFloat64(w.metrics.probes.WithLabelValues(reason)); n != want {
+			t.Errorf("%v probes count as %s, want %v", n, reason, want)
+		}
+	}
+	if up := testutil.ToFloat64(w.metrics.up.WithLabelValues(bKey.Namespace, bKey.Name)); up != 0 {
+		t.Errorf("the bucket is up: %v", up)
+	}
+}
+
 // Anyone with keys for a bucket can write its tags, and users copy from messages.
 func TestMessagesHaveNoTextOfTags(t *testing.T) {
 	const injected = "$(touch /tmp/injected)"
