@@ -191,7 +191,6 @@ func (o *options) tenants() tenant.Options {
 		PodSecurityLevel:        o.podSecurityLevel,
 		OperatorNamespace:       o.namespace,
 		MaxConcurrentReconciles: o.workers,
-		SyncPeriod:              o.syncPeriod,
 	}
 }
 

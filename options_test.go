@@ -208,7 +208,6 @@ func TestFlagsSetTheirOptions(t *testing.T) {
 		"webhooks": {webhook.Options{Host: "host", Port: 2, CertDir: "/webhooks"}, webhooks},
 		"tenants": {tenant.Options{
 			AdminClusterRole: "role", PodSecurityLevel: "restricted", OperatorNamespace: "system", MaxConcurrentReconciles: 5,
-			SyncPeriod: 3 * time.Second,
 		}, o.tenants()},
 		"buckets": {storagebucket.Options{
 			MaxConcurrentReconciles: 6,

@@ -8,7 +8,6 @@ import (
 
 	"leasehold.dev/controllers/internal/slimcache"
 	"leasehold.dev/controllers/markdownview"
-	"leasehold.dev/controllers/storagebucket"
 	"leasehold.dev/controllers/tenant"
 )
 
@@ -18,6 +17,5 @@ import (
 func CacheOptions() cache.Options {
 	byObject := markdownview.CacheByObject()
 	maps.Copy(byObject, tenant.CacheByObject())
-	maps.Copy(byObject, storagebucket.CacheByObject())
 	return cache.Options{DefaultTransform: slimcache.Trim, ByObject: byObject, NewInformer: slimcache.NewInformer}
 }

@@ -5,20 +5,22 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"net/netip"
 	"slices"
+	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus/testutil"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	ctrl "sigs.k8s.io/controller-runtime"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"leasehold.dev/api/v1beta1"
 	"leasehold.dev/controllers/internal/reconciler"
 	"leasehold.dev/controllers/internal/reconciler/reconcilertest"
-	"leasehold.dev/controllers/storagebucket/s3"
 )
 
 // fail lets one kind of request to the API server fail: a verb, or reading a kind.
@@ -30,16 +32,14 @@ func (w *fixture) fail(which string, err error) {
 		return nil
 	}}
 	w.Client, w.Live = r.Intercept(w.stored, true), r.Intercept(w.stored, false)
-	if which == "rules" {
-		w.Rules = func(context.Context) (s3.Rules, error) { return s3.Rules{}, err }
+	if which == "addresses" {
+		w.Cluster = func(context.Context) ([]netip.Prefix, error) { return nil, err }
 	}
 }
 
 // A failed request to the API server is an error that names the request, and the queue retries it.
-// A Conflict is retried without an error. Neither changes the reported state of the bucket, and
-// both release the slot of the endpoint.
+// A Conflict is retried without an error. Neither counts a bucket as kept or changes its owner.
 func TestAPIServerErrors(t *testing.T) {
-	handedOver := []client.Object{handoverNamespace("former", "b")}
 	retained := removals()["possibly created, under Retain"].with
 	for _, tc := range []struct {
 		want, failing string
@@ -47,13 +47,10 @@ func TestAPIServerErrors(t *testing.T) {
 	}{
 		{"reading secret creds", "Secret", scenario{}},
 		{"reading config map ca", "ConfigMap", scenario{with: withCA}},
-		{"finding the addresses that endpoints may not have", "rules", scenario{}},
+		{"finding the addresses that endpoints may not have", "addresses", scenario{}},
 		{"adding finalizer", "patch", scenario{with: manage}},
 		{"recording the intent to create the bucket", "patch status", scenario{with: manage}},
 		{"writing status", "patch status", scenario{service: exists}},
-		{"reading namespace team", "Namespace", scenario{with: manage, service: former, objects: handedOver}},
-		{"listing storage buckets", "list", scenario{with: manage, service: former, objects: handedOver}},
-
 		{"reading namespace team", "Namespace", scenario{with: removable, service: owned, removed: true}},
 		{"reading secret creds", "Secret", scenario{with: removable, service: owned, removed: true}},
 		{"removing finalizer", "patch", scenario{with: retained, service: owned, removed: true}},
@@ -72,8 +69,7 @@ func TestAPIServerErrors(t *testing.T) {
 				switch {
 				case failure == "conflict" && (err != nil || result != ctrl.Result{RequeueAfter: reconciler.RetryAfterConflict}):
 					t.Errorf("%v, %v, want a requeue", result, err)
-				case failure == "down" &&
-					(!errors.Is(err, failed) || err.Error() != tc.want+": down" || result != (ctrl.Result{})):
+				case failure == "down" && (!errors.Is(err, failed) || !strings.HasPrefix(err.Error(), tc.want+": down") || result != (ctrl.Result{})):
 					t.Errorf("%v, %v, want %q", result, err, tc.want+": down")
 				}
 				for _, reason := range retainReasons {
@@ -81,50 +77,131 @@ func TestAPIServerErrors(t *testing.T) {
 						t.Errorf("%v buckets count as kept (%s)", n, reason)
 					}
 				}
-				if len(w.recorder.Events) > 0 || w.open.Load() > 0 || w.limiter.Pending(bReq) ||
-					w.service.ownerTag != tc.scenario.service.ownerTag {
-					t.Errorf("%d events, %d open connections, slot in use: %t, owner %q, want no trace", len(w.recorder.Events),
-						w.open.Load(), w.limiter.Pending(bReq), w.service.ownerTag)
+				if w.open.Load() > 0 || w.service.ownerTag != tc.scenario.service.ownerTag {
+					t.Errorf("%d open connections, owner %q, want no trace", w.open.Load(), w.service.ownerTag)
 				}
 			})
 		}
 	}
 }
 
-func TestFailedStatusWriteNeedsNoProbe(t *testing.T) {
-	w := newFixture(t, scenario{service: exists})
-	full := errors.New("no space left")
-	w.fail("patch status", full)
-	for range 30 {
-		if _, err := w.Reconcile(t.Context(), bReq); !errors.Is(err, full) {
-			t.Fatalf("%v, want %v", err, full)
-		}
-		if due := w.due(t.Context(), nil); len(due) != 0 {
-			t.Fatal("a tick does not wait for the queue")
-		}
-	}
-	w.Client = w.stored
-	if b := w.reconcile(); readyOf(b).Status != "True" || len(w.requests) != 1 {
-		t.Errorf("status %+v after the requests %q, want True after one", b.Status, w.requests)
-	}
-	if w.reconcile(); len(w.recorder.Events) != 1 {
-		t.Errorf("%d events after another reconcile, want one", len(w.recorder.Events))
+// An error that prevents a probe is reported: a denial at once, another one when it repeats, and both
+// at once for a bucket without a condition. Ticks leave the retries to the queue. The endpoint is not
+// the cause, so no probe counts as failed, and the next one restores the state.
+func TestErrorsAreReported(t *testing.T) {
+	denied := apierrors.NewForbidden(schema.GroupResource{Resource: "secrets"}, "creds",
+		errors.New(`User "op" cannot get resource "secrets" in API group "" in the namespace "team"`))
+	for name, tc := range map[string]struct {
+		failing string
+		err     error
+		isNew   bool
+		reason  []string // after each reconcile
+	}{
+		"a denial": {"Secret", denied, false, []string{v1beta1.ReasonRBACForbidden, v1beta1.ReasonRBACForbidden}},
+		"another error": {"Secret", errors.New("down"), false,
+			[]string{v1beta1.ReasonProbeSucceeded, v1beta1.ReasonReconcileFailed}},
+		"a new bucket":                  {"Secret", errors.New("down"), true, []string{v1beta1.ReasonReconcileFailed}},
+		"the finalizer of a new bucket": {"patch", denied, true, []string{v1beta1.ReasonRBACForbidden}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newFixture(t, scenario{with: manage, service: owned})
+			if !tc.isNew {
+				w.reconcile()
+			}
+			w.fail(tc.failing, tc.err)
+			w.clock.SetTime(epoch.Add(2 * time.Minute))
+			for _, reason := range tc.reason {
+				if _, err := w.Reconcile(t.Context(), bReq); !errors.Is(err, tc.err) {
+					t.Fatalf("%v, want %v", err, tc.err)
+				}
+				b := w.read()
+				if ready := readyOf(b); ready.Reason != reason || (ready.Status == "True") != (reason == v1beta1.ReasonProbeSucceeded) ||
+					b.Status.ConsecutiveFailures > 0 {
+					t.Errorf("%+v, want %s and no failure of the endpoint", b.Status, reason)
+				}
+				if due := w.due(t.Context(), nil); len(due) > 0 {
+					t.Error("a tick does not wait for the queue")
+				}
+			}
+			w.Client, w.Live = w.stored, w.stored
+			if b := w.reconcile(); readyOf(b).Status != "True" {
+				t.Errorf("%+v after a probe, want True", readyOf(b))
+			}
+			w.clock.SetTime(epoch.Add(10 * time.Minute))
+			if due := w.due(t.Context(), nil); len(due) != 1 {
+				t.Error("ticks queue a bucket no more after an error")
+			}
+			close(w.recorder.Events)
+			warnings := 0
+			for e := range w.recorder.Events {
+				if strings.HasPrefix(e, "Warning BucketUnhealthy") {
+					warnings++
+				}
+			}
+			if warnings != 1 {
+				t.Errorf("%d warnings, want one", warnings)
+			}
+		})
 	}
 }
 
-func TestErrorsAreRetriedByTheQueue(t *testing.T) {
-	w := newFixture(t, scenario{})
-	unreadable := errors.New("no right")
-	w.fail("rules", unreadable)
-	if _, err := w.Reconcile(t.Context(), bReq); !errors.Is(err, unreadable) {
-		t.Fatalf("%v, want %v", err, unreadable)
+// The fence denies the writes of a former leader. The status of the object does not report that.
+func TestDenialByFenceIsNotReported(t *testing.T) {
+	const message = "ValidatingAdmissionPolicy 'fence.leasehold.dev' with binding 'b' denied request: no"
+	fence := apierrors.NewForbidden(schema.GroupResource{Resource: "storagebuckets"}, "b", errors.New(message))
+	fence.ErrStatus.Details.Causes = []metav1.StatusCause{{Message: message}}
+	w := newFixture(t, scenario{with: manage, service: owned})
+	w.fail("patch", fence)
+	_, err := w.Reconcile(t.Context(), bReq)
+	if b := w.read(); !errors.Is(err, fence) || len(b.Status.Conditions) > 0 || len(w.requests) > 0 {
+		t.Errorf("%v, status %+v after requests %q, want the error alone", err, b.Status, w.requests)
 	}
-	if due := w.due(t.Context(), nil); len(due) != 0 {
-		t.Error("a tick does not wait for the queue")
-	}
-	w.clock.SetTime(epoch.Add(time.Minute))
-	if due := w.due(t.Context(), nil); len(due) != 1 {
-		t.Error("not due after a period")
+}
+
+// One deadline bounds all requests of a reconcile together, whichever of them gets no answer: the
+// timeout of the spec, and at most maxTimeout.
+func TestReconcileHasOneDeadline(t *testing.T) {
+	for name, tc := range map[string]struct {
+		silent   string
+		scenario scenario
+	}{
+		"the HEAD request":               {requestHead, scenario{}},
+		"the GET request for the code":   {requestList, scenario{}},
+		"the tags of an existing bucket": {requestTags, scenario{with: manage, service: exists}},
+		"the creation":                   {requestCreate, scenario{with: manage}},
+		"setting the tag":                {requestSetTag, scenario{with: manage, service: fakeService{tags: "ignores"}}},
+		"the tags before the removal":    {requestTags, scenario{with: removable, service: owned, removed: true}},
+		"listing the objects":            {requestList, scenario{with: removable, service: owned, removed: true}},
+		"the removal":                    {"DELETE", scenario{with: removable, service: owned, removed: true}},
+	} {
+		for seconds, want := range map[int32]time.Duration{7: 7 * time.Second, 60: maxTimeout} {
+			t.Run(name, func(t *testing.T) {
+				s, with := tc.scenario, tc.scenario.with
+				s.with = func(b *v1beta1.StorageBucket) {
+					if with != nil {
+						with(b)
+					}
+					b.Spec.Probe.TimeoutSeconds, b.Spec.Probe.FailureThreshold = seconds, 1
+				}
+				w := newFixture(t, s)
+				w.serveLate(func(request string) time.Duration {
+					if request == tc.silent {
+						return never
+					}
+					return time.Second
+				})
+				synctest.Test(t, func(t *testing.T) {
+					began := time.Now()
+					w.reconcile()
+					if took := time.Since(began); took != want {
+						t.Errorf("the reconcile took %s, want %s", took, want)
+					}
+				})
+				if ready := readyOf(w.read()); ready.Status != "False" || ready.Reason != v1beta1.ReasonProbeTimeout {
+					t.Errorf("Ready %+v, want that it did not answer", ready)
+				}
+			})
+		}
 	}
 }
 

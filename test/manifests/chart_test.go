@@ -151,13 +151,14 @@ func TestChartRefusesBadValues(t *testing.T) {
 }
 
 // A key without a value is null in YAML, and Helm deletes a null value. Helm fails if the templates
-// need it. Otherwise the default applies. Only resources may be null.
+// need it. Otherwise the default applies. Only resources and the node selector may be null.
 func TestChartRefusesMissingValues(t *testing.T) {
 	defaults := map[string]any{}
 	if err := yaml.Unmarshal([]byte(read(t, "config", "chart", "values.yaml")), &defaults); err != nil {
 		t.Fatal(err)
 	}
 	delete(defaults, "resources")
+	delete(defaults["scheduling"].(map[string]any), "nodeSelector")
 	want := string(release(t, operatorNamespace))
 	for _, path := range paths(defaults) {
 		t.Run(path, func(t *testing.T) {

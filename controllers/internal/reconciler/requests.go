@@ -1,9 +1,13 @@
 package reconciler
 
 import (
+	"time"
+
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/util/workqueue"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"leasehold.dev/api/v1beta1"
 )
@@ -19,3 +23,9 @@ var Changed = predicate.Or(predicate.GenerationChangedPredicate{}, predicate.Fun
 			e.ObjectOld.GetAnnotations()[v1beta1.AnnotationRequestedAt] != e.ObjectNew.GetAnnotations()[v1beta1.AnnotationRequestedAt]
 	},
 })
+
+// RateLimiter returns the limiter of a controller's queue. The pause of an object that fails doubles up
+// to a minute, so a cause that was mended has an effect soon.
+func RateLimiter() workqueue.TypedRateLimiter[reconcile.Request] {
+	return workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](5*time.Millisecond, time.Minute)
+}

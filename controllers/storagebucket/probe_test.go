@@ -41,7 +41,7 @@ func TestDue(t *testing.T) {
 	just, before := epoch.Add(-time.Second), epoch.Add(-10*time.Minute) // the status has whole seconds
 	for name, tc := range map[string]struct {
 		bucket   *v1beta1.StorageBucket
-		known    probeState // of this process; without a time, of the status
+		known    probe // of this process; without a time, of the status
 		from, to time.Duration
 	}{
 		"never probed":  {bucket: bucket("b")},
@@ -58,13 +58,13 @@ func TestDue(t *testing.T) {
 			from: firstRetry, to: 6 * time.Second},
 		"a failing service": {bucket: bucket("b", every(day), probed(just, v1beta1.ReasonServerError)),
 			from: 24 * time.Hour, to: 27 * time.Hour},
-		"probed now": {bucket: bucket("b"), known: probeState{probed: epoch, generation: 1},
+		"probed now": {bucket: bucket("b"), known: probe{ended: epoch, generation: 1},
 			from: time.Minute, to: 66 * time.Second},
-		"probed and changed": {bucket: bucket("b", newSpec), known: probeState{probed: epoch, generation: 1}},
+		"probed and changed": {bucket: bucket("b", newSpec), known: probe{ended: epoch, generation: 1}},
 	} {
 		s := tc.known
-		if s.probed.IsZero() {
-			s = (&probeStates{}).of(tc.bucket, epoch)
+		if s.ended.IsZero() {
+			s = (&probes{}).of(tc.bucket, epoch)
 		}
 		if after := max(0, s.due(tc.bucket).Sub(epoch)); after < tc.from || after > tc.to {
 			t.Errorf("%s: due after %s, want %s to %s", name, after, tc.from, tc.to)
@@ -77,7 +77,7 @@ func TestRestartSpreadsProbes(t *testing.T) {
 		first := 0
 		for i := range 1000 {
 			b := bucket(fmt.Sprint(i), every(period), probed(epoch.Add(-100*time.Hour), ""))
-			if (&probeStates{}).of(b, epoch).due(b).Before(epoch.Add(time.Second)) {
+			if (&probes{}).of(b, epoch).due(b).Before(epoch.Add(time.Second)) {
 				first++
 			}
 		}
@@ -88,11 +88,11 @@ func TestRestartSpreadsProbes(t *testing.T) {
 }
 
 func TestProbeStateIsOfOneUID(t *testing.T) {
-	var l probeStates
+	var l probes
 	b, again := bucket("b"), bucket("b")
 	again.UID = "another"
-	l.store(b, l.of(b, epoch).after(observation{}, good, 1, epoch))
-	if _, met := l.when(again); met {
+	l.store(b, l.of(b, epoch).after(1, false, good, epoch))
+	if l.isDue(again, epoch.AddDate(1, 0, 0)) {
 		t.Error("an object created again has the state of the first")
 	}
 	if due := l.of(again, epoch).due(again); !due.IsZero() {
@@ -121,11 +121,11 @@ func TestPauses(t *testing.T) {
 			[]time.Duration{5 * s, 10 * s, 20 * s, 40 * s, m, m}},
 		"a Secret that is deleted": {60, []s3.Verdict{good, lacking, good, lacking}, []time.Duration{m, 5 * s, m, 5 * s}},
 	} {
-		var state probeState
+		var state probe
 		var got []time.Duration
 		b := bucket("b", every(tc.period))
 		for _, result := range tc.results {
-			state = state.after(observation{lacking: result == lacking}, result, b.Generation, epoch)
+			state = state.after(b.Generation, result == lacking, result, epoch)
 			got = append(got, state.pause(b))
 		}
 		if diff := cmp.Diff(tc.want, got); diff != "" {
@@ -133,8 +133,8 @@ func TestPauses(t *testing.T) {
 		}
 	}
 	// The doubling overflows neither the pause nor the counters.
-	many := probeState{failures: math.MaxInt32, lacking: math.MaxInt32}
-	many = many.after(observation{lacking: true}, lacking, 0, epoch)
+	many := probe{failures: math.MaxInt32, lacking: math.MaxInt32}
+	many = many.after(0, true, lacking, epoch)
 	if got := many.pause(bucket("b", every(86400))); got != 5*s<<10 || many.failures != math.MaxInt32 {
 		t.Errorf("a pause of %s after %d probes without a Secret, want %s", got, many.failures, 5*s<<10)
 	}
@@ -142,16 +142,16 @@ func TestPauses(t *testing.T) {
 
 // A changed spec resets all counters, whatever the result of its first probe.
 func TestNewSpecResetsCounters(t *testing.T) {
-	counted := probeState{failures: 9, timeouts: 9, lacking: 9, generation: 1}
+	counted := probe{failures: 9, timeouts: 9, lacking: 9, generation: 1}
 	for _, tc := range []struct {
 		result s3.Verdict
-		want   probeState
+		want   probe
 	}{
-		{timedOut, probeState{failures: 1, timeouts: 1}}, {lacking, probeState{failures: 1, lacking: 1}},
-		{bad, probeState{failures: 1}}, {good, probeState{}},
+		{timedOut, probe{failures: 1, timeouts: 1}}, {lacking, probe{failures: 1, lacking: 1}},
+		{bad, probe{failures: 1}}, {good, probe{}},
 	} {
-		s := counted.after(observation{lacking: tc.result == lacking}, tc.result, 2, epoch)
-		if got := (probeState{failures: s.failures, timeouts: s.timeouts, lacking: s.lacking}); got != tc.want {
+		s := counted.after(2, tc.result == lacking, tc.result, epoch)
+		if got := (probe{failures: s.failures, timeouts: s.timeouts, lacking: s.lacking}); got != tc.want {
 			t.Errorf("%s: %+v, want %+v", tc.result.Reason, got, tc.want)
 		}
 	}
