@@ -12,7 +12,6 @@ import (
 var BoundedEvents = Invariant{
 	Name:    "bounded-events",
 	Bug:     "https://github.com/kubernetes-sigs/karpenter/issues/2071",
-	Mutant:  "19-event-for-each-reconcile",
 	Promise: "the number of events with one reason for an object is bounded",
 	judge: func(b *judgement) {
 		if !b.hasSource(history.Audit) {

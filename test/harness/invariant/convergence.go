@@ -11,7 +11,6 @@ import (
 var Convergence = Invariant{
 	Name:    "convergence",
 	Bug:     "https://github.com/rabbitmq/messaging-topology-operator/issues/277",
-	Mutant:  "08-wait-for-deleted-child",
 	Promise: "the operator converges in time, for the current generation, and stays converged",
 	judge:   judgeSettled,
 }

@@ -12,7 +12,6 @@ import (
 var NoFutileRetry = Invariant{
 	Name:    "no-futile-retry",
 	Bug:     "https://github.com/openshift/oadp-operator/issues/187",
-	Mutant:  "18-own-writes-not-awaited",
 	Promise: "a refused write is not repeated unchanged; a fence may refuse a replica that does not lead",
 	judge: func(b *judgement) {
 		if !b.hasSource(history.Audit) {

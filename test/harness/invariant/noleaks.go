@@ -8,7 +8,6 @@ import (
 var NoLeaks = Invariant{
 	Name:    "no-leaks",
 	Bug:     "https://github.com/kubernetes-sigs/controller-runtime/issues/1280",
-	Mutant:  "31-workers-for-each-reconcile",
 	Promise: "at a checkpoint a replica has no more goroutines, files, watches and memory than in clean runs",
 	judge:   judgeResources,
 }

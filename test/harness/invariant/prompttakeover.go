@@ -11,7 +11,6 @@ import (
 var PromptTakeover = Invariant{
 	Name:      "prompt-takeover",
 	Bug:       "https://github.com/spring-cloud/spring-cloud-kubernetes/issues/206",
-	Mutant:    "40-reconnect-counts-as-renewal",
 	inHostile: true,
 	Promise: "a replica that reads another's Lease, and sees no renewal for a lease term, takes the Lease within " +
 		"the limit `takeover`",

@@ -13,7 +13,6 @@ import (
 var Quiescence = Invariant{
 	Name:    "quiescence",
 	Bug:     "https://github.com/operator-framework/operator-lifecycle-manager/pull/1816",
-	Mutant:  "16-time-in-the-status",
 	Promise: "a converged operator writes nothing but its Lease",
 	judge:   judgeQuiet,
 }

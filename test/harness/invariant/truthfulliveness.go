@@ -8,9 +8,8 @@ import (
 
 // TruthfulLiveness compares the health that a process reports with the work that it finishes.
 var TruthfulLiveness = Invariant{
-	Name:   "truthful-liveness",
-	Bug:    "https://github.com/CrunchyData/postgres-operator/issues/3593",
-	Mutant: "48-liveness-needs-the-api-server",
+	Name: "truthful-liveness",
+	Bug:  "https://github.com/CrunchyData/postgres-operator/issues/3593",
 	Promise: "a leader whose work does not progress reports that it is unhealthy; one that progresses or is idle " +
 		"reports that it is healthy",
 	judge: judgeLiveness,

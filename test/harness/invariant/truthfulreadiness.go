@@ -11,7 +11,6 @@ import (
 var TruthfulReadiness = Invariant{
 	Name:    "truthful-readiness",
 	Bug:     "https://github.com/elastic/cloud-on-k8s/pull/9636",
-	Mutant:  "30-ready-from-the-start",
 	Promise: "a replica is ready only when its informers have synced and it serves its webhooks",
 	judge:   judgeReadiness,
 }

@@ -100,10 +100,8 @@ type Invariant struct {
 	// Promise is one sentence.
 	Promise string
 	// Bug is the address of a bug that it would have shown, in another project.
-	Bug string
-	// Mutant is the name of a mutant of Leasehold that only it, or it first, reveals.
-	Mutant string
-	judge  func(*judgement)
+	Bug   string
+	judge func(*judgement)
 	// inHostile includes hostile namespaces. Elsewhere, objects of an attacker are not judged; tenant-isolation
 	// judges what an attack costs others.
 	inHostile bool

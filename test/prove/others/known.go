@@ -1,4 +1,4 @@
-package others
+package main
 
 import (
 	"errors"

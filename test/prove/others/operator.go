@@ -1,4 +1,4 @@
-package others
+package main
 
 import (
 	"bytes"
@@ -47,8 +47,8 @@ func load(folder string) ([]operator, error) {
 	return all, nil
 }
 
-// Check returns an error for each known.yaml in the folder of operators that cannot be used.
-func Check(folder string) error {
+// check returns an error for each known.yaml in the folder of operators that cannot be used.
+func check(folder string) error {
 	all, err := load(folder)
 	errs := []error{err}
 	for _, op := range all {

@@ -1,4 +1,4 @@
-package mutants
+package main
 
 import (
 	"context"
@@ -10,13 +10,13 @@ import (
 
 	"leasehold.dev/test/harness/scenario"
 	"leasehold.dev/test/harness/subject"
-	"leasehold.dev/test/harness/tree"
+	"leasehold.dev/test/internal/tree"
 )
 
-// Check returns an error for each mutant whose patch does not apply to the source at root or that
+// check returns an error for each mutant whose patch does not apply to the source at root or that
 // names no scenario of the subject, and for each class without a mutant. It builds nothing. The
 // folder of the mutants and the file of the subject are below the root.
-func Check(ctx context.Context, root, folder, file string) (err error) {
+func check(ctx context.Context, root, folder, file string) (err error) {
 	all, err := load(patchesIn(root, folder))
 	if err != nil {
 		return err

@@ -1,4 +1,4 @@
-package mutants
+package main
 
 import (
 	"context"
@@ -19,7 +19,7 @@ import (
 	"leasehold.dev/test/harness/run"
 	"leasehold.dev/test/harness/scenario"
 	"leasehold.dev/test/harness/subject"
-	"leasehold.dev/test/harness/tree"
+	"leasehold.dev/test/internal/tree"
 )
 
 // cleanRuns is the number of clean runs of the unchanged operator that each plan is compared with.
@@ -34,7 +34,6 @@ type hunt struct {
 	salt    record.Salt // one for all provers, because their runs are compared
 
 	sources    string                    // the folder of the copies
-	prover     string                    // the program that explores; "" if no mutant needs it
 	original   string                    // the program without a mistake, from which mutants are upgraded
 	references map[string]*run.Reference // by scenario
 	flaws      []string                  // of the operator as it is
@@ -80,13 +79,8 @@ func (h *hunt) run(ctx context.Context, wanted []mutant) (err error) {
 	if err := h.learn(ctx, wanted); err != nil {
 		return err
 	}
-	if slices.ContainsFunc(wanted, func(m mutant) bool { return m.Change != "" }) {
-		if h.prover, err = os.Executable(); err != nil {
-			return fmt.Errorf("finding the prover: %w", err)
-		}
-		if err := h.exploreUnchanged(ctx, wanted); err != nil {
-			return err
-		}
+	if err := h.exploreUnchanged(ctx, wanted); err != nil {
+		return err
 	}
 	for i, m := range wanted {
 		fmt.Fprintf(h.output, "mutant %d of %d: %s, %s\n", i+1, len(wanted), m.name, m.Bug)

@@ -1,8 +1,7 @@
-package mutants
+package main
 
 import (
 	"bytes"
-	"context"
 	"io"
 	"path/filepath"
 	"testing"
@@ -17,17 +16,6 @@ import (
 	"leasehold.dev/test/harness/run"
 	"leasehold.dev/test/harness/scenario"
 )
-
-func parse(args ...string) (o options, err error) {
-	c := newCommand(func(_ context.Context, got options, _ io.Writer) error {
-		o = got
-		return nil
-	})
-	c.SetArgs(args)
-	c.SilenceErrors, c.SilenceUsage = true, true
-	err = c.Execute()
-	return o, err
-}
 
 func TestCovered(t *testing.T) {
 	hot := class{Name: "hot-loop", Bug: "it loops", Seen: []string{"https://example.com"}}
@@ -166,7 +154,7 @@ func TestFinish(t *testing.T) {
 				g.Expect(output.String()).To(ContainSubstring("2 mutants, 2 killed"))
 				return
 			}
-			g.Expect(err).To(MatchError(ErrSurvived))
+			g.Expect(err).To(MatchError(errSurvived))
 			g.Expect(output.String()).To(ContainSubstring(tc.want))
 		})
 	}
@@ -189,13 +177,13 @@ func TestFinding(t *testing.T) {
 
 func TestParse(t *testing.T) {
 	g := NewWithT(t)
-	o, err := parse("--run=hot", "--baseline=false", "--seed=7")
+	o, err := parse([]string{"--run=hot", "--baseline=false", "--seed=7"}, io.Discard)
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Expect(o.seed).To(BeEquivalentTo(7))
 	g.Expect(o.baseline).To(BeFalse())
 	g.Expect(chosen([]mutant{{name: "hot-loop"}, {name: "cold"}}, o.match)).To(HaveLen(1))
-	_, err = parse("--run=(")
+	_, err = parse([]string{"--run=("}, io.Discard)
 	g.Expect(err).To(MatchError(ContainSubstring("reading --run")))
-	_, err = parse("--count=0")
+	_, err = parse([]string{"--count=0"}, io.Discard)
 	g.Expect(err).To(MatchError(ContainSubstring("reading --count")))
 }

@@ -1,4 +1,4 @@
-package mutants
+package main
 
 import (
 	"errors"
@@ -12,7 +12,7 @@ import (
 	"leasehold.dev/test/harness/explore"
 	"leasehold.dev/test/harness/invariant"
 	"leasehold.dev/test/harness/run"
-	"leasehold.dev/test/harness/tree"
+	"leasehold.dev/test/internal/tree"
 )
 
 // mutant is the operator with one mistake. Its file is a patch with a YAML header, which patch ignores.

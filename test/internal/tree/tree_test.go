@@ -7,7 +7,7 @@ import (
 
 	. "github.com/onsi/gomega"
 
-	"leasehold.dev/test/harness/tree"
+	"leasehold.dev/test/internal/tree"
 )
 
 // A patch applies as a whole or is an error: an unpatched mutant would count as survived.

@@ -1,16 +1,22 @@
-// Package others proves operators of other people, and compares the findings with those that are
-// known.
+// Command others proves operators of other people, and compares the findings with those that are
+// known. `make prove-others` runs it.
+//
+//	others                        all of them
+//	others --run=rabbitmq         those whose name has this regular expression in it
+//	others -- --make --workers=2  with flags of prove
 //
 // Each operator has a folder: go.mod pins its modules and names its programs as tools,
 // subject.yaml and the scenarios describe it to the prover, and known.yaml lists the findings.
-// Where there is no subject.yaml, prepare.sh makes the operator and describes it.
-package others
+// Where there is no subject.yaml, prepare.sh makes the operator and describes it. The command ends
+// with 1 if a finding is new or has vanished.
+package main
 
 import (
 	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
+	"flag"
 	"fmt"
 	"io"
 	"os"
@@ -21,7 +27,6 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/spf13/cobra"
 	"k8s.io/utils/clock"
 
 	"leasehold.dev/test/harness/invariant"
@@ -29,54 +34,36 @@ import (
 	"leasehold.dev/test/harness/report"
 )
 
-// ErrDifferent reports that an operator's findings differ from the known ones.
-var ErrDifferent = errors.New("not all findings are the known ones")
+// errDifferent reports that an operator's findings differ from the known ones.
+var errDifferent = errors.New("not all findings are the known ones")
 
 // options are the command line.
 type options struct {
 	folder, bin, dir, prover string
 	flags                    []string // of the prover, besides those of known.yaml
-	pattern                  string
-	match                    *regexp.Regexp // of pattern
+	match                    *regexp.Regexp
 }
 
-// Command returns the command that proves operators of other people.
-func Command() *cobra.Command {
+func main() { os.Exit(program.Run("others", errDifferent, execute)) }
+
+func execute(ctx context.Context, args []string, output io.Writer) error {
 	var o options
-	c := &cobra.Command{
-		Use:   "others [-- FLAGS of prove]",
-		Short: "Prove operators of other people, and compare the findings with the known ones",
-		Long:  `others proves the operators of a folder. It ends with 1 if a finding is new or has vanished.`,
-		Example: `  prove others                       # all of them
-  prove others --run cert-manager    # those whose name has this regular expression in it`,
-		Args: cobra.ArbitraryArgs,
-		RunE: func(c *cobra.Command, args []string) error {
-			o.flags = args
-			if err := o.complete(); err != nil {
-				return err
-			}
-			return others(c.Context(), o, c.OutOrStdout())
-		},
-	}
-	flags := c.Flags()
-	flags.StringVar(&o.folder, "folder", "prove/others", "folder with a folder of each operator")
+	flags := flag.NewFlagSet("others", flag.ContinueOnError)
+	flags.SetOutput(output)
+	flags.StringVar(&o.folder, "folder", "test/prove/others", "folder with a folder of each operator")
 	flags.StringVar(&o.bin, "bin", "bin/others", "folder for the programs, and for links to the modules")
 	flags.StringVar(&o.dir, "dir", "artifacts/prove-others", "folder for the reports")
-	flags.StringVar(&o.prover, "prover", "", "program of the prover; empty is this one")
-	flags.StringVar(&o.pattern, "run", "", "prove only operators whose name has this regular expression in it")
-	return c
-}
-
-func (o *options) complete() (err error) {
-	if o.match, err = regexp.Compile(o.pattern); err != nil {
+	flags.StringVar(&o.prover, "prover", "bin/tools/prove", "program of the prover")
+	pattern := flags.String("run", "", "prove only operators whose name has this regular expression in it")
+	if err := flags.Parse(args); err != nil {
+		return err
+	}
+	o.flags = flags.Args()
+	var err error
+	if o.match, err = regexp.Compile(*pattern); err != nil {
 		return fmt.Errorf("reading --run: %w", err)
 	}
-	if o.prover == "" {
-		if o.prover, err = os.Executable(); err != nil {
-			return fmt.Errorf("finding the prover: %w", err)
-		}
-	}
-	return nil
+	return others(ctx, o, output)
 }
 
 func others(ctx context.Context, o options, output io.Writer) error {
@@ -95,7 +82,7 @@ func others(ctx context.Context, o options, output io.Writer) error {
 		began := c.Now()
 		line, err := op.prove(ctx, o, output)
 		switch {
-		case errors.Is(err, ErrDifferent):
+		case errors.Is(err, errDifferent):
 			errs = append(errs, err)
 		case err != nil:
 			err = fmt.Errorf("proving %s: %w", op.name, err)
@@ -137,7 +124,7 @@ func (op operator) prove(ctx context.Context, o options, output io.Writer) (stri
 		sum.Results[invariant.Void],
 		len(sum.Findings), len(d.unknown), len(d.vanished), filepath.Join(dir, "summary.md"))
 	if len(d.unknown)+len(d.vanished) > 0 {
-		return line, fmt.Errorf("%s: %w", op.name, ErrDifferent)
+		return line, fmt.Errorf("%s: %w", op.name, errDifferent)
 	}
 	return line, nil
 }

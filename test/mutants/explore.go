@@ -1,4 +1,4 @@
-package mutants
+package main
 
 import (
 	"context"
@@ -13,7 +13,7 @@ import (
 
 	"leasehold.dev/test/harness/explore"
 	"leasehold.dev/test/harness/invariant"
-	"leasehold.dev/test/harness/tree"
+	"leasehold.dev/test/internal/tree"
 )
 
 // oracles judge what users may do, where invariants judge what faults do.
@@ -25,7 +25,7 @@ var finding = regexp.MustCompile(`(?m)^ {4}(\w+) by .+ \(repeated: true\)$`)
 // explore lets a user change an object of the operator in a folder, and returns the oracles that
 // found something, and the first finding.
 func (h *hunt) explore(ctx context.Context, root, name, change string) (fired []string, first string, err error) {
-	prove := exec.CommandContext(ctx, h.prover, "--subject", filepath.Join(root, h.options.subject),
+	prove := exec.CommandContext(ctx, h.options.prover, "--subject", filepath.Join(root, h.options.subject),
 		"--dir", filepath.Join(h.options.dir, name), "--seed", strconv.FormatUint(h.options.seed, 10),
 		"--workers", "1", "--explore", "1m", "--change", change)
 	output, err := prove.CombinedOutput()

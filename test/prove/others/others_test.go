@@ -1,8 +1,7 @@
-package others
+package main
 
 import (
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 	"slices"
@@ -33,6 +32,10 @@ findings:
 	missing  = `at "made" jobs.batch default/{backup}-* ## does not exist`
 	madeMore = "jobs.batch default/{backup}-* was created # times, in clean runs # times"
 )
+
+func TestCheck_KnownFindingsAreValid(t *testing.T) {
+	NewWithT(t).Expect(check(".")).To(Succeed())
+}
 
 func TestReadKnown(t *testing.T) {
 	for name, tc := range map[string]struct{ from, to, want string }{
@@ -206,15 +209,6 @@ exit %[3]d
 	}
 }
 
-func execute(t *testing.T, args []string, output io.Writer) error {
-	t.Helper()
-	c := Command()
-	c.SetArgs(args)
-	c.SetOut(output)
-	c.SilenceErrors, c.SilenceUsage = true, true
-	return c.ExecuteContext(t.Context())
-}
-
 func TestOthers(t *testing.T) {
 	const found = `[{"invariants": ["single-lifecycle"], "objects": ["` + jobs +
 		`"], "violations": [{"invariant": "single-lifecycle", "signature": "` + madeMore +
@@ -241,8 +235,8 @@ func TestOthers(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			g := NewWithT(t)
 			var output strings.Builder
-			err := execute(t, newSuite(t, tc.findings, tc.exit), &output)
-			g.Expect(program.ExitCode(err, ErrDifferent)).To(Equal(tc.code), "%v", err)
+			err := execute(t.Context(), newSuite(t, tc.findings, tc.exit), &output)
+			g.Expect(program.ExitCode(err, errDifferent)).To(Equal(tc.code), "%v", err)
 			for _, want := range tc.want {
 				g.Expect(output.String()).To(ContainSubstring(want))
 			}
@@ -267,7 +261,7 @@ func TestOthers_prepares(t *testing.T) {
 			g.Expect(os.WriteFile(filepath.Join(folder, "prepare.sh"), []byte("#!/bin/sh\n"+tc.script+"\n"), 0o700)).
 				To(Succeed())
 			var output strings.Builder
-			err := execute(t, args, &output)
+			err := execute(t.Context(), args, &output)
 			g.Expect(err).To(HaveOccurred(), "the known finding has vanished")
 			g.Expect(output.String() + err.Error()).To(ContainSubstring(tc.want))
 		})
@@ -284,7 +278,7 @@ func TestOthers_reportsBadInput(t *testing.T) {
 	}{
 		"no such operator":    {args: append(args, "--run=nothing"), want: `has none with "nothing" in its name`},
 		"no expression":       {args: append(args, "--run=["), want: "reading --run"},
-		"unknown flag":        {args: []string{"--surprise"}, want: "unknown flag"},
+		"unknown flag":        {args: []string{"--surprise"}, want: "flag provided but not defined"},
 		"no operator at all":  {args: []string{"--folder", t.TempDir()}, want: "no folder in"},
 		"nothing is required": {args: args, file: "archiver/go.mod", want: "running go build"},
 	} {
@@ -293,7 +287,7 @@ func TestOthers_reportsBadInput(t *testing.T) {
 			if tc.file != "" {
 				g.Expect(os.WriteFile(filepath.Join(folder, tc.file), []byte("module leasehold.dev/x\n"), 0o600)).To(Succeed())
 			}
-			g.Expect(execute(t, tc.args, &strings.Builder{})).To(MatchError(ContainSubstring(tc.want)))
+			g.Expect(execute(t.Context(), tc.args, &strings.Builder{})).To(MatchError(ContainSubstring(tc.want)))
 		})
 	}
 }

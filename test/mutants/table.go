@@ -1,4 +1,4 @@
-package mutants
+package main
 
 import (
 	"encoding/json"
@@ -69,7 +69,7 @@ func (h *hunt) finish(wanted int) error {
 	}
 	fmt.Fprintf(h.output, "%d mutants, %d killed\n", wanted, count)
 	if count < wanted || len(h.flaws) > 0 {
-		return ErrSurvived
+		return errSurvived
 	}
 	return nil
 }
