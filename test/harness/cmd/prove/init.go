@@ -180,8 +180,8 @@ func describe(ctx context.Context, o initOptions, output io.Writer) error {
 	for _, file := range written {
 		fmt.Fprintf(output, "wrote %s\n", file)
 	}
-	fmt.Fprintf(output, "read the lines with the word guess, then: go tool prove --subject %s\n",
-		filepath.Join(o.dir, "subject.yaml"))
+	fmt.Fprintf(output, "read the lines with the word guess, then: %s --subject %s\n",
+		commandName(), filepath.Join(o.dir, "subject.yaml"))
 	return l.undone
 }
 
