@@ -115,6 +115,16 @@ func (h *History) Void() []FaultRecord {
 	return slices.DeleteFunc(slices.Clone(h.Faults), func(f FaultRecord) bool { return f.Happened > 0 })
 }
 
+// CheckpointsBefore counts the checkpoints that had ended at a time.
+func (h *History) CheckpointsBefore(at time.Time) (n int) {
+	for _, c := range h.Checkpoints {
+		if c.Ended.Before(at) {
+			n++
+		}
+	}
+	return n
+}
+
 // Checkpoint is a period without actions of users and without faults. The operator could converge
 // before, and has nothing to do during it.
 type Checkpoint struct {

@@ -72,7 +72,7 @@ type Limits struct {
 	// Quiet is how long a checkpoint must last for quiescence to be judged; the scenarios' for is
 	// at least as long. Left out: any length suffices.
 	Quiet metav1.Duration `json:"quiet,omitzero"`
-	// Unchanged is the maximum number of writes without effect to one object.
+	// Unchanged is the maximum number of writes without effect to one object between two checkpoints.
 	Unchanged int `json:"unchanged,omitempty"`
 	// PerGeneration is the maximum number of writes to one object of a kind for one of its generations.
 	PerGeneration int `json:"perGeneration,omitempty"`

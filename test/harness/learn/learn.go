@@ -7,6 +7,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
 
 	"leasehold.dev/test/harness/history"
 	"leasehold.dev/test/harness/invariant"
@@ -82,15 +83,22 @@ func (d *Draft) Require(promises invariant.Contract, histories [][]*history.Hist
 	}
 }
 
-// learnUnchanged counts the writes to one object that changed nothing.
+// learnUnchanged counts the writes to one object between two checkpoints that changed nothing, as
+// invariant.Quiescence does.
 func (d *Draft) learnUnchanged(runs []run, users []string) {
 	for _, r := range runs {
-		counts := map[history.Key]int{}
+		type visit struct {
+			history.Key
+			uid   types.UID
+			after int // checkpoints
+		}
+		counts := map[visit]int{}
 		for _, q := range r.history.Requests {
 			if q.Effect == history.Unchanged && slices.Contains(users, q.User) && q.Key != d.Lease &&
 				!slices.Contains(events, q.Resource) {
-				counts[q.Key]++
-				d.Unchanged = max(d.Unchanged, counts[q.Key])
+				at := visit{q.Key, q.UID, r.history.CheckpointsBefore(q.Received)}
+				counts[at]++
+				d.Unchanged = max(d.Unchanged, counts[at])
 			}
 		}
 	}
