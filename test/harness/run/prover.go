@@ -93,6 +93,9 @@ type Options struct {
 	Salt record.Salt
 	// Clock is used for times and waits. Nil means the real clock.
 	Clock clock.Clock
+	// StopAtRefusal ends a run with a RefusedError at the first step that the API server refuses and
+	// that the scenario does not let it refuse: no later step is worth a wait then.
+	StopAtRefusal bool
 }
 
 // Prover runs scenarios with an operator and judges them. One goroutine may use it at a time.
@@ -101,6 +104,8 @@ type Prover struct {
 	random  *rand.Rand
 	salt    record.Salt
 	clock   clock.Clock
+	// stopAtRefusal is as in Options.
+	stopAtRefusal bool
 
 	plane        *env.ControlPlane
 	installation *env.Installation
@@ -128,7 +133,7 @@ type Prover struct {
 // stop the Prover.
 func Start(ctx context.Context, o Options) (_ *Prover, err error) {
 	p := &Prover{subject: o.Subject, random: o.Random, salt: o.Salt.OrNew(), clock: o.Clock,
-		timeouts: defaultTimeouts}
+		timeouts: defaultTimeouts, stopAtRefusal: o.StopAtRefusal}
 	if p.clock == nil {
 		p.clock = clock.RealClock{}
 	}

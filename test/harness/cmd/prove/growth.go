@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -32,10 +33,15 @@ func (l *learner) grow(ctx context.Context, prover *run.Prover, k *learn.DraftKi
 		fmt.Fprintf(l.output, "%s: init added %s to the sample, as the schema allows; "+
 			"a clean run shows whether the operator accepts that\n", k.ChangeName(), strings.Join(k.Added, ", "))
 		reference, err := prover.Reference(ctx, trial, 1)
-		if err != nil {
+		var problem string
+		switch refused := (*run.RefusedError)(nil); {
+		case errors.As(err, &refused):
+			problem = refused.Error()
+		case err != nil:
 			return err
+		default:
+			problem = growthProblem(reference.Histories[0])
 		}
-		problem := growthProblem(reference.Histories[0])
 		if problem == "" {
 			return nil
 		}
@@ -67,9 +73,6 @@ func (l *learner) growthTrial(k *learn.DraftKind) (scenario.Scenario, error) {
 
 // growthProblem is why a grown object is of no use; "" if it is.
 func growthProblem(h *history.History) string {
-	if err := refusals([]*history.History{h}); err != nil {
-		return err.Error()
-	}
 	for _, m := range h.Checkpoints {
 		if !m.Converged {
 			return fmt.Sprintf("at %q it is not ready: %s", m.Name, strings.Join(m.Unmet, ", "))

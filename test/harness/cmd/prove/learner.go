@@ -272,7 +272,7 @@ func (l *learner) observe(ctx context.Context) (histories [][]*history.History, 
 	}
 	slices.Sort(s.Plane.AuditGroups)
 	s.Plane.AuditGroups = slices.Compact(s.Plane.AuditGroups)
-	prover, err := run.Start(ctx, run.Options{Subject: s.Subject, Random: l.random})
+	prover, err := run.Start(ctx, run.Options{Subject: s.Subject, Random: l.random, StopAtRefusal: true})
 	if err != nil {
 		return nil, err
 	}
@@ -309,9 +309,7 @@ func (l *learner) observe(ctx context.Context) (histories [][]*history.History, 
 func (l *learner) learnKind(ctx context.Context, prover *run.Prover, k *learn.DraftKind, s scenario.Scenario,
 	users []string) ([]*history.History, error) {
 	reference, err := prover.Reference(ctx, s, cleanRuns)
-	if err == nil {
-		err = refusals(reference.Histories)
-	}
+	err = refusal(err)
 	if err == nil {
 		err = l.draft.Learn(k, users, reference.Histories...)
 	}
@@ -341,22 +339,13 @@ func (l *learner) interrupted(n int, err error) error {
 	return nil
 }
 
-// refusals returns an error with what the API server refused, in full. Nothing can be learned from
-// an object that does not exist.
-func refusals(histories []*history.History) error {
-	var texts []string
-	for _, h := range histories {
-		for _, r := range h.Rejections {
-			text := (&history.History{Aliases: h.Aliases}).Normalizer().Replace(r.String())
-			if r.Step != "" && !slices.Contains(texts, text) {
-				texts = append(texts, text)
-			}
-		}
+// refusal returns an error with what the API server refused, in full, if err is about that.
+// Nothing can be learned from an object that does not exist.
+func refusal(err error) error {
+	if refused := (*run.RefusedError)(nil); errors.As(err, &refused) {
+		return fmt.Errorf("the API server refused the sample: %w", refused)
 	}
-	if len(texts) == 0 {
-		return nil
-	}
-	return fmt.Errorf("the API server refused the sample: %s", strings.Join(texts, "; "))
+	return err
 }
 
 // chosenKinds are the definitions of the kinds that are named, or all of them.
