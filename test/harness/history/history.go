@@ -102,8 +102,13 @@ type Rejection struct {
 	Step    string    `json:"step,omitempty"`
 	Object  string    `json:"object"`
 	Message string    `json:"message"`
+	// Allowed means that the scenario lets the API server refuse the step.
+	Allowed bool      `json:"allowed,omitempty"`
 	At      time.Time `json:"at"`
 }
+
+// Unexpected reports whether it is of a step that the API server had to accept.
+func (r Rejection) Unexpected() bool { return r.Step != "" && !r.Allowed }
 
 // String names the step and gives the API server's message.
 func (r Rejection) String() string {

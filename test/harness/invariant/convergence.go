@@ -24,7 +24,7 @@ func judgeSettled(b *judgement) {
 	}
 	if len(b.History.Faults) == 0 {
 		for _, r := range b.History.Rejections {
-			if r.Step != "" {
+			if r.Unexpected() {
 				b.addDoubt("%s, which the scenario does not expect", r)
 			}
 		}

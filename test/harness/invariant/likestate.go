@@ -30,7 +30,9 @@ func (b *judgement) judgeLike() {
 			continue
 		}
 		if rejected := b.rejectedSince(m.Like, m); len(rejected) > 0 {
-			b.addDoubt("at %q the state is not comparable with %q: %s", m.Name, m.Like, rejected[0])
+			if slices.ContainsFunc(rejected, history.Rejection.Unexpected) {
+				b.addDoubt("at %q the state is not comparable with %q: %s", m.Name, m.Like, rejected[0])
+			}
 			continue
 		}
 		later := stateAt(b.History, b.Contract, m.Name, Contract.concerns)

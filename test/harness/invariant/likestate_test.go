@@ -53,6 +53,9 @@ func TestEndState_LikeAnEarlierCheckpoint(t *testing.T) {
 		"Rejected": judged(of(entry(data("size", "1"))),
 			append(of(entry(data("size", "2"))), rejected("step 5 shrink")), invariant.Inconclusive,
 			`at "restored" the state is not comparable with "made": step 5 shrink`),
+		"RejectedAsAllowed": judged(of(entry(data("size", "1"))),
+			append(of(entry(data("size", "2"))), rejected("step 5 shrink"),
+				changes(func(s *script) { s.Rejections[0].Allowed = true })), invariant.Held),
 		"RejectedBefore": judged(append(of(entry(data("size", "1"))), rejected("step 1 make")),
 			of(entry(data("size", "2"))), invariant.Broken, `data.size is "2", and was "1"`),
 		"NotReachedBefore": wantInconclusive(

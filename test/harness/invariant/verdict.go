@@ -216,7 +216,7 @@ func Necessary(h *history.History, must []string) []string {
 	if slices.ContainsFunc(h.Faults, func(f history.FaultRecord) bool { return f.Attack }) {
 		must = append(must, TenantIsolation.Name)
 	}
-	if slices.ContainsFunc(h.Rejections, func(r history.Rejection) bool { return r.Step != "" }) {
+	if slices.ContainsFunc(h.Rejections, history.Rejection.Unexpected) {
 		must = append(must, EndState.Name, Convergence.Name)
 	}
 	return must

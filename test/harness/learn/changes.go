@@ -80,7 +80,7 @@ func (d *Draft) Change(k *DraftKind) ([]byte, error) {
 	return w.finish(k, func() {
 		w.create()
 		w.rest("made", k.Until, "")
-		w.apply("grow", k.Grown)
+		w.mayApply("grow", k.Grown)
 		w.rest("grown", k.Until, "")
 		w.shrink()
 		w.rest("restored", k.Until, "made")
@@ -102,7 +102,7 @@ func (d *Draft) Haste(k *DraftKind) ([]byte, error) {
 		w.scale(k)
 		w.rest("made", k.Until, "")
 		if k.Grown != nil {
-			w.apply("grow", k.Grown)
+			w.mayApply("grow", k.Grown)
 			w.shrink()
 			w.rest("changed-twice", k.Until, "made")
 		}
@@ -111,7 +111,7 @@ func (d *Draft) Haste(k *DraftKind) ([]byte, error) {
 		w.apply("again", main)
 		w.rest("reborn", k.Until, "made")
 		if k.Grown != nil {
-			w.apply("grow-last", k.Grown)
+			w.mayApply("grow-last", k.Grown)
 		}
 		w.abandon(k)
 		w.rest("gone", "gone: true", "")
@@ -156,6 +156,13 @@ func (w *scenarioWriter) apply(name string, o *unstructured.Unstructured) {
 	}
 }
 
+// mayApply applies a change that a webhook may refuse, as for a field that never changes. Such a
+// step says nothing about the operator.
+func (w *scenarioWriter) mayApply(name string, o *unstructured.Unstructured) {
+	w.apply(name, o)
+	w.line("  refused: may")
+}
+
 // create applies the sample.
 func (w *scenarioWriter) create() {
 	w.created++
@@ -177,6 +184,7 @@ func (w *scenarioWriter) shrink() {
 	}
 	w.line("- name: shrink")
 	w.line("  patch: {object: %s, merge: %s}", w.kind.ref(), patch)
+	w.line("  refused: may")
 }
 
 // shrinking is the merge patch from the grown object to the first one.
@@ -219,16 +227,16 @@ func (w *scenarioWriter) scale(k *DraftKind) {
 	case float64: // as encoding/json decodes numbers
 		replicas = int(value)
 	}
-	w.line("- scale: {object: %s, replicas: %d}", k.ref(), replicas+1)
-	w.line("- scale: {object: %s, replicas: %d}", k.ref(), replicas)
+	w.line("- {name: scale-up, refused: may, scale: {object: %s, replicas: %d}}", k.ref(), replicas+1)
+	w.line("- {name: scale-back, refused: may, scale: {object: %s, replicas: %d}}", k.ref(), replicas)
 }
 
 // abandon removes the labels of all objects, then the objects that the kind's may need, and then the
 // kind's.
 func (w *scenarioWriter) abandon(k *DraftKind) {
-	for _, o := range k.Objects {
+	for i, o := range k.Objects {
 		if len(o.GetLabels()) > 0 {
-			w.line("- patch: {object: %s, merge: {metadata: {labels: null}}}", refOf(o))
+			w.line("- {name: %s, refused: may, patch: {object: %s, merge: {metadata: {labels: null}}}}", fmt.Sprintf("unlabel-%d", i+1), refOf(o))
 		}
 	}
 	w.deleteOthers()

@@ -188,6 +188,9 @@ func (ex *execution) recordOutcome(name string, step scenario.Step, err error) e
 		if ex.prover.stopAtRefusal {
 			return &RefusedError{history.Rejection{Step: name, Object: object, Message: ex.withAliases(err.Error())}}
 		}
+	case err != nil && step.Refused == scenario.MayRefuse:
+		ex.reject(name, object, err)
+		ex.rejections[len(ex.rejections)-1].Allowed = true
 	case step.Refused == scenario.MustRefuse:
 		action := fmt.Sprintf("%s may %s %s", cmp.Or(step.As, "an administrator"), verb, object)
 		ex.decisions = append(ex.decisions, history.Decision{

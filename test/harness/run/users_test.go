@@ -81,7 +81,9 @@ func TestUsers_StepsActAsUsers(t *testing.T) {
 	_, err = run.runSteps(t.Context(), scenario.Scenario{Users: []scenario.User{mallory},
 		Steps: []scenario.Step{{As: "mallory", Apply: applied("forbidden")}}})
 	g.Expect(err).NotTo(HaveOccurred())
-	g.Expect(run.rejections).To(HaveExactElements(HaveField("Message", ContainSubstring("no right"))))
+	g.Expect(run.rejections).To(HaveExactElements(
+		And(HaveField("Step", "step 4 either"), HaveField("Allowed", true)),
+		And(HaveField("Message", ContainSubstring("no right")), HaveField("Allowed", false))))
 	g.Expect(run.cleanUp(t.Context())).To(Succeed())
 	g.Expect(apierrors.IsNotFound(run.prover.client.Get(t.Context(), client.ObjectKeyFromObject(&binding), &binding))).
 		To(BeTrue())

@@ -63,7 +63,8 @@ func (l *learner) growthTrial(k *learn.DraftKind) (scenario.Scenario, error) {
 	}
 	last := slices.IndexFunc(s.Steps, func(step scenario.Step) bool { return step.Name == "grown" })
 	s.Steps = s.Steps[:last+1]
-	for _, step := range s.Steps {
+	for i, step := range s.Steps {
+		s.Steps[i].Refused = "" // a refusal ends the trial
 		if step.Quiesce != nil {
 			step.Quiesce.Within = metav1.Duration{Duration: growthTimeout}
 		}

@@ -257,6 +257,7 @@ func TestGrowthTrial_EndsWithTheGrownObject(t *testing.T) {
 	trial, err := l.growthTrial(&l.draft.Kinds[0])
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Expect(trial.Validate()).To(Succeed())
+	g.Expect(trial.Steps).To(HaveEach(HaveField("Refused", BeEmpty())))
 	last := trial.Steps[len(trial.Steps)-1]
 	g.Expect(last.Name).To(Equal("grown"))
 	g.Expect(last.Quiesce.Within.Duration).To(Equal(growthTimeout))
