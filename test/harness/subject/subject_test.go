@@ -249,7 +249,7 @@ func TestLoad_ReportsErrors(t *testing.T) {
 	NewWithT(t).Expect(err).To(MatchError(ContainSubstring("reading the subject: open")))
 }
 
-func TestLoad_NamesAllKindsWithoutADefinition(t *testing.T) {
+func TestLoad_NamesKindsOfScenariosWithoutADefinition(t *testing.T) {
 	g := NewWithT(t)
 	files := map[string]string{
 		"subject.yaml":              small,
@@ -260,8 +260,8 @@ func TestLoad_NamesAllKindsWithoutADefinition(t *testing.T) {
 	}
 	_, err := Load(t.Context(), home(t, files), "")
 	g.Expect(err).To(MatchError(ContainSubstring(
-		"crds: neither the manifests nor crds define Monitor.example.net (manifests), " +
-			"Claim.example.org (scenario life): name files or folders with their CustomResourceDefinitions in crds")))
+		"crds: neither the manifests nor crds define Claim.example.org (scenario life): name files or folders with their " +
+			"CustomResourceDefinitions in crds, or with --crds of prove init")), "a Monitor of the manifests is not installed")
 
 	other := func(group, kind string) string {
 		return strings.NewReplacer("example.com", group, "Thing", kind, "things", strings.ToLower(kind)+"s").
