@@ -243,11 +243,12 @@ func propose(ctx context.Context, o initOptions, output io.Writer) (*learn.Draft
 	if pod.TerminationGracePeriodSeconds != nil {
 		d.Grace = *pod.TerminationGracePeriodSeconds
 	}
-	help, err := helpOf(ctx, o.binary)
+	args := env.ProgramArgs(pod.Containers[0])
+	help, err := helpOf(ctx, o.binary, subcommands(args)...)
 	if err != nil {
 		return nil, err
 	}
-	chosen := learn.Arguments(help, pod.Containers[0].Args, env.ProbePort(pod.Containers[0]))
+	chosen := learn.Arguments(help, args, env.ProbePort(pod.Containers[0]))
 	d.Arguments = learn.ReplaceArguments(chosen, o.args)
 	return d, nil
 }
@@ -283,11 +284,20 @@ func nameOf(d appsv1.Deployment) string {
 	return d.Name
 }
 
-// helpOf returns the program's description of its flags, with any exit code.
-func helpOf(ctx context.Context, binary string) (string, error) {
+// subcommands are the arguments before the first flag.
+func subcommands(args []string) []string {
+	if i := slices.IndexFunc(args, func(arg string) bool { return strings.HasPrefix(arg, "-") }); i >= 0 {
+		return args[:i]
+	}
+	return args
+}
+
+// helpOf returns the description that the program, or its subcommand, has of its flags, with any
+// exit code.
+func helpOf(ctx context.Context, binary string, subcommands ...string) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, helpTimeout)
 	defer cancel()
-	said, err := exec.CommandContext(ctx, binary, "--help").CombinedOutput()
+	said, err := exec.CommandContext(ctx, binary, append(slices.Clone(subcommands), "--help")...).CombinedOutput()
 	var ended *exec.ExitError
 	if err != nil && !errors.As(err, &ended) {
 		return "", fmt.Errorf("reading the flags of %s: %w; name a program of this machine's kind with --binary", binary, err)

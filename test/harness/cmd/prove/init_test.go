@@ -104,6 +104,10 @@ func TestParseInit_FindsSamplesBesideTheManifests(t *testing.T) {
 	help, err := helpOf(t.Context(), o.binary)
 	g.Expect(err).NotTo(HaveOccurred(), "many programs fail after they have printed their flags")
 	g.Expect(learn.Flags(help)).To(Equal([]string{"health-addr"}))
+	g.Expect(os.WriteFile(o.binary, []byte("#!/bin/sh\n[ $1 = manager ] && echo '  --metrics-addr string'\n"), 0o700)).To(Succeed())
+	help, err = helpOf(t.Context(), o.binary, subcommands([]string{"manager", "--zone=a", "b"})...)
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(learn.Flags(help)).To(Equal([]string{"metrics-addr"}))
 }
 
 func TestReadSamples_NamesTheWrongFile(t *testing.T) {
