@@ -99,9 +99,9 @@ type Decision struct {
 // admission webhook denies it.
 type Rejection struct {
 	// Step is the number and the name of the step; "" in the cleanup after the run.
-	Step    string    `json:"step,omitempty"`
-	Object  string    `json:"object"`
-	Message string    `json:"message"`
+	Step    string `json:"step,omitempty"`
+	Object  string `json:"object"`
+	Message string `json:"message"`
 	// Allowed means that the scenario lets the API server refuse the step.
 	Allowed bool      `json:"allowed,omitempty"`
 	At      time.Time `json:"at"`

@@ -260,7 +260,7 @@ func TestLoad_NamesKindsOfScenariosWithoutADefinition(t *testing.T) {
 	}
 	_, err := Load(t.Context(), home(t, files), "")
 	g.Expect(err).To(MatchError(ContainSubstring(
-		"crds: neither the manifests nor crds define Claim.example.org (scenario life): name files or folders with their " +
+		"crds: neither the manifests nor crds define Claim.example.org (scenario life): name files or folders with their "+
 			"CustomResourceDefinitions in crds, or with --crds of prove init")), "a Monitor of the manifests is not installed")
 
 	other := func(group, kind string) string {

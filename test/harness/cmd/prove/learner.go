@@ -116,7 +116,7 @@ func (l *learner) findLease(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, installation.Stop(lasting)) }()
+	defer func() { err = errors.Join(err, noteNotEnded(l.output, installation.Stop(lasting))) }()
 	c, err := client.New(plane.Config(), client.Options{})
 	if err != nil {
 		return fmt.Errorf("making a client: %w", err)
@@ -144,6 +144,16 @@ func (l *learner) findLease(ctx context.Context) (err error) {
 	}
 	l.resources, err = watchable(plane)
 	return err
+}
+
+// noteNotEnded prints that the program did not end at SIGTERM, which is a finding and keeps nothing
+// from being learned, and returns the other errors of a stop.
+func noteNotEnded(output io.Writer, err error) error {
+	notEnded, others := env.SplitNotEnded(err)
+	if notEnded != nil {
+		fmt.Fprintf(output, "finding: %v\n", notEnded)
+	}
+	return others
 }
 
 // maxRestarts bounds how often a program that ends is started again while its Lease is awaited.
@@ -276,7 +286,7 @@ func (l *learner) observe(ctx context.Context) (histories [][]*history.History, 
 	if err != nil {
 		return nil, err
 	}
-	defer func() { err = errors.Join(err, prover.Stop(ctx)) }()
+	defer func() { err = errors.Join(err, noteNotEnded(l.output, prover.Stop(ctx))) }()
 	histories = make([][]*history.History, len(l.draft.Kinds))
 	var problems []error
 	for i := range l.draft.Kinds {

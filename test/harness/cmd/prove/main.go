@@ -161,13 +161,13 @@ func proveAll(ctx context.Context, o options, s *subject.Suite, wanted []scenari
 		return err
 	}
 	references, err := sw.run(ctx, fleet, wanted)
-	if err = errors.Join(err, fleet.Stop(ctx)); err != nil || s.Elsewhere == nil || !o.leaves() {
+	if err = errors.Join(err, noteNotEnded(sw.output, fleet.Stop(ctx))); err != nil || s.Elsewhere == nil || !o.leaves() {
 		return err
 	}
 	if fleet, err = run.StartFleet(ctx, run.Options{Subject: *s.Elsewhere, Random: random, Salt: salt}, 1); err != nil {
 		return err
 	}
-	return errors.Join(sw.elsewhere(ctx, fleet, *s.Elsewhere, references), fleet.Stop(ctx))
+	return errors.Join(sw.elsewhere(ctx, fleet, *s.Elsewhere, references), noteNotEnded(sw.output, fleet.Stop(ctx)))
 }
 
 // whole are the scenarios in which everything is tried, or all if there is none:
