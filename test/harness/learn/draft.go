@@ -90,7 +90,7 @@ func Kinds(definitions []*apiextensionsv1.CustomResourceDefinition, samples []Sa
 		all = append(all, *k)
 	}
 	if len(all) == 0 {
-		return nil, errors.New("the manifests define no kinds; name a folder with the CustomResourceDefinitions of the operator, such as config/default")
+		return nil, errors.New("the manifests define no kinds; name the whole installation, such as config/default, or the CustomResourceDefinitions with --crds")
 	}
 	return all, nil
 }

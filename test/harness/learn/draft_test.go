@@ -89,7 +89,7 @@ func TestKinds_Refuses(t *testing.T) {
 		samples     []learn.Sample
 		says        string
 	}{
-		"NoKinds": {nil, nil, "the manifests define no kinds; name a folder with the CustomResourceDefinitions"},
+		"NoKinds": {nil, nil, "the manifests define no kinds; name the whole installation"},
 		"OldVersion": {[]*apiextensionsv1.CustomResourceDefinition{definition(t, guestbooks)}, old,
 			"Guestbook old has the version webapp.example.com/v1alpha1, which the definition guestbooks.webapp.example.com does not serve"},
 		"NotServed": {[]*apiextensionsv1.CustomResourceDefinition{definition(t,

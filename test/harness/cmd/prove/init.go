@@ -18,6 +18,7 @@ import (
 	"github.com/spf13/cobra"
 	appsv1 "k8s.io/api/apps/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/yaml"
@@ -76,7 +77,7 @@ MANIFESTS is the kustomize folder, YAML files or chart of the whole installation
 	flags.StringVar(&o.name, "name", "", "name of the operator; empty: that of its namespace")
 	flags.StringVar(&o.deployment, "deployment", "", "Deployment that runs the program, if the manifests have several")
 	flags.StringArrayVar(&o.crds, "crds", nil,
-		"file or folder with CustomResourceDefinitions of others; may be repeated")
+		"file or folder with CustomResourceDefinitions that the manifests do not have; may be repeated")
 	flags.StringToStringVar(&o.env, "env", map[string]string{},
 		"NAME=VALUE of a variable of the program, which replaces one of the Deployment; may be repeated")
 	flags.StringArrayVar(&o.args, "args", nil,
@@ -216,9 +217,9 @@ func propose(ctx context.Context, o initOptions, output io.Writer) (*learn.Draft
 		return nil, fmt.Errorf("reading the manifests: %s: %w; name a folder with the whole installation, and the Deployment of --binary "+
 			"with --deployment", o.manifests, err)
 	}
-	definitions, err := subject.Definitions(objects)
+	definitions, err := o.definitions(objects)
 	if err != nil {
-		return nil, fmt.Errorf("reading the manifests: %w", err)
+		return nil, err
 	}
 	samples, err := readSamples(o.samples)
 	if err != nil {
@@ -251,6 +252,30 @@ func propose(ctx context.Context, o initOptions, output io.Writer) (*learn.Draft
 	chosen := learn.Arguments(help, args, env.ProbePort(pod.Containers[0]))
 	d.Arguments = learn.ReplaceArguments(chosen, o.args)
 	return d, nil
+}
+
+// definitions are those of the manifests. Where these have none, as of an operator whose
+// definitions are a chart of their own, they are those of --crds; --kind selects from both.
+func (o *initOptions) definitions(manifests []*unstructured.Unstructured) ([]*apiextensionsv1.CustomResourceDefinition, error) {
+	own, err := subject.Definitions(manifests)
+	if err != nil {
+		return nil, fmt.Errorf("reading the manifests: %w", err)
+	}
+	if len(own) > 0 && len(o.kinds) == 0 {
+		return own, nil
+	}
+	for _, path := range o.crds {
+		objects, err := env.ReadYAML(path)
+		if err != nil {
+			return nil, fmt.Errorf("reading --crds: %w", err)
+		}
+		others, err := subject.Definitions(objects)
+		if err != nil {
+			return nil, fmt.Errorf("reading --crds: %w", err)
+		}
+		own = append(own, others...)
+	}
+	return own, nil
 }
 
 // makesWorkloads reports whether a role of the manifests allows the creation of what has Pods or

@@ -110,6 +110,36 @@ func TestParseInit_FindsSamplesBesideTheManifests(t *testing.T) {
 	g.Expect(learn.Flags(help)).To(Equal([]string{"metrics-addr"}))
 }
 
+func TestDefinitions(t *testing.T) {
+	g := NewWithT(t)
+	file := filepath.Join(t.TempDir(), "crds.yaml")
+	g.Expect(os.WriteFile(file, []byte("apiVersion: apiextensions.k8s.io/v1\nkind: CustomResourceDefinition\n"+
+		"metadata: {name: others.example.com}\n"), 0o600)).To(Succeed())
+	own := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "apiextensions.k8s.io/v1",
+		"kind": "CustomResourceDefinition", "metadata": map[string]any{"name": "things.example.com"}}}
+	for name, tc := range map[string]struct {
+		manifests []*unstructured.Unstructured
+		kinds     []string
+		want      []string
+	}{
+		"Manifests": {[]*unstructured.Unstructured{own}, nil, []string{"things.example.com"}},
+		"CRDs":      {nil, nil, []string{"others.example.com"}},
+		"Kind":      {[]*unstructured.Unstructured{own}, []string{"Other"}, []string{"things.example.com", "others.example.com"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			g := NewWithT(t)
+			o := initOptions{crds: []string{file}, kinds: tc.kinds}
+			all, err := o.definitions(tc.manifests)
+			g.Expect(err).NotTo(HaveOccurred())
+			var names []string
+			for _, d := range all {
+				names = append(names, d.Name)
+			}
+			g.Expect(names).To(Equal(tc.want))
+		})
+	}
+}
+
 func TestReadSamples_NamesTheWrongFile(t *testing.T) {
 	g := NewWithT(t)
 	dir := t.TempDir()
