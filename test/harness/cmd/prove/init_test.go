@@ -304,6 +304,10 @@ func TestInterrupted_KeepsWhatIsLearned(t *testing.T) {
 	all[1].Word = "restore"
 	l := &learner{draft: &learn.Draft{Name: "small", Kinds: all}}
 	g.Expect(l.interrupted(0, context.Canceled)).To(MatchError(context.Canceled), "there is nothing to keep")
+	l.draft.Kinds[0].Problem = "the API server refused the sample"
+	g.Expect(l.interrupted(1, context.Canceled)).To(MatchError("context canceled; backup-life: the API server refused the sample"),
+		"no kind has worked")
+	l.draft.Kinds[0].Problem = ""
 	g.Expect(l.interrupted(1, context.Canceled)).To(Succeed())
 	g.Expect(l.undone).To(MatchError("it was interrupted: 1 of 2 kinds are described"))
 	files, err := write(t.TempDir(), l.draft, false)

@@ -338,11 +338,20 @@ func (l *learner) learnKind(ctx context.Context, prover *run.Prover, k *learn.Dr
 }
 
 // interrupted leaves the kinds from n on without a scenario, and returns nil if there are others.
+// The error names what was tried before.
 func (l *learner) interrupted(n int, err error) error {
-	if n == 0 {
+	worked := 0
+	for _, k := range l.draft.Kinds[:n] {
+		if k.Problem == "" {
+			worked++
+		} else {
+			err = fmt.Errorf("%w; %s: %s", err, k.ScenarioName(), k.Problem)
+		}
+	}
+	if worked == 0 {
 		return err
 	}
-	l.undone = fmt.Errorf("it was interrupted: %d of %d kinds are described", n, len(l.draft.Kinds))
+	l.undone = fmt.Errorf("it was interrupted: %d of %d kinds are described", worked, len(l.draft.Kinds))
 	for i := range l.draft.Kinds[n:] {
 		l.draft.Kinds[n+i].Problem = "prove init was interrupted before it"
 	}
