@@ -92,17 +92,18 @@ func TestHonestReadiness(t *testing.T) {
 		"ByTheBook":  wantHeld(start(down, notYet, followed, parts, ready, serves), "1 checked").under(warm),
 		"NoWebhooks": wantHeld(start(down, followed, ready)),
 		"TooEarly": wantBroken(start(followed, follows("/parts", 2, 6), ready), "replica a was ready at 00:00:05.000",
-			"synced /parts later (at 00:00:06.000)"),
+			"synced a collection later (/parts at 00:00:06.000)"),
+		"MillisecondsLater": wantHeld(start(followed, follows("/parts", 2, 5.09), ready)),
 		"OfALeader": wantHeld(start(leads(4), followed, follows("/others", 4.9, 6), ready)).under(warm),
 		"AnswerLate": wantHeld(start(leads(4), answeredLate(4.95), followed, follows("/others", 4.9, 6), ready)).
 			under(warm),
 		"OfALeaderYet": wantBroken(start(leads(4), followed, follows("/parts", 4.9, 6), ready)).under(warm),
 		"BeforeItLed":  wantBroken(start(leads(4), followed, follows("/others", 3, 6), ready)).under(warm),
 		"AnotherLed":   wantBroken(start(holds("b"), followed, follows("/others", 4.9, 6), ready)).under(warm),
-		"NeverTold":    wantBroken(start(followed, follows("/parts", 2, 0), ready), "never synced /parts"),
+		"NeverTold":    wantBroken(start(followed, follows("/parts", 2, 0), ready), "never synced a collection (/parts)"),
 		"SecondTry":    wantHeld(start(followed, follows("/parts", 2, 0), follows("/parts", 3, 4), ready)),
 		"AskedAgain":   wantHeld(start(followed, parts, ready, follows("/parts", 7, 8))).under(warm),
-		"AskedLater": wantBroken(start(followed, ready, follows("/parts", 7, 8)), "listed /parts later (at 00:00:07.000)").
+		"AskedLater": wantBroken(start(followed, ready, follows("/parts", 7, 8)), "listed a collection later (/parts at 00:00:07.000)").
 			under(warm),
 		"OthersLater": wantHeld(start(followed, ready, follows("/others", 7, 8))).under(warm),
 		"MayAskLater": wantHeld(start(followed, ready, follows("/parts", 7, 8))),
