@@ -243,12 +243,16 @@ func (k *DraftKind) rename() {
 	}
 }
 
-// renamed replaces texts that are names; keys and parts of texts stay.
+// labelKeys are fields with values of labels. These are often the same text as the sample's name, and
+// mean something else, as the version of a program.
+var labelKeys = []string{"labels", "matchLabels", "selector"}
+
+// renamed replaces texts that are names; keys, parts of texts and values of labels stay.
 func renamed(value any, names map[string]string) any {
 	switch value := value.(type) {
 	case map[string]any:
 		for key, inner := range value {
-			if key != "kind" && key != "apiVersion" {
+			if key != "kind" && key != "apiVersion" && !slices.Contains(labelKeys, key) {
 				value[key] = renamed(inner, names)
 			}
 		}

@@ -41,6 +41,11 @@ func TestKinds_Samples(t *testing.T) {
 			"{apiVersion: v1, kind: ConfigMap, metadata: {name: '{configmap}', namespace: default}, data: {text: \"a\\n\\nb\\n\"}}",
 			"{apiVersion: webapp.example.com/v1, kind: Guestbook, metadata: {name: '{guestbook}', namespace: default}, spec: {}}",
 		}, 0},
+		"LabelOfTheSameText": {[]string{
+			"{apiVersion: webapp.example.com/v1, kind: Guestbook, metadata: {name: mine, labels: {app: mine}}, spec: {secret: mine, selector: {app: mine}}}",
+		}, []string{
+			"{apiVersion: webapp.example.com/v1, kind: Guestbook, metadata: {name: '{guestbook}', namespace: default, labels: {app: mine}}, spec: {secret: '{guestbook}', selector: {app: mine}}}",
+		}, 0},
 		"NamespaceElsewhere": {[]string{"{apiVersion: webapp.example.com/v1, kind: Guestbook, metadata: {name: mine, namespace: prod}, spec: {}}"}, []string{
 			"{apiVersion: webapp.example.com/v1, kind: Guestbook, metadata: {name: '{guestbook}', namespace: prod}, spec: {}}",
 		}, 0},

@@ -166,8 +166,12 @@ func describe(ctx context.Context, o initOptions, output io.Writer) error {
 	if err != nil {
 		return fmt.Errorf("describing %s: %w", d.Name, err)
 	}
-	defer os.RemoveAll(work) //nolint:errcheck // the system's folder for temporary files
 	l := &learner{draft: d, dir: work, random: rand.New(rand.NewPCG(o.seed, 0)), output: progress}
+	defer func() {
+		if !l.kept {
+			_ = os.RemoveAll(work) // the system's folder for temporary files
+		}
+	}()
 	if err := l.learn(ctx); err != nil {
 		return fmt.Errorf("describing %s: %w", d.Name, err)
 	}

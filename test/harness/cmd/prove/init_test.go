@@ -316,6 +316,15 @@ func TestInterrupted_KeepsWhatIsLearned(t *testing.T) {
 	g.Expect(os.ReadFile(files[0])).To(ContainSubstring("There is no scenario of it: prove init was interrupted before it."))
 }
 
+func TestKeep_KeepsWhatWasTried(t *testing.T) {
+	g := NewWithT(t)
+	l := &learner{draft: &learn.Draft{Name: "small", Kinds: backups(t)}, dir: t.TempDir()}
+	file, err := l.keep(&l.draft.Kinds[0])
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(os.ReadFile(file)).To(ContainSubstring("name: backup-life"))
+	g.Expect(l.kept).To(BeTrue())
+}
+
 func TestTimedWriter(t *testing.T) {
 	g := NewWithT(t)
 	now := time.Time{}

@@ -43,6 +43,7 @@ const (
 type learner struct {
 	draft  *learn.Draft
 	dir    string // of the files of a description that is not complete yet
+	kept   bool   // dir has files for the user
 	random *rand.Rand
 	output io.Writer
 	// resources are all resources that can be watched.
@@ -305,14 +306,36 @@ func (l *learner) observe(ctx context.Context) (histories [][]*history.History, 
 		}
 		k.Problem = err.Error()
 		problems = append(problems, err)
-		fmt.Fprintf(l.output, "%s: it gets no scenario: %v\n    correct the sample, or name others with --samples\n",
-			k.ScenarioName(), err)
+		tried, undone := l.keep(k)
+		if undone != nil {
+			return nil, undone
+		}
+		fmt.Fprintf(l.output, "%s: it gets no scenario: %v\n    correct the sample, or name others with --samples; %s is what was tried\n",
+			k.ScenarioName(), err, tried)
 	}
 	if len(problems) == len(l.draft.Kinds) {
 		return nil, fmt.Errorf("no scenario could be run: %w", errors.Join(problems...))
 	}
 	l.draft.Strays, err = prover.Strays()
 	return histories, err
+}
+
+// keep writes the scenario of a kind that could not be run into a folder that stays, and returns the
+// file's path.
+func (l *learner) keep(k *learn.DraftKind) (string, error) {
+	l.kept = true
+	text, err := l.draft.Observing(k)
+	if err != nil {
+		return "", err
+	}
+	file := filepath.Join(l.dir, "tried", k.ScenarioName()+".yaml")
+	if err := os.MkdirAll(filepath.Dir(file), 0o750); err != nil {
+		return "", fmt.Errorf("keeping a scenario: %w", err)
+	}
+	if err := os.WriteFile(file, text, 0o600); err != nil {
+		return "", fmt.Errorf("keeping a scenario: %w", err)
+	}
+	return file, nil
 }
 
 // learnKind runs a kind's scenario twice, learns from the runs, and grows its object.
