@@ -250,9 +250,26 @@ func (k *DraftKind) learnChildren(runs []run, users []string, lease history.Reso
 			all[i].awaited, all[i].abandoned = all[i].awaited || awaited, all[i].abandoned || abandoned
 		}
 	}
+	k.watchDeleted(runs, users, lease)
 	for _, f := range all {
 		f.Awaited = k.Finalizer != "" && f.awaited && !f.abandoned
 		k.Children = append(k.Children, f.Child)
+	}
+}
+
+// watchDeleted adds the resources of which the operator deletes objects that others made, such as
+// the claims of a StatefulSet: a wrong deletion of one shows nowhere else.
+func (k *DraftKind) watchDeleted(runs []run, users []string, lease history.Resource) {
+	for _, r := range runs {
+		made := r.created(users)
+		for _, q := range r.history.Requests {
+			own := slices.ContainsFunc(made, func(life *history.Lifetime) bool { return life.Resource == q.Resource })
+			if (q.Verb == "delete" || q.Verb == "deletecollection") && q.Effect == history.Stored && !own &&
+				slices.Contains(users, q.User) && q.Resource != k.Resource && q.Resource != lease &&
+				!slices.Contains(events, q.Resource) && !slices.Contains(k.Watched, q.Resource) {
+				k.Watched = append(k.Watched, q.Resource)
+			}
+		}
 	}
 }
 

@@ -98,7 +98,7 @@ func (d *Draft) Subject() []byte {
 	}
 	w.line("  limits: {quiet: %s, grace: %ds, unchanged: %d}", d.quiet(), grace, d.unchanged())
 	if watched := d.watched(); len(watched) > 0 {
-		w.line("# guess: the operator creates these, and they name no owner. What names it can become children above.")
+		w.line("# guess: the operator creates or deletes these, and they name no owner. What names it can become children.")
 		w.line("watched:")
 		for _, r := range watched {
 			w.line("- %s", resourceText(r))
