@@ -94,7 +94,7 @@ func TestHonestReadiness(t *testing.T) {
 		"TooEarly": wantBroken(start(followed, follows("/parts", 2, 6), ready), "replica a was ready at 00:00:05.000",
 			"synced a collection later (/parts at 00:00:06.000)"),
 		"MillisecondsLater": wantHeld(start(followed, follows("/parts", 2, 5.09), ready)),
-		"OfALeader": wantHeld(start(leads(4), followed, follows("/others", 4.9, 6), ready)).under(warm),
+		"OfALeader":         wantHeld(start(leads(4), followed, follows("/others", 4.9, 6), ready)).under(warm),
 		"AnswerLate": wantHeld(start(leads(4), answeredLate(4.95), followed, follows("/others", 4.9, 6), ready)).
 			under(warm),
 		"OfALeaderYet": wantBroken(start(leads(4), followed, follows("/parts", 4.9, 6), ready)).under(warm),

@@ -166,7 +166,7 @@ func describe(ctx context.Context, o initOptions, output io.Writer) error {
 	if err != nil {
 		return fmt.Errorf("describing %s: %w", d.Name, err)
 	}
-	l := &learner{draft: d, dir: work, random: rand.New(rand.NewPCG(o.seed, 0)), output: progress}
+	l := &learner{draft: d, dir: work, random: rand.New(rand.NewPCG(o.seed, 0)), output: progress, target: o.dir}
 	defer func() {
 		if !l.kept {
 			_ = os.RemoveAll(work) // the system's folder for temporary files
@@ -178,7 +178,8 @@ func describe(ctx context.Context, o initOptions, output io.Writer) error {
 	if err := o.relative(d); err != nil {
 		return err
 	}
-	written, err := write(o.dir, d, o.overwrite)
+	// Scenarios that are there are those of this run.
+	written, err := write(o.dir, d, true)
 	if err != nil {
 		return err
 	}

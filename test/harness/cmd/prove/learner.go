@@ -41,11 +41,16 @@ const (
 
 // learner runs an operator to complete its description.
 type learner struct {
-	draft  *learn.Draft
-	dir    string // of the files of a description that is not complete yet
-	kept   bool   // dir has files for the user
-	random *rand.Rand
-	output io.Writer
+	draft *learn.Draft
+	dir   string // of the files of a description that is not complete yet
+	kept  bool   // dir has files for the user
+	// target is the folder in which the scenarios of a kind are written as soon as it is done. Empty:
+	// they are not.
+	target string
+	// suggested means that the user knows how to describe one kind alone.
+	suggested bool
+	random    *rand.Rand
+	output    io.Writer
 	// resources are all resources that can be watched.
 	resources []history.Resource
 	// undone is why kinds are left without a scenario; nil if none is.
@@ -290,6 +295,7 @@ func (l *learner) observe(ctx context.Context) (histories [][]*history.History, 
 	defer func() { err = errors.Join(err, noteNotEnded(l.output, prover.Stop(ctx))) }()
 	histories = make([][]*history.History, len(l.draft.Kinds))
 	var problems []error
+	started := time.Now()
 	for i := range l.draft.Kinds {
 		k := &l.draft.Kinds[i]
 		j := slices.IndexFunc(s.Scenarios, func(s scenario.Scenario) bool { return s.Name == k.ScenarioName() })
@@ -301,7 +307,11 @@ func (l *learner) observe(ctx context.Context) (histories [][]*history.History, 
 			return histories, l.interrupted(i, err)
 		}
 		fmt.Fprintf(l.output, "%s took %s\n", k.ScenarioName(), time.Since(began).Round(time.Second))
+		l.suggestKind(i, time.Since(started))
 		if err == nil {
+			if err := l.write(k); err != nil {
+				return nil, err
+			}
 			continue
 		}
 		k.Problem = err.Error()
@@ -318,6 +328,37 @@ func (l *learner) observe(ctx context.Context) (histories [][]*history.History, 
 	}
 	l.draft.Strays, err = prover.Strays()
 	return histories, err
+}
+
+// write writes the scenarios of a kind that is done, so that they are there whatever ends init.
+func (l *learner) write(k *learn.DraftKind) error {
+	if l.target == "" {
+		return nil
+	}
+	scenarios, err := l.draft.Scenarios(k)
+	if err != nil {
+		return err
+	}
+	if err := os.MkdirAll(filepath.Join(l.target, "scenarios"), 0o750); err != nil {
+		return fmt.Errorf("writing the scenarios: %w", err)
+	}
+	for _, s := range scenarios {
+		if err := os.WriteFile(scenarioFile(l.target, s.Name), s.Text, 0o600); err != nil {
+			return fmt.Errorf("writing the scenarios: %w", err)
+		}
+	}
+	return nil
+}
+
+// suggestKind prints once, after a minute, how to describe one kind alone. n kinds are done.
+func (l *learner) suggestKind(n int, after time.Duration) {
+	left := l.draft.Kinds[n+1:]
+	if l.suggested || after < time.Minute || len(left) == 0 {
+		return
+	}
+	l.suggested = true
+	fmt.Fprintf(l.output, "%d kinds are left; --kind=%s describes one alone, and an interrupt writes what is done\n", len(left),
+		left[0].Objects[left[0].Main].GetKind())
 }
 
 // keep writes the scenario of a kind that could not be run into a folder that stays, and returns the
