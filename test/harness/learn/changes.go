@@ -44,8 +44,9 @@ func (d *Draft) Scenarios(k *DraftKind) ([]DraftFile, error) {
 	return all, nil
 }
 
-// Grow grows the kind's object by its schema. It reports whether there is anything to grow.
-func (k *DraftKind) Grow(how Growth) bool {
+// Grow grows the kind's object by its schema, but not at the paths in without. It reports whether
+// there is anything to grow.
+func (k *DraftKind) Grow(how Growth, without ...string) bool {
 	k.Grown, k.Added = nil, nil
 	sample := k.Objects[k.Main]
 	version := versionOf(k.definition, sample)
@@ -57,7 +58,7 @@ func (k *DraftKind) Grow(how Growth) bool {
 	if spec == nil {
 		return false
 	}
-	grown, added := Grow(&schema, spec, how)
+	grown, added := Grow(&schema, spec, how, without...)
 	if len(added) == 0 {
 		return false
 	}

@@ -264,7 +264,7 @@ func (k *DraftKind) watchDeleted(runs []run, users []string, lease history.Resou
 		made := r.created(users)
 		for _, q := range r.history.Requests {
 			own := slices.ContainsFunc(made, func(life *history.Lifetime) bool { return life.Resource == q.Resource })
-			if (q.Verb == "delete" || q.Verb == "deletecollection") && q.Effect == history.Stored && !own &&
+			if (q.Verb == "delete" || q.Verb == "deletecollection") && q.Done() && !own &&
 				slices.Contains(users, q.User) && q.Resource != k.Resource && q.Resource != lease &&
 				!slices.Contains(events, q.Resource) && !slices.Contains(k.Watched, q.Resource) {
 				k.Watched = append(k.Watched, q.Resource)

@@ -349,7 +349,7 @@ func TestLearn_WatchesWhatIsOnlyDeleted(t *testing.T) {
 		return history.Request{User: user, Verb: "delete", Effect: effect,
 			Key: history.Key{Resource: history.Resource{Resource: resource}, Namespace: "default", Name: "data-0"}}
 	}
-	run := untouched(t, deletes(operator, "persistentvolumeclaims", history.Stored), deletes(operator, "pods", history.Refused),
+	run := untouched(t, deletes(operator, "persistentvolumeclaims", history.Deleted), deletes(operator, "pods", history.Refused),
 		deletes("admin", "secrets", history.Stored), deletes(operator, "events", history.Stored))
 	if err := (&learn.Draft{}).Learn(&kinds[0], []string{operator}, run, run); err != nil {
 		t.Fatal(err)

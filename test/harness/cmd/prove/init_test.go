@@ -279,9 +279,13 @@ func TestGrowthProblem(t *testing.T) {
 		return &history.History{Checkpoints: []history.Checkpoint{{Name: "made", Converged: true},
 			{Name: "grown", Converged: converged, Unmet: unmet}}}
 	}
-	g.Expect(growthProblem(rest(true))).To(BeEmpty())
-	g.Expect(growthProblem(rest(false, "Thing ns/a to have Ready=True"))).To(
+	g.Expect(growthProblem(rest(true), nil)).To(BeEmpty())
+	g.Expect(growthProblem(rest(false, "Thing ns/a to have Ready=True"), nil)).To(
 		Equal(`at "grown" it is not ready: Thing ns/a to have Ready=True`))
+	invalid := rest(true)
+	invalid.Requests = []history.Request{{User: "op", Verb: "create", Code: 422, Effect: history.Refused}}
+	g.Expect(growthProblem(invalid, []string{"another"})).To(BeEmpty())
+	g.Expect(growthProblem(invalid, []string{"op"})).To(HavePrefix("the operator cannot use it: create of"))
 }
 
 func TestGrowthTrial_EndsWithTheGrownObject(t *testing.T) {

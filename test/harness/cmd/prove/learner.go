@@ -393,7 +393,7 @@ func (l *learner) learnKind(ctx context.Context, prover *run.Prover, k *learn.Dr
 			k.ScenarioName(), (&report.Run{Logs: reference.Outcomes[0].Logs}).LogTails())
 	}
 	if err == nil {
-		err = l.grow(ctx, prover, k)
+		err = l.grow(ctx, prover, k, users)
 	}
 	if err != nil {
 		return nil, err
