@@ -145,13 +145,8 @@ func (o *initOptions) paths() []*string {
 func describe(ctx context.Context, o initOptions, output io.Writer) error {
 	log.SetLogger(logr.Discard())
 	progress := newTimedWriter(output, time.Now)
-	if err := ensureControlPlane(ctx, progress); err != nil {
+	if err := ensure(ctx, env.IsChart(o.manifests), false, progress); err != nil {
 		return err
-	}
-	if env.IsChart(o.manifests) {
-		if err := ensureHelm(ctx, progress); err != nil {
-			return err
-		}
 	}
 	d, err := propose(ctx, o, progress)
 	if err != nil {
