@@ -187,8 +187,8 @@ func (c Case) reporting() []*history.History {
 func All() []Invariant {
 	return []Invariant{
 		EndState, SingleLifecycle, Convergence, Quiescence, SingleWriter, Preconditions, Ownership, FinalizerOrder,
-		ExternalOwnership, TruthfulStatus, NoFutileRetry, BoundedEvents, SufficientRights, TruthfulReadiness,
-		TruthfulLiveness, CleanShutdown, NoLeaks, LeaderOnlyCalls, TenantIsolation, ExpectedRights, PromptTakeover,
+		ExternalOwnership, TruthfulStatus, SufficientRights, TruthfulReadiness, CleanShutdown, LeaderOnlyCalls,
+		TenantIsolation, ExpectedRights,
 	}
 }
 

@@ -85,7 +85,7 @@ func (p *Prover) addReplica(ctx context.Context, u replicaOverrides) (*replica, 
 	r := &replica{proxy: proxy, clock: p.clock, build: u.build}
 	r.supervise(ctx, process)
 	if p.installation != nil {
-		prober := record.Probe(ctx, p.clock, probeTargetOf(process, proxy, p.installation.HasWebhooks()))
+		prober := record.Probe(ctx, p.clock, probeTargetOf(process, p.installation.HasWebhooks()))
 		r.mu.Lock()
 		r.prober = prober
 		r.mu.Unlock()
@@ -187,12 +187,11 @@ func (p *Prover) reset(before time.Time) {
 	}
 }
 
-func probeTargetOf(process process, proxy *fault.Proxy, webhooks bool) record.ProbeTarget {
+func probeTargetOf(process process, webhooks bool) record.ProbeTarget {
 	at := func(port int) string { return fmt.Sprintf("127.0.0.1:%d", port) }
 	ports := process.Ports()
 	t := record.ProbeTarget{
 		Name: process.Name(), Ready: process.ReadyURL(), Alive: process.AliveURL(), Metrics: at(ports.Metrics),
-		Watches: func() int { return proxy.Open(fault.Match{Query: map[string]string{"watch": "true"}}) },
 	}
 	if webhooks {
 		t.Webhook = at(ports.Webhook)
