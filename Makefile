@@ -123,7 +123,7 @@ SUBJECT     ?= test/prove/subject.yaml
 # that time it changes the objects of the scenarios as their schemas allow.
 SEED        ?= 0
 EXPLORE     ?= 0
-# SMOKE=1 runs one plan of each family of faults, the check of each change. The seed is fixed, so the choice changes
+# SMOKE=1 runs one plan of each family of faults: the check of each change. The seed is fixed, so the choice changes
 # only with the plans.
 # SHARDS='DIR...' merges the reports of all shards of one seed into one, and runs no plan.
 PROVE_MODE  := $(if $(SHARDS),shards,$(if $(SMOKE),$(if $(UNPROVABLE),unprovable,smoke),plans))

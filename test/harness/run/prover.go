@@ -52,8 +52,8 @@ func sleep(ctx context.Context, c clock.Clock, d time.Duration) error {
 // timeouts bound what a fault waits for.
 type timeouts struct {
 	failover time.Duration // of a wait for another leader
-	// rollout bounds the wait for a replica with another flag to be ready. The roll-out of a
-	// Deployment stops at a replica that is not ready.
+	// rollout bounds the wait for a replica of an upgrade to be ready. The roll-out of a Deployment
+	// stops at a replica that is not ready.
 	rollout time.Duration
 }
 
@@ -79,8 +79,6 @@ type Subject struct {
 	// ReleaseLease releases the Lease for processes that a fault has killed, so that no run waits
 	// for a long Lease to expire.
 	ReleaseLease bool
-	// Changes are possible changes of the installation at run time.
-	Changes []InstallationChange
 }
 
 // Options configure a Prover.
@@ -115,7 +113,6 @@ type Prover struct {
 	impersonate  func(scenario.User) (client.Client, error)
 	external     External  // nil if there is none
 	node         *env.Node // nil if there is none
-	webhookPaths []string  // of the operator's webhooks
 	auditLog     string
 	runs         int
 	timeouts     timeouts
@@ -219,7 +216,6 @@ func (p *Prover) startReplicas(ctx context.Context) error {
 	if p.installation, err = p.plane.Install(ctx, p.subject.Operator); err != nil {
 		return err
 	}
-	p.webhookPaths = p.installation.WebhookPaths()
 	p.startReplica = p.startProcess
 	for range p.subject.Replicas {
 		if _, err := p.addReplica(ctx, replicaOverrides{}); err != nil {

@@ -19,7 +19,6 @@ import (
 // replicaOverrides are the differences of a replica from the others.
 type replicaOverrides struct {
 	binary string // empty: the same
-	args   []string
 	build  string // what the history calls it; empty: nothing
 }
 
@@ -33,14 +32,13 @@ func (p *Prover) startProcess(ctx context.Context, u replicaOverrides) (process,
 		return nil, nil, err
 	}
 	started, err := p.installation.Start(ctx, func(o *env.ReplicaOptions) {
-		connect, args := o.Connect, o.Args
+		connect := o.Connect
 		o.Connect = func(c *rest.Config) {
 			if connect != nil {
 				connect(c)
 			}
 			proxy.Connect(c)
 		}
-		o.Args = func(ports env.ReplicaPorts) []string { return slices.Concat(args(ports), u.args) }
 		if u.binary != "" {
 			o.Binary = u.binary
 		}

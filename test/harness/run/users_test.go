@@ -3,6 +3,7 @@ package run
 import (
 	"context"
 	"errors"
+	"strings"
 	"testing"
 	"time"
 
@@ -36,7 +37,7 @@ func newHostileExecution(t *testing.T, allows func() bool) *execution {
 		return interceptor.NewClient(run.prover.client.(client.WithWatch), interceptor.Funcs{
 			Apply: func(ctx context.Context, c client.WithWatch, o runtime.ApplyConfiguration,
 				opts ...client.ApplyOption) error {
-				if named, is := o.(interface{ GetName() string }); is && named.GetName() == "forbidden" {
+				if named, is := o.(interface{ GetName() string }); is && strings.HasPrefix(named.GetName(), "forbidden") {
 					return apierrors.NewForbidden(schema.GroupResource{Resource: "configmaps"}, "forbidden", errors.New("no right"))
 				}
 				return c.Apply(ctx, o, opts...)

@@ -32,14 +32,13 @@ type section struct{ definition, heading string }
 var pages = map[string][]section{
 	"subject.md": {
 		{"subject.File", "subject.yaml"}, {"subject.Build", "build"}, {"subject.Helm", "helm"},
-		{"run.InstallationChange", "changes"}, {"run.Right", "changes, without"},
 		{"subject.ExternalSpec", "external"}, {"subject.S3Spec", "external, s3"},
 		{"subject.NodeSpec", "node"}, {"subject.ProgramSpec", "node, images"},
 	},
 	"contract.md": {
 		{"invariant.Contract", "contract"}, {"invariant.Kind", "kinds"}, {"invariant.Child", "children"},
 		{"invariant.Field", "managed and kept"}, {"invariant.Limits", "limits"}, {"invariant.Exception", "except"},
-		{"history.Key", "lease"}, {"history.Resource", "anyReplica and watched"}, {"scenario.Ref", "object"},
+		{"history.Key", "lease"}, {"history.Resource", "anyReplica and watched"},
 	},
 }
 
