@@ -11,10 +11,9 @@ import (
 	"time"
 
 	"github.com/KimMachineGun/automemlimit/memlimit"
-	uberzap "go.uber.org/zap"
 	// The image has no certificates. The manager verifies those of S3 services with these roots.
 	_ "golang.org/x/crypto/x509roots/fallback"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -22,24 +21,18 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log/zap"
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
-	"leasehold.dev/api/v1beta1"
 	"leasehold.dev/controllers/markdownview"
 	"leasehold.dev/controllers/storagebucket"
 	"leasehold.dev/controllers/tenant"
 	"leasehold.dev/runners"
 	"leasehold.dev/runners/election"
-	"leasehold.dev/runners/health"
 	"leasehold.dev/runners/servingcert"
 	"leasehold.dev/runners/version"
 )
 
-const (
-	tickInterval      = 10 * time.Second
-	inventoryInterval = 30 * time.Second
-	// memoryShare of the container's memory limit is used before garbage is collected
-	// more eagerly. It is less than what the alert LeaseholdMemory warns of.
-	memoryShare = 0.8
-)
+// memoryShare of the container's memory limit is used before garbage is collected more eagerly. It is
+// less than what the alert LeaseholdMemory warns of.
+const memoryShare = 0.8
 
 func main() {
 	o, err := parseOptions(os.Args[1:], os.Getenv)
@@ -55,8 +48,7 @@ func main() {
 		fmt.Fprintln(os.Stdout, build.Line("manager"))
 		os.Exit(0)
 	}
-	discardStandardLog()
-	ctrl.SetLogger(zap.New(zap.UseFlagOptions(&o.zap), zap.RawZapOpts(uberzap.WrapCore(boundErrors))))
+	ctrl.SetLogger(zap.New(zap.UseFlagOptions(&o.zap)))
 	logger := ctrl.Log.WithName("main")
 	logger.Info("starting", "version", build.Version, "revision", build.Revision, "goversion", build.GoVersion)
 	if _, err := memlimit.Set(memlimit.WithRatio(memoryShare)); err != nil {
@@ -88,80 +80,33 @@ func run(ctx context.Context, o *options) error {
 	if err != nil {
 		return err
 	}
-	leaving := o.leaving()
-	mgr, term, err := newManager(o, certificate, leaving)
+	mgr, term, err := newManager(o, certificate)
 	if err != nil {
 		return err
 	}
-	progress := o.progress()
-	if err := addRunnables(ctx, mgr, o, term, progress); err != nil {
+	if err := errors.Join(addControllers(ctx, mgr, o, term), addWebhooks(mgr, o, certificate), addChecks(mgr, o)); err != nil {
 		return err
 	}
-	if err := errors.Join(addWebhooks(mgr, o, certificate), addServers(ctx, mgr, o, progress)); err != nil {
-		return err
-	}
-	if err := mgr.Start(leaving.Context(ctx)); err != nil {
+	if err := mgr.Start(ctx); err != nil {
 		return fmt.Errorf("running the manager: %w", err)
 	}
 	return nil
 }
 
-// addRunnables adds the controllers and the runnables beside them.
-func addRunnables(ctx context.Context, mgr ctrl.Manager, o *options, term *election.Term,
-	progress *health.Progress) error {
+// addControllers adds the controllers and their tickers.
+func addControllers(ctx context.Context, mgr ctrl.Manager, o *options, term *election.Term) error {
 	// Each controller has a ticker of its own: a channel has one reader.
-	ticker := func(interval time.Duration) (<-chan event.GenericEvent, error) {
+	ticks := func(interval time.Duration) <-chan event.GenericEvent {
 		run, ticks := runners.Ticks(interval, clock.RealClock{})
-		if err := mgr.Add(run); err != nil {
-			return nil, fmt.Errorf("adding a ticker: %w", err)
-		}
-		return ticks, nil
+		utilruntime.Must(mgr.Add(run)) // fails only for a manager that has stopped
+		return ticks
 	}
-	inventory, err := runners.NewInventory(metrics.Registry, mgr.GetClient(), inventoryInterval, clock.RealClock{},
-		runners.CountByReady("Tenant",
-			func() client.ObjectList { return &v1beta1.TenantList{} },
-			func(t *v1beta1.Tenant) []metav1.Condition { return t.Status.Conditions }),
-		runners.CountByReady("MarkdownView",
-			func() client.ObjectList { return &v1beta1.MarkdownViewList{} },
-			func(v *v1beta1.MarkdownView) []metav1.Condition { return v.Status.Conditions }),
-		runners.CountByReady("StorageBucket",
-			func() client.ObjectList { return &v1beta1.StorageBucketList{} },
-			func(b *v1beta1.StorageBucket) []metav1.Condition { return b.Status.Conditions }),
-	)
-	if err != nil {
-		return err
-	}
-	if err := mgr.Add(inventory); err != nil {
-		return fmt.Errorf("adding the inventory: %w", err)
-	}
-	tenants := o.tenants()
-	tenants.NewQueue = progress.NewQueue
-	if tenants.Ticks, err = ticker(ticksFor(o.syncPeriod)); err != nil {
-		return err
-	}
-	if err := tenant.SetupWithManager(ctx, mgr, tenants); err != nil {
-		return err
-	}
-	buckets := o.storageBuckets()
-	buckets.NewQueue, buckets.Guard = progress.NewQueue, term.GuardAll
-	if buckets.Ticks, err = ticker(o.probeTick); err != nil {
-		return err
-	}
-	if err := storagebucket.SetupWithManager(mgr, buckets); err != nil {
-		return err
-	}
-	views := o.markdownViews()
-	views.NewQueue = progress.NewQueue
-	if views.Ticks, err = ticker(ticksFor(o.viewSyncPeriod)); err != nil {
-		return err
-	}
-	return markdownview.SetupWithManager(mgr, views)
+	tenants, buckets, views := o.tenants(), o.storageBuckets(), o.markdownViews()
+	tenants.Ticks, buckets.Ticks, views.Ticks = ticks(o.syncPeriod), ticks(o.probeTick), ticks(o.syncPeriod)
+	buckets.Guard = term.GuardAll
+	return errors.Join(tenant.SetupWithManager(ctx, mgr, tenants), storagebucket.SetupWithManager(mgr, buckets),
+		markdownview.SetupWithManager(mgr, views))
 }
-
-// ticksFor returns the interval at which a controller looks for objects that are due. An object is
-// due a period after its last reconcile, which follows a tick. A tenth of the period, rounded up,
-// bounds how late the next tick is.
-func ticksFor(period time.Duration) time.Duration { return min(tickInterval, (period+9)/10) }
 
 // addWebhooks adds the webhooks and the source of their certificate.
 func addWebhooks(mgr ctrl.Manager, o *options, certificate *servingcert.Source) error {
@@ -172,8 +117,14 @@ func addWebhooks(mgr ctrl.Manager, o *options, certificate *servingcert.Source) 
 		if err := certificate.SetupWithManager(mgr); err != nil {
 			return err
 		}
+		direct, err := client.New(mgr.GetConfig(),
+			client.Options{Scheme: mgr.GetScheme(), Mapper: mgr.GetRESTMapper(), HTTPClient: mgr.GetHTTPClient()})
+		if err != nil {
+			return fmt.Errorf("building the client of the certificate rotator: %w", err)
+		}
 		if err := servingcert.AddRotator(mgr, certificate, servingcert.RotatorOptions{
-			Service:    o.webhookService,
+			Client:     direct,
+			Service:    o.webhookPrefix + "webhook-service",
 			Validating: o.webhookPrefix + "validating-webhook-configuration",
 			Mutating:   o.webhookPrefix + "mutating-webhook-configuration",
 		}); err != nil {

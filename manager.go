@@ -3,6 +3,8 @@ package main
 import (
 	"context"
 	"fmt"
+	"maps"
+	"time"
 
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
@@ -11,28 +13,32 @@ import (
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/config"
 	"sigs.k8s.io/controller-runtime/pkg/log"
-	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
+	"sigs.k8s.io/controller-runtime/pkg/webhook"
 
 	"leasehold.dev/api/v1beta1"
-	"leasehold.dev/controllers"
-	"leasehold.dev/runners/drain"
+	"leasehold.dev/controllers/markdownview"
+	"leasehold.dev/controllers/tenant"
+	"leasehold.dev/runners"
 	"leasehold.dev/runners/election"
-	"leasehold.dev/runners/server"
 	"leasehold.dev/runners/servingcert"
 )
+
+// reconcileTimeout ends a reconcile in which a call hangs. The alert LeaseholdWorkerStuck waits longer.
+const reconcileTimeout = 150 * time.Second
 
 // newManager builds the manager without anything in it. The certificate is nil
 // where the webhooks read theirs from files, or are off. The term is nil without leader
 // election; a nil term guards nothing.
-func newManager(o *options, certificate *servingcert.Source,
-	leaving *drain.Drain) (ctrl.Manager, *election.Term, error) {
+func newManager(o *options, certificate *servingcert.Source) (ctrl.Manager, *election.Term, error) {
 	restConfig, err := ctrl.GetConfig()
 	if err != nil {
 		return nil, nil, fmt.Errorf("finding the cluster: %w", err)
 	}
-	restConfig.QPS, restConfig.Burst = float32(o.apiQPS), o.apiBurst
+	restConfig.QPS, restConfig.Burst = float32(o.apiQPS), int(2*o.apiQPS)
 	lock, err := election.NewLock(restConfig, lockOptions(o))
 	if err != nil {
 		return nil, nil, err
@@ -43,7 +49,7 @@ func newManager(o *options, certificate *servingcert.Source,
 	}
 	// The lock has its own client, so renewals pass.
 	restConfig.Wrap(term.GuardWrites)
-	mgr, err := ctrl.NewManager(restConfig, managerOptions(o, lock, certificate, leaving))
+	mgr, err := ctrl.NewManager(restConfig, managerOptions(o, lock, certificate))
 	if err != nil {
 		return nil, nil, fmt.Errorf("building the manager: %w", err)
 	}
@@ -54,34 +60,35 @@ func newManager(o *options, certificate *servingcert.Source,
 // lockOptions returns the options of the lock on the Lease.
 func lockOptions(o *options) election.Options {
 	return election.Options{
-		Lease:         types.NamespacedName{Namespace: o.electionNamespace, Name: o.electionID},
+		Lease:         types.NamespacedName{Namespace: o.namespace, Name: electionID},
 		PodName:       o.podName,
 		PodUID:        o.podUID,
 		Container:     o.podContainer,
 		RenewDeadline: o.renewDeadline,
 		RetryPeriod:   o.retryPeriod,
 		Clock:         clock.RealClock{},
-		Evidence:      o.leaderElectEvidence,
+		Evidence:      true,
 		Lost:          o.lost,
 	}
 }
 
 // managerOptions returns the manager's options. Each line of the log names the replica as the Lease
 // does, which shows which of two containers of a Pod wrote it.
-func managerOptions(o *options, lock resourcelock.Interface, certificate *servingcert.Source,
-	leaving *drain.Drain) ctrl.Options {
+func managerOptions(o *options, lock resourcelock.Interface, certificate *servingcert.Source) ctrl.Options {
 	logger := ctrl.Log.WithValues("replica", lock.Identity())
 	return ctrl.Options{
 		Scheme: newScheme(),
-		Cache:  controllers.CacheOptions(o.markdownViews()),
-		// The default servers do not bound their connections; those of addServers do.
-		Metrics:                metricsserver.Options{BindAddress: "0"},
-		HealthProbeBindAddress: "0",
-		WebhookServer:          leaving.Webhooks(server.Webhooks(o.webhooks(certificate), clock.RealClock{})),
+		Cache:  cacheOptions(),
+		// A read waits until the cache has this replica's writes, so no reconcile repeats one.
+		Client: client.Options{Cache: &client.CacheOptions{EnableReadYourWritesConsistency: new(true)}},
+
+		Metrics:                o.metrics(),
+		HealthProbeBindAddress: o.probeAddress,
+		WebhookServer:          runners.BoundBodies(webhook.NewServer(o.webhooks(certificate)), clock.RealClock{}),
 
 		LeaderElection:                      o.leaderElect,
-		LeaderElectionID:                    o.electionID,
-		LeaderElectionNamespace:             o.electionNamespace,
+		LeaderElectionID:                    electionID,
+		LeaderElectionNamespace:             o.namespace,
 		LeaderElectionResourceLockInterface: lock,
 		LeaseDuration:                       &o.leaseDuration,
 		RenewDeadline:                       &o.renewDeadline,
@@ -92,16 +99,21 @@ func managerOptions(o *options, lock resourcelock.Interface, certificate *servin
 
 		Controller: config.Controller{
 			// A standby fills its caches and queues, so a takeover costs no more than an election.
-			EnableWarmup: new(true),
-			RecoverPanic: new(true),
-			// A call that hangs is cancelled before /healthz fails and the kubelet restarts the
-			// Pod.
-			ReconciliationTimeout: o.stuckAfter / 2,
+			EnableWarmup:          new(true),
+			RecoverPanic:          new(true),
+			ReconciliationTimeout: reconcileTimeout,
 		},
 
 		Logger:      logger,
 		BaseContext: func() context.Context { return log.IntoContext(context.Background(), logger) },
 	}
+}
+
+// cacheOptions bound what the cache keeps. No kind of object is declared by two controllers.
+func cacheOptions() cache.Options {
+	byObject := markdownview.CacheByObject()
+	maps.Copy(byObject, tenant.CacheByObject())
+	return cache.Options{DefaultTransform: cache.TransformStripManagedFields(), ByObject: byObject}
 }
 
 func newScheme() *runtime.Scheme {

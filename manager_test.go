@@ -14,7 +14,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/go-logr/logr/funcr"
@@ -30,9 +29,9 @@ import (
 	"k8s.io/utils/clock"
 	"k8s.io/utils/ptr"
 	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
-	"leasehold.dev/runners/drain"
 	"leasehold.dev/runners/election"
 )
 
@@ -47,12 +46,12 @@ func shippedOptions(t *testing.T) ctrl.Options {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return managerOptions(o, namedLock{}, nil, drain.New(o.shutdownDelay, clock.RealClock{}))
+	return managerOptions(o, namedLock{}, nil)
 }
 
 // TestManagerAsItShips tests the values as shipped. Suites set times of their own.
 func TestManagerAsItShips(t *testing.T) {
-	m, o := shippedOptions(t), shippedRunnables(t)
+	m := shippedOptions(t)
 	type shipped struct {
 		Elects, ReleasesLease, WarmsUp, RecoversPanics bool
 		LeaseName, LeaseNamespace                      string
@@ -73,14 +72,14 @@ func TestManagerAsItShips(t *testing.T) {
 		LeaseName: m.LeaderElectionID, LeaseNamespace: m.LeaderElectionNamespace,
 		Lease: *m.LeaseDuration, Renew: *m.RenewDeadline, Retry: *m.RetryPeriod,
 		Shutdown: *m.GracefulShutdownTimeout, Reconciliation: m.Controller.ReconciliationTimeout,
-		Metrics: o.metrics().BindAddress, Probes: o.probeAddress,
-		AuthorizesMetrics: o.metrics().SecureServing && o.metrics().FilterProvider != nil,
+		Metrics: m.Metrics.BindAddress, Probes: m.HealthProbeBindAddress,
+		AuthorizesMetrics: m.Metrics.SecureServing && m.Metrics.FilterProvider != nil,
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("the manager (-want +got):\n%s", diff)
 	}
-	if m.Metrics.BindAddress != "0" || m.HealthProbeBindAddress != "0" {
-		t.Error("the manager opens servers of its own, which do not bound their connections")
+	if m.Client.Cache == nil || !ptr.Deref(m.Client.Cache.EnableReadYourWritesConsistency, false) {
+		t.Error("a read does not wait for the writes before it")
 	}
 	if m.LeaderElectionResourceLockInterface != (namedLock{}) {
 		t.Error("the election does not use the lock with a client of its own")
@@ -88,67 +87,37 @@ func TestManagerAsItShips(t *testing.T) {
 	if m.Controller.NeedLeaderElection != nil || m.NewClient != nil {
 		t.Error("an option is set that lets a standby write")
 	}
-	var bounded []string
-	for o, by := range m.Cache.ByObject {
-		if by.Transform != nil {
-			bounded = append(bounded, fmt.Sprintf("%T", o))
-		}
+	if m.Cache.DefaultTransform == nil {
+		t.Error("the cache keeps managed fields")
 	}
-	slices.Sort(bounded)
-	if diff := cmp.Diff([]string{"*v1.ClusterRole", "*v1.ClusterRoleBinding", "*v1.ConfigMap", "*v1.Deployment",
-		"*v1.Namespace", "*v1.RoleBinding", "*v1.Service", "*v1beta1.MarkdownView"}, bounded); diff != "" {
-		t.Errorf("kinds of which the cache keeps a part (-want +got):\n%s", diff)
+	declared := map[string]int{}
+	for o := range m.Cache.ByObject {
+		declared[fmt.Sprintf("%T", o)]++
 	}
-	if m.Cache.DefaultTransform == nil || m.Cache.NewInformer == nil {
-		t.Error("the cache keeps other kinds whole, or lists without pages")
+	if diff := cmp.Diff(map[string]int{"*v1.ConfigMap": 1, "*v1.Deployment": 1, "*v1.RoleBinding": 1, "*v1.Service": 1,
+		"*v1beta1.MarkdownView": 1}, declared); diff != "" {
+		t.Errorf("kinds of which the cache keeps a part, each declared once (-want +got):\n%s", diff)
 	}
 }
 
-// The lock competes for the Lease of the flags, with the times of the elector.
+// The lock competes for the Lease with the times of the elector.
 func TestLockAsItShips(t *testing.T) {
-	for _, evidence := range []bool{true, false} {
-		o, lost := shippedRunnables(t), ""
-		o.leaderElectEvidence, o.lost = evidence, func(reason string) { lost = reason }
-		got := lockOptions(o)
-		if got.Lost("another replica leads"); lost != "another replica leads" {
-			t.Errorf("the loss is reported as %q", lost)
-		}
-		got.Lost = nil
-		want := election.Options{
-			Lease:   types.NamespacedName{Namespace: "system", Name: "manager.leasehold.dev"},
-			PodName: "manager-0", PodUID: "uid", Container: "manager",
-			RenewDeadline: 10 * time.Second, RetryPeriod: 2 * time.Second,
-			Clock: clock.RealClock{}, Evidence: evidence,
-		}
-		if diff := cmp.Diff(want, got); diff != "" {
-			t.Errorf("the lock (-want +got):\n%s", diff)
-		}
+	o, lost := shippedRunnables(t), ""
+	o.lost = func(reason string) { lost = reason }
+	got := lockOptions(o)
+	if got.Lost("another replica leads"); lost != "another replica leads" {
+		t.Errorf("the loss is reported as %q", lost)
 	}
-}
-
-// During the drain each response of a webhook closes its connection.
-func TestWebhooksAsTheyShip(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		parent, stop := context.WithCancel(t.Context())
-		leaving := drain.New(time.Second, clock.RealClock{})
-		stopped := leaving.Context(parent)
-		server := managerOptions(shippedRunnables(t), namedLock{}, nil, leaving).WebhookServer
-		server.Register("/hook", http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
-		connection := func() string {
-			answer := httptest.NewRecorder()
-			server.WebhookMux().ServeHTTP(answer, httptest.NewRequest(http.MethodPost, "/hook", nil))
-			return answer.Header().Get("Connection")
-		}
-		if got := connection(); got != "" {
-			t.Errorf("Connection %q before the stop, want none", got)
-		}
-		stop()
-		synctest.Wait()
-		if got := connection(); got != "close" {
-			t.Errorf("Connection %q after the stop, want close", got)
-		}
-		<-stopped.Done()
-	})
+	got.Lost = nil
+	want := election.Options{
+		Lease:   types.NamespacedName{Namespace: "system", Name: "manager.leasehold.dev"},
+		PodName: "manager-0", PodUID: "uid", Container: "manager",
+		RenewDeadline: 10 * time.Second, RetryPeriod: 2 * time.Second,
+		Clock: clock.RealClock{}, Evidence: true,
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("the lock (-want +got):\n%s", diff)
+	}
 }
 
 // TestElectionAsItShips reads the first Lease that a manager creates. client-go puts the timeout of
@@ -222,7 +191,7 @@ func shippedManager(t *testing.T, server *httptest.Server, args ...string) ctrl.
 	if err != nil {
 		t.Fatal(err)
 	}
-	mgr, _, err := newManager(o, nil, drain.New(0, clock.RealClock{}))
+	mgr, _, err := newManager(o, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -252,7 +221,8 @@ func TestClientAsItShips(t *testing.T) {
 				t.Errorf("%g requests a second, and %d at once, want 50 and 100", c.QPS, c.Burst)
 			}
 			err := mgr.GetClient().Create(t.Context(),
-				&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "team", Name: "a"}})
+				&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "team", Name: "a"}},
+				client.DisableReadYourWritesConsistency) // the cache has not started
 			if !errors.Is(err, want) || (written > 0) != (want == nil) {
 				t.Errorf("Create() = %v, and %d requests were sent, want %v", err, written, want)
 			}

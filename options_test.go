@@ -21,7 +21,6 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil"
 	"gotest.tools/v3/golden"
 	appsv1 "k8s.io/api/apps/v1"
-	authorizationv1 "k8s.io/api/authorization/v1"
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 	"sigs.k8s.io/controller-runtime/pkg/webhook"
 	"sigs.k8s.io/yaml"
@@ -29,7 +28,6 @@ import (
 	"leasehold.dev/controllers/markdownview"
 	"leasehold.dev/controllers/storagebucket"
 	"leasehold.dev/controllers/tenant"
-	"leasehold.dev/runners/access"
 	"leasehold.dev/runners/version"
 )
 
@@ -55,10 +53,11 @@ func TestOptionsRules(t *testing.T) {
 		want            string
 		outside, inside [][]string
 	}{
-		"Namespace": {"set POD_NAMESPACE or --leader-election-namespace",
-			[][]string{{"--leader-election-namespace="}}, [][]string{{"--leader-election-namespace=a"}}},
-		"LeaseName": {"--leader-election-id must not be empty",
-			[][]string{{"--leader-election-id="}}, [][]string{{"--leader-election-id=a"}}},
+		"Listener": {"for flag -webhook-bind-address",
+			[][]string{{"--webhook-bind-address=:0"}, {"--webhook-bind-address=:65536"}, {"--webhook-bind-address=9443"},
+				{"--webhook-bind-address=host"}},
+			[][]string{{"--webhook-bind-address=:1"}, {"--webhook-bind-address=127.0.0.1:65535"},
+				{"--webhook-bind-address=[::1]:9443"}}},
 		"LeaseSeconds": {"must be whole seconds, at least 1s",
 			[][]string{
 				{"--leader-elect-lease-duration=15001ms"}, {"--leader-elect-lease-duration=15999ms"},
@@ -81,16 +80,10 @@ func TestOptionsRules(t *testing.T) {
 			[][]string{{"--leader-elect-renew-deadline=2400000001ns"}}},
 		"Retry": {"--leader-elect-retry-period 0s must be positive",
 			[][]string{{"--leader-elect-retry-period=0s"}}, [][]string{{"--leader-elect-retry-period=1ns"}}},
-		"ShutdownDelay": {"--shutdown-delay-duration -1ns must not be negative",
-			[][]string{{"--shutdown-delay-duration=-1ns"}}, [][]string{{"--shutdown-delay-duration=0s"}}},
 		"Shutdown": {"--graceful-shutdown-timeout 0s must be positive",
 			[][]string{{"--graceful-shutdown-timeout=0s"}}, [][]string{{"--graceful-shutdown-timeout=1ns"}}},
-		"Stuck": {"--stuck-after 0s must be positive", [][]string{{"--stuck-after=0s"}},
-			[][]string{{"--stuck-after=1ns"}}},
-		"Sync": {"--tenant-sync-period 0s must be positive", [][]string{{"--tenant-sync-period=0"}},
-			[][]string{{"--tenant-sync-period=1ns"}}},
-		"ViewSync": {"--markdownview-sync-period 0s must be positive", [][]string{{"--markdownview-sync-period=0"}},
-			[][]string{{"--markdownview-sync-period=1ns"}}},
+		"Sync": {"--sync-period 0s must be positive", [][]string{{"--sync-period=0"}},
+			[][]string{{"--sync-period=1ns"}}},
 		"NoViewer": {"--default-viewer-image must not be empty", [][]string{{"--default-viewer-image="}},
 			[][]string{{"--default-viewer-image=a"}}},
 		"ViewerImage": {`--default-viewer-image "Upper:case": the name of an image must be like`,
@@ -103,21 +96,12 @@ func TestOptionsRules(t *testing.T) {
 			[][]string{{"--max-concurrent-reconciles=1"}}},
 		"QPS": {"must be positive", [][]string{{"--kube-api-qps=0"}, {"--kube-api-qps=NaN"}},
 			[][]string{{"--kube-api-qps=0.1"}}},
-		"Burst": {"--kube-api-burst 0 must be positive", [][]string{{"--kube-api-burst=0"}},
-			[][]string{{"--kube-api-burst=1"}}},
 		"AdminRole": {"--tenant-admin-cluster-role must not be empty", [][]string{{"--tenant-admin-cluster-role="}},
 			[][]string{{"--tenant-admin-cluster-role=a"}}},
 		"SecurityLevel": {"must be privileged, baseline, restricted or empty",
 			[][]string{{"--tenant-pod-security-level=Baseline"}, {"--tenant-pod-security-level= "}},
 			[][]string{{"--tenant-pod-security-level="}, {"--tenant-pod-security-level=privileged"},
 				{"--tenant-pod-security-level=restricted"}}},
-		"Port": {"must be between 1 and 65535",
-			[][]string{{"--webhook-port=0"}, {"--webhook-port=65536"}},
-			[][]string{{"--webhook-port=1"}, {"--webhook-port=65535"}, {"--webhook-port=0", "--enable-webhooks=false"}}},
-		"WebhookSecret": {"--webhook-secret and --webhook-service must be set",
-			[][]string{{"--webhook-secret="}, {"--webhook-service="}},
-			[][]string{{"--webhook-secret=", "--webhook-service=", "--webhook-cert-path=/certs"},
-				{"--webhook-secret=", "--enable-webhooks=false"}}},
 		"AllowRange": {`"10.0.0.1" is not a CIDR such as 10.0.0.0/8`,
 			[][]string{{"--endpoint-allow-cidr=10.0.0.1"}}, [][]string{{"--endpoint-allow-cidr=10.0.0.1/32"}}},
 		"DenyRange": {`"example.com" is not a CIDR`,
@@ -125,10 +109,6 @@ func TestOptionsRules(t *testing.T) {
 			[][]string{{"--endpoint-deny-cidr=10.0.0.0/8, fd00::/8"}}},
 		"DenyMapped": {"write it as IPv4",
 			[][]string{{"--endpoint-deny-cidr=::ffff:10.0.0.0/104"}}, [][]string{{"--endpoint-deny-cidr=64:ff9b::/96"}}},
-		"ServiceRange": {`"10.96.0.0" is not a CIDR`,
-			[][]string{{"--service-cidr=10.96.0.0"}}, [][]string{{"--service-cidr=10.96.0.0/12"}}},
-		"RemovalGrace": {"--bucket-removal-grace-period -1ns must not be negative",
-			[][]string{{"--bucket-removal-grace-period=-1ns"}}, [][]string{{"--bucket-removal-grace-period=0s"}}},
 		"Argument": {`unexpected argument "run"`, [][]string{{"run"}, {"--leader-elect", "run"}},
 			[][]string{{"--leader-elect"}}},
 		"Flag": {"no-such-flag", [][]string{{"--no-such-flag"}},
@@ -151,10 +131,11 @@ func TestOptionsRules(t *testing.T) {
 }
 
 func TestOptionsReportEveryProblem(t *testing.T) {
-	_, err := parseOptions([]string{"--kube-api-burst=0", "--stuck-after=0s"}, inPod)
-	if err == nil || !strings.Contains(err.Error(), "--kube-api-burst") ||
-		!strings.Contains(err.Error(), "--stuck-after") {
-		t.Errorf("parseOptions() = %v, want both problems", err)
+	_, err := parseOptions([]string{"--kube-api-qps=0", "--sync-period=0s"}, environment())
+	for _, want := range []string{"set POD_NAMESPACE", "--kube-api-qps", "--sync-period"} {
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("parseOptions() = %v, want %q in it", err, want)
+		}
 	}
 }
 
@@ -211,41 +192,29 @@ func ranges(cidrs ...string) (all prefixes) {
 // Each flag sets its own option and no other. All values differ.
 func TestFlagsSetTheirOptions(t *testing.T) {
 	o, err := parseOptions([]string{
-		"--metrics-bind-address=:1", "--metrics-secure=false", "--metrics-cert-path=/metrics", "--metrics-cert-name=m.crt",
-		"--metrics-cert-key=m.key",
-		"--enable-http2", "--leader-election-namespace=own", "--webhook-host=host", "--webhook-port=2",
-		"--webhook-cert-path=/webhooks", "--webhook-cert-name=w.crt", "--webhook-cert-key=w.key",
-		"--tenant-admin-cluster-role=role", "--tenant-pod-security-level=restricted", "--tenant-sync-period=3s",
-		"--default-viewer-image=viewer:v1", "--markdownview-sync-period=4s", "--max-concurrent-reconciles=5",
-		"--max-concurrent-probes=6",
+		"--metrics-bind-address=:1", "--metrics-secure=false", "--metrics-cert-path=/metrics",
+		"--webhook-bind-address=host:2", "--webhook-cert-path=/webhooks",
+		"--tenant-admin-cluster-role=role", "--tenant-pod-security-level=restricted", "--sync-period=3s",
+		"--default-viewer-image=viewer:v1", "--max-concurrent-reconciles=5", "--max-concurrent-probes=6",
 		"--endpoint-allow-cidr=10.1.2.3/8, fd00::/8", "--endpoint-allow-cidr=127.0.0.1/32", "--endpoint-deny-cidr=11.0.0.0/8",
-		"--service-cidr=12.0.0.0/8", "--service-cidr=fd00:96::/112",
-		"--bucket-removal-grace-period=7s",
 	}, inPod)
 	if err != nil {
 		t.Fatal(err)
 	}
-	remedy := `add "role" to the resourceNames beside bind in config/rbac/manager_role.yaml, or change --tenant-admin-cluster-role`
+	metrics, webhooks := o.metrics(), o.webhooks(nil)
+	metrics.TLSOpts, webhooks.TLSOpts = nil, nil // see TestHTTP2IsOff
 	for what, pair := range map[string][2]any{
-		"metrics": {metricsserver.Options{BindAddress: ":1", CertDir: "/metrics", CertName: "m.crt", KeyName: "m.key"},
-			o.metrics()},
-		"webhooks": {webhook.Options{Host: "host", Port: 2, CertDir: "/webhooks", CertName: "w.crt", KeyName: "w.key"},
-			o.webhooks(nil)},
+		"metrics":  {metricsserver.Options{BindAddress: ":1", CertDir: "/metrics"}, metrics},
+		"webhooks": {webhook.Options{Host: "host", Port: 2, CertDir: "/webhooks"}, webhooks},
 		"tenants": {tenant.Options{
-			AdminClusterRole: "role", PodSecurityLevel: "restricted", OperatorNamespace: "own", MaxConcurrentReconciles: 5,
-			SyncPeriod: 3 * time.Second,
+			AdminClusterRole: "role", PodSecurityLevel: "restricted", OperatorNamespace: "system", MaxConcurrentReconciles: 5,
 		}, o.tenants()},
 		"buckets": {storagebucket.Options{
-			MaxConcurrentReconciles: 6, RemovalGrace: 7 * time.Second,
-			AllowCIDRs:   ranges("10.0.0.0/8", "fd00::/8", "127.0.0.1/32"),
-			DenyCIDRs:    ranges("11.0.0.0/8"),
-			ServiceCIDRs: ranges("12.0.0.0/8", "fd00:96::/112"),
+			MaxConcurrentReconciles: 6,
+			AllowCIDRs:              ranges("10.0.0.0/8", "fd00::/8", "127.0.0.1/32"),
+			DenyCIDRs:               ranges("11.0.0.0/8"),
 		}, o.storageBuckets()},
-		"views": {markdownview.Options{DefaultViewerImage: "viewer:v1", MaxConcurrentReconciles: 5,
-			SyncPeriod: 4 * time.Second}, o.markdownViews()},
-		"right": {access.Right{ResourceAttributes: authorizationv1.ResourceAttributes{
-			Group: "rbac.authorization.k8s.io", Resource: "clusterroles", Verb: "bind", Name: "role"}, Remedy: remedy},
-			o.adminRight()},
+		"views": {markdownview.Options{DefaultViewerImage: "viewer:v1", MaxConcurrentReconciles: 5}, o.markdownViews()},
 	} {
 		if diff := cmp.Diff(pair[0], pair[1], cmpopts.IgnoreUnexported(net.ListenConfig{}),
 			cmpopts.EquateComparable(netip.Prefix{})); diff != "" {
@@ -254,22 +223,25 @@ func TestFlagsSetTheirOptions(t *testing.T) {
 	}
 }
 
-func TestHTTP2IsOffByDefault(t *testing.T) {
-	for args, want := range map[string]bool{"--enable-http2=false": false, "--enable-http2=true": true} {
-		o, err := parseOptions([]string{args, "--webhook-cert-path=/certs"}, inPod)
-		if err != nil {
-			t.Fatal(err)
+func TestHTTP2IsOff(t *testing.T) {
+	o, err := parseOptions(nil, inPod)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("TMPDIR", t.TempDir())
+	source, err := o.certificate()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for server, options := range map[string][]func(*tls.Config){"metrics": o.metrics().TLSOpts,
+		"webhooks": o.webhooks(nil).TLSOpts, "webhooks with a Secret": o.webhooks(source).TLSOpts} {
+		// controller-runtime's own default.
+		config := &tls.Config{NextProtos: []string{"h2"}}
+		for _, option := range options {
+			option(config)
 		}
-		for server, options := range map[string][]func(*tls.Config){"metrics": o.metrics().TLSOpts,
-			"webhooks": o.webhooks(nil).TLSOpts} {
-			// controller-runtime's own default.
-			config := &tls.Config{NextProtos: []string{"h2"}}
-			for _, option := range options {
-				option(config)
-			}
-			if got := slices.Contains(config.NextProtos, "h2"); got != want {
-				t.Errorf("%s: %s offers HTTP/2: %t, want %t", args, server, got, want)
-			}
+		if slices.Contains(config.NextProtos, "h2") {
+			t.Errorf("%s offer HTTP/2", server)
 		}
 	}
 }

@@ -13,15 +13,17 @@ import (
 	"testing"
 	"time"
 
+	"github.com/onsi/gomega"
 	admissionv1 "k8s.io/api/admission/v1"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/rest"
 	toolscache "k8s.io/client-go/tools/cache"
-	"k8s.io/client-go/util/workqueue"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/cache/informertest"
@@ -30,7 +32,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/config"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllertest"
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
-	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"leasehold.dev/api/v1beta1"
 	"leasehold.dev/controllers/markdownview"
@@ -58,6 +59,17 @@ var watchEvents = map[string]func(*informer, client.Object){
 		o.SetFinalizers(nil)
 		i.Update(before, o)
 	},
+	"paused":                     annotated(v1beta1.AnnotationPaused, "true"),
+	"with a reconcile requested": annotated(v1beta1.AnnotationRequestedAt, "now"),
+}
+
+// annotated sends an update that adds an annotation.
+func annotated(key, value string) func(*informer, client.Object) {
+	return func(i *informer, o client.Object) {
+		before := o.DeepCopyObject().(client.Object)
+		o.SetAnnotations(map[string]string{key: value})
+		i.Update(before, o)
+	}
 }
 
 // TestWatches tests the watches of the controllers: each event of each kind, from the informer to
@@ -70,7 +82,6 @@ func TestWatches(t *testing.T) {
 			Spec: v1beta1.TenantSpec{NamespacePrefix: "x-", Namespaces: []v1beta1.NamespaceSuffix{"dev", "b"}}},
 		&v1beta1.Tenant{ObjectMeta: metav1.ObjectMeta{Name: "c"},
 			Spec: v1beta1.TenantSpec{NamespacePrefix: "c-", Namespaces: []v1beta1.NamespaceSuffix{"dev"}}},
-		&v1beta1.StorageBucket{ObjectMeta: metav1.ObjectMeta{Namespace: "x-dev", Name: "d"}},
 	}
 	all := func(want string) map[string]string {
 		return map[string]string{"created": want, "deleted": want, "with another spec": want, "with another annotation": want,
@@ -82,14 +93,13 @@ func TestWatches(t *testing.T) {
 		return metav1.ObjectMeta{Namespace: "x-dev", Name: name, Generation: 1, Finalizers: []string{v1beta1.TenantFinalizer}}
 	}
 	for name, tc := range map[string]struct {
-		setup  func(context.Context, ctrl.Manager, newQueue) error
+		setup  setup
 		object client.Object
 		want   map[string]string // by event
 	}{
-		// The end of a Tenant ends its claims to namespaces of other Tenants too.
 		"a Tenant": {tenants, sharing[0], map[string]string{
-			"created": "[a]", "deleted": "[a b]", "with another spec": "[a]", "with another annotation": "[]",
-			"without its finalizers": "[a]"}},
+			"created": "[a]", "deleted": "[a]", "with another spec": "[a]", "with another annotation": "[]",
+			"without its finalizers": "[a]", "paused": "[a]", "with a reconcile requested": "[a]"}},
 		"a namespace":        {tenants, &corev1.Namespace{ObjectMeta: named("x-dev")}, all("[a b]")},
 		"a namespace of one": {tenants, &corev1.Namespace{ObjectMeta: named("x-b")}, all("[b]")},
 		"the admins' binding": {tenants, &rbacv1.RoleBinding{ObjectMeta: named("leasehold:tenant-admin")},
@@ -105,20 +115,16 @@ func TestWatches(t *testing.T) {
 		"the Service of a view":     {views, &corev1.Service{ObjectMeta: named("viewer-a")}, all("[a]")},
 		"a Service that is no view": {views, &corev1.Service{ObjectMeta: named("markdowns-a")}, all("[]")},
 		"a StorageBucket":           {buckets, &v1beta1.StorageBucket{ObjectMeta: named("a")}, itself},
-		"a Namespace that hands a bucket over": {buckets, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "x-dev",
-			Annotations: map[string]string{v1beta1.AnnotationBucketHandoverPrefix + "uid": "d"}}}, map[string]string{
-			"created": "[d]", "deleted": "[d]", "with another spec": "[]", "with another annotation": "[d]",
-			"without its finalizers": "[]"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := startWatches(t, tc.setup, sharing...)
-			for event, send := range watchEvents {
+			for event, want := range tc.want {
 				o := tc.object.DeepCopyObject().(client.Object)
 				o.SetGeneration(1)
 				o.SetFinalizers([]string{v1beta1.TenantFinalizer})
-				send(w.informerOf(o), o)
-				if got := w.queue.taken(); got != tc.want[event] {
-					t.Errorf("%s: it queues %s, want %s", event, got, tc.want[event])
+				watchEvents[event](w.informerOf(o), o)
+				if got := w.reconciled(t); got != want {
+					t.Errorf("%s: it causes reconciles of %s, want %s", event, got, want)
 				}
 			}
 		})
@@ -128,7 +134,7 @@ func TestWatches(t *testing.T) {
 // TestReadinessWaitsForWatches tests that the readiness check waits for all kinds that a controller watches.
 func TestReadinessWaitsForWatches(t *testing.T) {
 	for name, tc := range map[string]struct {
-		setup func(context.Context, ctrl.Manager, newQueue) error
+		setup setup
 		waits []client.Object
 	}{
 		"tenant":        {tenants, tenant.WatchedObjects()},
@@ -148,31 +154,34 @@ func TestReadinessWaitsForWatches(t *testing.T) {
 	}
 }
 
-// workers is the number of workers in each controller's options.
-const workers = 3
-
-type newQueue = func(
-	string, workqueue.TypedRateLimiter[reconcile.Request],
-) workqueue.TypedRateLimitingInterface[reconcile.Request]
-
-func tenants(ctx context.Context, mgr ctrl.Manager, q newQueue) error {
-	return tenant.SetupWithManager(ctx, mgr,
-		tenant.Options{AdminClusterRole: "admin", MaxConcurrentReconciles: workers, NewQueue: q})
+// setup adds a controller with one worker, which reconciles in the order of the events.
+type setup struct {
+	add func(context.Context, ctrl.Manager) error
+	// last is an object of the kind that is reconciled.
+	last client.Object
 }
 
-func views(_ context.Context, mgr ctrl.Manager, q newQueue) error {
-	return markdownview.SetupWithManager(mgr, markdownview.Options{MaxConcurrentReconciles: workers, NewQueue: q})
-}
+var (
+	end = metav1.ObjectMeta{Namespace: "x-dev"}
 
-func buckets(_ context.Context, mgr ctrl.Manager, q newQueue) error {
-	return storagebucket.SetupWithManager(mgr, storagebucket.Options{MaxConcurrentReconciles: workers, NewQueue: q})
-}
+	tenants = setup{func(ctx context.Context, mgr ctrl.Manager) error {
+		return tenant.SetupWithManager(ctx, mgr, tenant.Options{AdminClusterRole: "admin", MaxConcurrentReconciles: 1})
+	}, &v1beta1.Tenant{ObjectMeta: end}}
+	views = setup{func(_ context.Context, mgr ctrl.Manager) error {
+		return markdownview.SetupWithManager(mgr, markdownview.Options{MaxConcurrentReconciles: 1})
+	}, &v1beta1.MarkdownView{ObjectMeta: end}}
+	buckets = setup{func(_ context.Context, mgr ctrl.Manager) error {
+		return storagebucket.SetupWithManager(mgr, storagebucket.Options{MaxConcurrentReconciles: 1})
+	}, &v1beta1.StorageBucket{ObjectMeta: end}}
+)
 
 // watches is a cache whose informers deliver only the events that the test sends.
 type watches struct {
 	informertest.FakeInformers
 
-	queue *recordingQueue
+	setup  setup
+	reader *lateClient
+	marks  int
 	// stored has the indexes that the controller added.
 	stored *fake.ClientBuilder
 
@@ -222,8 +231,32 @@ func (w *watches) IndexField(_ context.Context, o client.Object, field string, k
 	return nil
 }
 
-// lateClient is the manager's client, set when all indexes have been added.
-type lateClient struct{ client.Client }
+// lateClient is the manager's client, set when all indexes have been added. If it records, it records
+// the objects that are reconciled: each reconcile reads its object first, and ends if it is gone.
+type lateClient struct {
+	client.Client
+
+	records bool
+	mu      sync.Mutex
+	names   []string
+}
+
+func (c *lateClient) Get(ctx context.Context, key client.ObjectKey, o client.Object, opts ...client.GetOption) error {
+	if !c.records {
+		return c.Client.Get(ctx, key, o, opts...)
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.names = append(c.names, key.Name)
+	return apierrors.NewNotFound(schema.GroupResource{}, key.Name)
+}
+
+// seen returns the recorded names.
+func (c *lateClient) seen() []string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return slices.Clone(c.names)
+}
 
 // newWatches returns a cache over these objects and a manager that reads it. The manager's
 // client works once the indexes have been added; see start.
@@ -264,72 +297,40 @@ func (w *watches) start(t *testing.T, mgr ctrl.Manager, reader *lateClient) {
 	})
 }
 
-// startWatches runs a controller that reads these objects and never reconciles one.
-func startWatches(t *testing.T, setup func(context.Context, ctrl.Manager, newQueue) error,
-	objects ...client.Object) *watches {
+// startWatches runs a controller whose map functions read these objects, and whose reconciles find none.
+func startWatches(t *testing.T, with setup, objects ...client.Object) *watches {
 	t.Helper()
 	w, mgr, reader := newWatches(t, objects...)
-	w.queue = newRecordingQueue()
-	if err := setup(t.Context(), mgr,
-		func(string, workqueue.TypedRateLimiter[reconcile.Request]) workqueue.TypedRateLimitingInterface[reconcile.Request] {
-			return w.queue
-		}); err != nil {
+	w.setup, w.reader, reader.records = with, reader, true
+	if err := with.add(t.Context(), mgr); err != nil {
 		t.Fatal(err)
 	}
 	w.start(t, mgr, reader)
-	for i := range workers { // they start when all handlers have been added
-		select {
-		case <-w.queue.waiting:
-		case <-time.After(30 * time.Second):
-			t.Fatalf("%d workers, want %d", i, workers)
-		}
-	}
+	gomega.NewWithT(t).Eventually(func() []string { // the worker starts when all handlers have been added
+		w.mark()
+		return reader.seen()
+	}).WithTimeout(30 * time.Second).ShouldNot(gomega.BeEmpty())
 	return w
 }
 
-// recordingQueue records what is added and gives no worker anything.
-type recordingQueue struct {
-	workqueue.TypedRateLimitingInterface[reconcile.Request]
-
-	waiting chan struct{} // receives one value for each worker that waits
-	down    chan struct{} // closed at the end
-	ended   sync.Once
-
-	mu    sync.Mutex
-	names []string
+// mark queues an object with a new name after all others.
+func (w *watches) mark() string {
+	w.marks++
+	o := w.setup.last.DeepCopyObject().(client.Object)
+	o.SetName(fmt.Sprint("mark-", w.marks))
+	w.informerOf(o).Add(o)
+	return o.GetName()
 }
 
-func newRecordingQueue() *recordingQueue {
-	return &recordingQueue{
-		TypedRateLimitingInterface: workqueue.NewTypedRateLimitingQueue(
-			workqueue.DefaultTypedControllerRateLimiter[reconcile.Request]()),
-		waiting: make(chan struct{}, 2*workers), down: make(chan struct{}),
-	}
-}
-
-func (q *recordingQueue) Add(request reconcile.Request) {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	q.names = append(q.names, request.Name)
-}
-
-func (q *recordingQueue) Get() (reconcile.Request, bool) {
-	q.waiting <- struct{}{}
-	<-q.down
-	return reconcile.Request{}, true
-}
-
-func (q *recordingQueue) ShutDown() {
-	q.ended.Do(func() { close(q.down) })
-	q.TypedRateLimitingInterface.ShutDown()
-}
-
-// taken returns the names added since the last call, each once.
-func (q *recordingQueue) taken() string {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	names := q.names
-	q.names = nil
+// reconciled returns the names reconciled since the last call, each once.
+func (w *watches) reconciled(t *testing.T) string {
+	t.Helper()
+	mark := w.mark()
+	gomega.NewWithT(t).Eventually(w.reader.seen).WithTimeout(30 * time.Second).Should(gomega.ContainElement(mark))
+	names := slices.DeleteFunc(w.reader.seen(), func(name string) bool { return strings.HasPrefix(name, "mark-") })
+	w.reader.mu.Lock()
+	defer w.reader.mu.Unlock()
+	w.reader.names = nil
 	slices.Sort(names)
 	return fmt.Sprint(slices.Compact(names))
 }

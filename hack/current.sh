@@ -37,7 +37,7 @@ END
 # In a process group of its own: Ctrl-C reaches only this script, and the operator gets one signal.
 # A second would end it at once.
 set -m
-"$manager" --kubeconfig="$kubeconfig" --enable-webhooks=false --leader-election-namespace=leasehold-system \
+POD_NAMESPACE=leasehold-system "$manager" --kubeconfig="$kubeconfig" --enable-webhooks=false \
   --metrics-bind-address=0 --health-probe-bind-address=0 --zap-encoder=console &
 set +m
 pid=$! stopped=

@@ -13,20 +13,19 @@ import (
 // stored are the constants that are stored in objects, Secrets and buckets. Another version of
 // the operator has to find them.
 var stored = map[string]string{
-	"LabelTenant":                    "leasehold.dev/tenant",
-	"LabelManagedBy":                 "app.kubernetes.io/managed-by",
-	"ManagedByValue":                 "leasehold",
-	"AnnotationTenantUID":            "leasehold.dev/tenant-uid",
-	"AnnotationPaused":               "leasehold.dev/paused",
-	"AnnotationRequestedAt":          "leasehold.dev/requested-at",
-	"AnnotationContentHash":          "leasehold.dev/content-hash",
-	"TenantFinalizer":                "leasehold.dev/tenant",
-	"StorageBucketFinalizer":         "leasehold.dev/storagebucket",
-	"BucketTagOwner":                 "leasehold.dev/storagebucket-uid",
-	"AnnotationBucketHandoverPrefix": "handover.leasehold.dev/",
-	"SecretKeyAccessKeyID":           "AWS_ACCESS_KEY_ID",
-	"SecretKeySecretAccessKey":       "AWS_SECRET_ACCESS_KEY",
-	"SecretKeySessionToken":          "AWS_SESSION_TOKEN",
+	"LabelTenant":              "leasehold.dev/tenant",
+	"LabelManagedBy":           "app.kubernetes.io/managed-by",
+	"ManagedByValue":           "leasehold",
+	"AnnotationTenantUID":      "leasehold.dev/tenant-uid",
+	"AnnotationPaused":         "leasehold.dev/paused",
+	"AnnotationRequestedAt":    "leasehold.dev/requested-at",
+	"AnnotationContentHash":    "leasehold.dev/content-hash",
+	"TenantFinalizer":          "leasehold.dev/tenant",
+	"StorageBucketFinalizer":   "leasehold.dev/storagebucket",
+	"BucketTagOwner":           "leasehold.dev/storagebucket-uid",
+	"SecretKeyAccessKeyID":     "AWS_ACCESS_KEY_ID",
+	"SecretKeySecretAccessKey": "AWS_SECRET_ACCESS_KEY",
+	"SecretKeySessionToken":    "AWS_SESSION_TOKEN",
 }
 
 // Scripts and alerts of users depend on conditions, reasons, events and enum values. The value of

@@ -79,7 +79,7 @@ type MarkdownViewSpec struct {
 
 // MarkdownViewStatus is what the operator observed last.
 type MarkdownViewStatus struct {
-	// conditions are Ready, Available and Degraded, and Stalled while it applies.
+	// conditions are Ready, Available and Degraded, and Stalled and Paused while they apply.
 	// +optional
 	// +listType=map
 	// +listMapKey=type
@@ -100,6 +100,12 @@ type MarkdownViewStatus struct {
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	AvailableReplicas int32 `json:"availableReplicas,omitempty"`
+
+	// lastHandledReconcileAt is the value of the annotation leasehold.dev/requested-at that was
+	// handled last.
+	// +optional
+	// +kubebuilder:validation:MaxLength=128
+	LastHandledReconcileAt string `json:"lastHandledReconcileAt,omitempty"`
 
 	// selector selects the viewers' Pods, for the scale subresource.
 	// +optional
@@ -182,7 +188,6 @@ const (
 	ReasonNoReplicasAvailable = "NoReplicasAvailable"
 	ReasonAsExpected          = "AsExpected"
 	ReasonRolloutStalled      = "RolloutStalled"
-	ReasonTooLarge            = "TooLarge"
 )
 
 // Reasons of the events about a MarkdownView.
@@ -195,8 +200,6 @@ const (
 	EventContentUpdated = "ContentUpdated"
 	// EventChildConflict (Warning): the operator does not own an object whose name it needs.
 	EventChildConflict = "ChildConflict"
-	// EventTooLarge (Warning): the object has no room for its status.
-	EventTooLarge = "TooLarge"
 	// EventDriftCorrected (Normal): the operator restored a child that
 	// another client had changed or deleted.
 	EventDriftCorrected = "DriftCorrected"

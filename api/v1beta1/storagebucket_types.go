@@ -81,12 +81,12 @@ type ProbeSpec struct {
 	PeriodSeconds int32 `json:"periodSeconds,omitempty"`
 
 	// timeoutSeconds is how long all requests of one probe may take together. They
-	// include the creation, the handover or the removal of the bucket.
+	// include the creation or the removal of the bucket.
 	// Example: 10
 	// +optional
 	// +kubebuilder:default=10
 	// +kubebuilder:validation:Minimum=1
-	// +kubebuilder:validation:Maximum=60
+	// +kubebuilder:validation:Maximum=15
 	TimeoutSeconds int32 `json:"timeoutSeconds,omitempty"`
 
 	// failureThreshold is how many probes in a row must fail before Ready becomes
@@ -121,9 +121,9 @@ type StorageBucketSpec struct {
 	BucketName string `json:"bucketName,omitempty"`
 
 	// endpoint is the URL of the S3 service. The operator connects to it from its
-	// own Pod. It refuses the API server and Services, but not Pods and nodes. The
-	// operator's flags --endpoint-allow-cidr, --endpoint-deny-cidr and --service-cidr
-	// change that.
+	// own Pod. It refuses loopback, link-local, metadata services, itself and the
+	// address by which it reaches the API server, but not Services, Pods and nodes.
+	// The operator's flags --endpoint-allow-cidr and --endpoint-deny-cidr change that.
 	// Example: https://s3.example.com
 	// +required
 	// +kubebuilder:validation:MinLength=1
@@ -199,7 +199,7 @@ const (
 // StorageBucketStatus is what the operator observed last. It is written when the
 // result of a probe changes, and otherwise at most once in five minutes.
 type StorageBucketStatus struct {
-	// conditions are Ready, and Stalled while it applies.
+	// conditions are Ready, and Stalled and Paused while they apply.
 	// +optional
 	// +listType=map
 	// +listMapKey=type
@@ -236,6 +236,12 @@ type StorageBucketStatus struct {
 	// a crash the status shows that there may be one.
 	// +optional
 	Provisioning BucketProvisioning `json:"provisioning,omitempty"`
+
+	// lastHandledReconcileAt is the value of the annotation leasehold.dev/requested-at
+	// that was handled last.
+	// +optional
+	// +kubebuilder:validation:MaxLength=128
+	LastHandledReconcileAt string `json:"lastHandledReconcileAt,omitempty"`
 }
 
 // StorageBucket is a bucket of S3-compatible storage outside the cluster.
@@ -297,10 +303,6 @@ const (
 	// BucketTagOwner is the ownership tag of a bucket. Its value is the UID of the
 	// StorageBucket that created it.
 	BucketTagOwner = "leasehold.dev/storagebucket-uid"
-	// AnnotationBucketHandoverPrefix and a UID form an annotation of a Namespace. It hands
-	// the bucket tagged with that UID to the StorageBucket in the Namespace whose name is
-	// the value.
-	AnnotationBucketHandoverPrefix = "handover.leasehold.dev/"
 )
 
 // Reasons of the Ready condition of a StorageBucket: the result of a probe.
@@ -327,6 +329,8 @@ const (
 	ReasonBucketConflict = "BucketConflict"
 	// ReasonBucketNotEmpty: the bucket must be removed and contains objects.
 	ReasonBucketNotEmpty = "BucketNotEmpty"
+	// ReasonTagsNotSupported: the service has no tags of buckets, so the operator manages none there.
+	ReasonTagsNotSupported = "TagsNotSupported"
 )
 
 // Reasons of the events about a StorageBucket.
@@ -334,7 +338,7 @@ const (
 	// EventBucketHealthy (Normal): the bucket can be used, and could not before.
 	EventBucketHealthy = "BucketHealthy"
 	// EventBucketUnhealthy (Warning): the bucket cannot be used, and could before,
-	// or cannot for another reason.
+	// or cannot for another reason; or the operator cannot probe it.
 	EventBucketUnhealthy = "BucketUnhealthy"
 	// EventCredentialsRejected (Warning): the credentials are missing or wrong.
 	EventCredentialsRejected = "CredentialsRejected"
@@ -347,9 +351,6 @@ const (
 	// EventBucketRetained: a managed bucket was released and kept. Normal under
 	// deletionPolicy Retain; a Warning where Delete could not be carried out.
 	EventBucketRetained = "BucketRetained"
-	// EventBucketHandedOver (Normal): an administrator gave the bucket of a former
-	// StorageBucket to this one.
-	EventBucketHandedOver = "BucketHandedOver"
 	// EventBucketConflict (Warning): the bucket exists without the tag of this StorageBucket.
 	EventBucketConflict = "BucketConflict"
 	// EventBucketNotEmpty (Warning): the bucket cannot be removed because it contains objects.

@@ -115,7 +115,7 @@ type TenantNamespace struct {
 
 	// reason is the state of the namespace in one word: Reconciled, Pending,
 	// NamespaceTerminating, NamespaceConflict, ChildConflict, RBACForbidden,
-	// AdmissionDenied, QuotaExceeded, InvalidSpec or ReconcileFailed.
+	// AdmissionDenied, QuotaExceeded, InvalidSpec, AdminBindingRepaired or ReconcileFailed.
 	// +required
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=64
@@ -134,7 +134,7 @@ const MaxStatusNamespaces = 256
 
 // TenantStatus is what the operator observed last.
 type TenantStatus struct {
-	// conditions are Ready, and Stalled and ForeignNamespace while they apply.
+	// conditions are Ready, and Stalled, Paused and ForeignNamespace while they apply.
 	// +optional
 	// +listType=map
 	// +listMapKey=type
@@ -145,6 +145,12 @@ type TenantStatus struct {
 	// +optional
 	// +kubebuilder:validation:Minimum=-1
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
+
+	// lastHandledReconcileAt is the value of the annotation leasehold.dev/requested-at that the
+	// operator handled last.
+	// +optional
+	// +kubebuilder:validation:MaxLength=128
+	LastHandledReconcileAt string `json:"lastHandledReconcileAt,omitempty"`
 
 	// namespaces lists every namespace that is in the spec or that the Tenant still
 	// owns. The operator records a name here before it creates the namespace, so after
@@ -216,6 +222,7 @@ const (
 	ReasonRBACForbidden        = "RBACForbidden"
 	ReasonAdmissionDenied      = "AdmissionDenied"
 	ReasonQuotaExceeded        = "QuotaExceeded"
+	ReasonAdminBindingRepaired = "AdminBindingRepaired"
 	ReasonInvalidSpec          = "InvalidSpec"
 	ReasonReconcileFailed      = "ReconcileFailed"
 	ReasonDeleting             = "Deleting"

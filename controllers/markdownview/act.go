@@ -4,196 +4,130 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 
-	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	corev1ac "k8s.io/client-go/applyconfigurations/core/v1"
-	metav1ac "k8s.io/client-go/applyconfigurations/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"leasehold.dev/api/v1beta1"
 	"leasehold.dev/controllers/internal/apply"
 	"leasehold.dev/controllers/internal/denial"
-	"leasehold.dev/controllers/internal/reconciler"
 )
 
 var errStale = errors.New("the cache is stale")
 
-// outcome is the result of the step for one child.
-type outcome string
-
-const (
-	unchanged outcome = "unchanged" // correct before this reconcile
-	created   outcome = "created"
-	changed   outcome = "changed"
-	waiting   outcome = "waiting"  // terminating; it is created again after its deletion
-	withheld  outcome = "withheld" // foreign, or not safe to write before another child is correct
-	failed    outcome = "failed"
-)
-
-// result is the result of a reconcile.
+// result is the result of the writes of a reconcile.
 type result struct {
-	// outcomes has an entry for each child. It is empty if the spec is invalid.
-	outcomes map[kind]outcome
-	// foreign are the steps whose names are taken by objects that the view does not own.
-	foreign []step
+	// correct has the children that are as desired, and wrote those that this reconcile changed.
+	correct, wrote map[kind]bool
 	// errs are the errors that a retry may resolve.
 	errs []error
-	// retry is a Conflict or a denial by the fence, after which the reconcile runs again. It is nil
-	// if there was none.
+	// retry is a Conflict or a denial by the fence; nil if there was none.
 	retry error
 	// terminating is true if the namespace, and the view in it, is being deleted.
 	terminating bool
 }
 
-// blocked reports whether an object prevents a step and no watch event reports its deletion.
-func (res *result) blocked() bool {
-	for _, out := range res.outcomes {
-		if oneOf(out, waiting, withheld) {
-			return true
-		}
-	}
-	return false
-}
-
 // act executes the plan. An error of one child does not stop the others, with one exception: the
-// Deployment is not written while the ConfigMap is not owned, because its Pods would serve foreign
+// Deployment is not written while the ConfigMap is not correct, because its Pods would serve other
 // content.
-func (r *Reconciler) act(ctx context.Context, o *observation, p plan, want children) *result {
-	res := &result{outcomes: map[kind]outcome{}}
+func (r *Reconciler) act(ctx context.Context, o *observation, p plan) (*result, error) {
+	res := &result{correct: map[kind]bool{}, wrote: map[kind]bool{}}
+	var want children
+	if len(p.with(create, update, replace)) > 0 {
+		live, err := r.readUnchanged(ctx, o.view)
+		if err != nil {
+			return nil, err
+		}
+		want = render(live, o.want.hash, r.Options.DefaultViewerImage)
+	}
 	for _, s := range p.steps {
-		if s.kind == deployment && !oneOf(res.outcomes[configMap], unchanged, created, changed) {
-			res.outcomes[s.kind] = withheld
-			if s.action == conflict {
-				res.foreign = append(res.foreign, s)
-			}
-			continue
-		}
-		out, err := r.actOn(ctx, o, s, want)
-		res.outcomes[s.kind] = out
+		var err error
 		switch {
-		case s.action == conflict:
-			res.foreign = append(res.foreign, s)
-		case err == nil:
-		case apierrors.IsConflict(err), denial.ByFence(err):
-			res.retry = err
-		case apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause):
-			res.terminating = true
+		case s.kind == deployment && !res.correct[configMap], s.action == wait, s.action == conflict:
+			continue
+		case s.action == keep:
+		case s.kind == configMap:
+			res.wrote[s.kind], err = write(ctx, r.Client, s, want.configMap)
+		case s.kind == deployment:
+			res.wrote[s.kind], err = write(ctx, r.Client, s, want.deployment)
 		default:
-			res.errs = append(res.errs, fmt.Errorf("writing %s %s: %w", s.kind, s.name, err))
+			res.wrote[s.kind], err = write(ctx, r.Client, s, want.service)
 		}
+		if err != nil {
+			res.fail(fmt.Errorf("writing %s %s: %w", s.kind, s.name, err))
+		}
+		res.correct[s.kind] = err == nil
 	}
-	return res
+	return res, nil
 }
 
-// actOn executes one step.
-func (r *Reconciler) actOn(ctx context.Context, o *observation, s step, want children) (outcome, error) {
-	switch s.action {
-	case keep:
-		return unchanged, nil
-	case wait:
-		return waiting, nil
-	case conflict:
-		return withheld, nil
-	}
-	var wrote bool
-	var err error
-	switch s.kind {
-	case configMap:
-		wrote, err = write(ctx, r, &r.own.configMaps, s, o.configMap, &corev1.ConfigMap{}, want.configMap,
-			func() *metav1ac.ObjectMetaApplyConfiguration { return want.configMap.ObjectMetaApplyConfiguration },
-			func(live *corev1.ConfigMap) (*corev1.ConfigMap, error) {
-				owned, err := corev1ac.ExtractConfigMap(live, string(apply.FieldOwner))
-				if err != nil {
-					return nil, err
-				}
-				return prunedConfigMap(live, owned.Data, want.configMap.Data), nil
-			})
-	case deployment:
-		wrote, err = write(ctx, r, &r.own.deployments, s, o.deployment, &appsv1.Deployment{}, want.deployment,
-			func() *metav1ac.ObjectMetaApplyConfiguration { return want.deployment.ObjectMetaApplyConfiguration },
-			func(live *appsv1.Deployment) (*appsv1.Deployment, error) {
-				return prunedDeployment(live, want.deployment, s.differs), nil
-			})
-	default: // service
-		wrote, err = write(ctx, r, &r.own.services, s, o.service, &corev1.Service{}, want.service,
-			func() *metav1ac.ObjectMetaApplyConfiguration { return want.service.ObjectMetaApplyConfiguration },
-			func(live *corev1.Service) (*corev1.Service, error) { return prunedService(live, want.service), nil })
-	}
+// fail records the error of a step.
+func (res *result) fail(err error) {
 	switch {
-	case err != nil:
-		return failed, err
-	case s.action == create:
-		return created, nil
-	case wrote:
-		return changed, nil
+	case apierrors.IsConflict(err), denial.ByFence(err):
+		res.retry = err
+	case apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause):
+		res.terminating = true
 	default:
-		return unchanged, nil
+		res.errs = append(res.errs, err)
 	}
 }
 
-// write creates the child if there is none, and otherwise updates exactly the version that decide
-// compared. An apply that changes nothing does not count as a write: a foreign admission webhook
-// may restore its own value each time.
-func write[D apply.Configuration[D], L interface {
-	client.Object
-	comparable
-}](ctx context.Context, r *Reconciler, own *reconciler.ReadYourWrites, s step, live, into L, desired D,
-	stored func() *metav1ac.ObjectMetaApplyConfiguration, prunedOf func(L) (L, error),
-) (wrote bool, err error) {
-	var none L
-	before := ""
-	if live != none {
-		before = live.GetResourceVersion()
+// readUnchanged reads the whole view before a child is written, and returns a Conflict if the view
+// has changed since the cached state. With a stale cache the operator would create again what the
+// garbage collector deletes, or roll out an old content.
+func (r *Reconciler) readUnchanged(ctx context.Context, v *v1beta1.MarkdownView) (*v1beta1.MarkdownView, error) {
+	live := &v1beta1.MarkdownView{}
+	err := r.Live.Get(ctx, client.ObjectKeyFromObject(v), live)
+	if client.IgnoreNotFound(err) != nil {
+		return nil, fmt.Errorf("reading markdownview: %w", err)
 	}
-	if s.foreign {
-		if live, err = prune(ctx, r, own, live, into, prunedOf); err != nil {
+	if err != nil || live.UID != v.UID || live.Generation != v.Generation || !live.DeletionTimestamp.IsZero() {
+		return nil, apierrors.NewConflict(v1beta1.GroupVersion.WithResource("markdownviews").GroupResource(), v.Name, errStale)
+	}
+	return live, nil
+}
+
+// write executes a step that writes, on exactly the version of the child that decide compared. It
+// reports whether the child has changed: an apply may change nothing, because an admission webhook
+// of others restores its own value each time.
+func write[D apply.Configuration[D]](ctx context.Context, c client.Client, s step, want D) (wrote bool, err error) {
+	switch s.action {
+	case replace:
+		if err := apply.DeleteUnchanged(ctx, c, s.live, client.DisableReadYourWritesConsistency); err != nil {
+			return false, err
+		}
+		return true, apply.Create(ctx, c, want)
+	case create:
+		return true, apply.Create(ctx, c, want)
+	}
+	before, live := s.live.GetResourceVersion(), s.live
+	if s.pruned != nil {
+		live = s.pruned.DeepCopyObject().(client.Object)
+		fillTexts(live, s.live, want)
+		if err := apply.Patch(ctx, c, live, s.live); err != nil {
 			return false, err
 		}
 	}
-	switch {
-	case live == none:
-		err = apply.Create(ctx, r.Client, desired)
-	case s.differs:
-		err = apply.Update(ctx, r.Client, live, desired)
-	default:
-		return live.GetResourceVersion() != before, nil
+	after := live.GetResourceVersion()
+	if s.differs {
+		if err := apply.Update(ctx, c, live, want); err != nil {
+			return false, err
+		}
+		after = versionOf(want)
 	}
-	if err != nil {
-		return false, err
-	}
-	is := stored()
-	own.Observe(&metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{
-		Namespace: *is.Namespace, Name: *is.Name, ResourceVersion: *is.ResourceVersion}})
-	return *is.ResourceVersion != before, nil
+	return after != before, nil
 }
 
-// prune removes the foreign entries from the child that decide compared, and returns the child
-// after that. It reads the whole child, because the cache does not have its contents.
-func prune[L interface {
-	client.Object
-	comparable
-}](ctx context.Context, r *Reconciler, own *reconciler.ReadYourWrites, judged, into L,
-	prunedOf func(L) (L, error)) (L, error) {
-	var none L
-	if err := r.Live.Get(ctx, client.ObjectKeyFromObject(judged), into); err != nil && !apierrors.IsNotFound(err) {
-		return none, fmt.Errorf("reading the whole child: %w", err)
+// fillTexts replaces the digests of changed files in a pruned ConfigMap by the texts.
+func fillTexts(pruned, live client.Object, want any) {
+	if content, ok := want.(*corev1ac.ConfigMapApplyConfiguration); ok {
+		for name, text := range content.Data {
+			if pruned := pruned.(*corev1.ConfigMap); pruned.Data[name] != live.(*corev1.ConfigMap).Data[name] {
+				pruned.Data[name] = text
+			}
+		}
 	}
-	if into.GetUID() != judged.GetUID() || into.GetResourceVersion() != judged.GetResourceVersion() {
-		return none, apierrors.NewConflict(schema.GroupResource{}, judged.GetName(), errStale)
-	}
-	pruned, err := prunedOf(into)
-	if err != nil || pruned == none {
-		return into, err
-	}
-	if err := apply.Patch(ctx, r.Client, pruned, into); err != nil {
-		return none, err
-	}
-	own.Observe(pruned)
-	return pruned, nil
 }
-
-func oneOf[T comparable](one T, of ...T) bool { return slices.Contains(of, one) }

@@ -66,7 +66,6 @@ func forged() map[string]func(*v1beta1.MarkdownView) {
 	huge := strings.Repeat("<", 1<<20)
 	return map[string]func(*v1beta1.MarkdownView){
 		"forged: 129 files":     unlisted(128, "a/%d"),
-		"forged: 33 arguments":  args(make([]v1beta1.ViewerArg, 33)...),
 		"forged: a huge name":   named(huge),
 		"forged: a huge image":  image(huge),
 		"forged: a huge file's": showing(files{"SUMMARY.md": "", huge: ""}),
@@ -75,7 +74,6 @@ func forged() map[string]func(*v1beta1.MarkdownView) {
 
 // creations are the views of reviews of creations.
 func creations() map[string]func(*v1beta1.MarkdownView) {
-	long := strings.Repeat("n", 200)
 	cases := map[string]func(*v1beta1.MarkdownView){
 		"valid": unchangedView,
 		"all at once": func(v *v1beta1.MarkdownView) {
@@ -101,11 +99,6 @@ func creations() map[string]func(*v1beta1.MarkdownView) {
 		"text: beside the forbidden": reading("~\u00a0\ufffd\ufeff\u2028\U0001FFFE\x00\x1f\t\r\n"),
 		"argument: DEL":              args("a", "\x7f"),
 
-		"name: 56 letters": named(strings.Repeat("a", 56)),
-		"name: 57 letters": named(strings.Repeat("a", 57)),
-		"name: a dot":      named("a.b"),
-		"name: generated":  named(""),
-
 		"replicas: none, which is one": replicas(0),
 		"replicas: 5":                  replicas(5),
 		"replicas: 6":                  replicas(6),
@@ -120,15 +113,6 @@ func creations() map[string]func(*v1beta1.MarkdownView) {
 		"image: latest, of a digest": image("a:latest@sha256:" + strings.Repeat("0", 64)),
 		"image: 120 bytes":           image(strings.Repeat("a", 113) + ":latest"),
 		"image: 121 bytes":           image(strings.Repeat("a", 114) + ":latest"),
-
-		"summary: a folder":           showing(files{"SUMMARY.md": "[b](a/b.md)", "a/b.md": ""}),
-		"summary: missing files":      showing(files{"SUMMARY.md": "[a](a.md) [b](b.md) [a again](a.md)"}),
-		"summary: 4 unlisted":         unlisted(4, "%d.md"),
-		"summary: many unlisted":      unlisted(50, long+"%d.md"),
-		"summary: missing, unlisted":  showing(files{"SUMMARY.md": "[a](a.md)", "b.md": ""}),
-		"summary: a long line":        showing(files{"SUMMARY.md": v1beta1.MarkdownText(strings.Repeat("x", 513))}),
-		"summary: too many lines":     showing(files{"SUMMARY.md": v1beta1.MarkdownText(strings.Repeat("x\n", 64<<10))}),
-		"summary: a warning for each": both(image("a"), showing(files{"SUMMARY.md": "[a](a.md)", "b.md": ""})),
 	}
 	maps.Copy(cases, forged())
 	return cases
@@ -174,6 +158,29 @@ func updates() map[string][2]func(*v1beta1.MarkdownView) {
 		cases[name] = [2]func(*v1beta1.MarkdownView){unchangedView, change}
 	}
 	return cases
+}
+
+// A warning names the first line with HTML, which only other viewers show.
+func TestLineOfHTML(t *testing.T) {
+	for text, want := range map[string]int{
+		"": 0, "a < b > c": 0, "<https://example.com/>": 0, "<a@example.com>": 0, "`<br>`": 0, "<!-- a -->": 0, "1 <2>": 0,
+		"```\n<br>\n```\n": 0, "~~~html\n<br>\n~~~": 0, "    <br>": 0, "a\n\n    <br>\n": 0,
+		"<br>": 1, "a<br/>b": 1, "# a <a id=\"b\"></a>": 1, "a\n</details>": 2, "```\na\n```\n<img src=a>": 4, "vector<int> a": 1,
+		"<details\nopen>": 1, "- a\n  <p>": 2,
+	} {
+		if got := lineOfHTML(text); got != want {
+			t.Errorf("%q has HTML in line %d, want %d", text, got, want)
+		}
+	}
+	html := showing(files{"SUMMARY.md": "", "a.md": "a\n<br>\n"})
+	for image, want := range map[string]int{"": 1, "mdbook:1": 0} {
+		v := view(html)
+		v.Spec.ViewerImage = image
+		warnings, err := (&Webhook{}).ValidateCreate(t.Context(), v)
+		if len(warnings) != want || err != nil || want > 0 && !strings.Contains(warnings[0], "a.md has HTML in line 2") {
+			t.Errorf("with image %q: %q, %v", image, warnings, err)
+		}
+	}
 }
 
 // TestAdmissionGolden compares the answers of the webhook with testdata/admission.txt. An answer is

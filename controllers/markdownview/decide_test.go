@@ -2,58 +2,37 @@ package markdownview
 
 import (
 	"reflect"
-	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/intstr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"leasehold.dev/api/v1beta1"
-	"leasehold.dev/controllers/internal/apply"
 )
-
-func decided(t *testing.T, o *observation) plan {
-	t.Helper()
-	p, err := decide(o)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return p
-}
 
 // actions returns the actions of a plan.
 func actions(p plan) [3]action {
 	return [3]action{p.steps[0].action, p.steps[1].action, p.steps[2].action}
 }
 
-// takenOver transfers an applied field to another field manager.
-func takenOver(o client.Object, path string) {
-	fields := o.GetManagedFields()
-	text := fields[0].FieldsV1.GetRawString()
-	fields[0].FieldsV1.SetRawString(strings.Replace(strings.Replace(text, `"`+path+`":{},`, "", 1),
-		`,"`+path+`":{}`, "", 1))
-	o.SetManagedFields(fields)
-}
-
-// forge replaces the field managers with one entry in the name of this operator, as any user can.
-func forge(o client.Object, version, fields string) {
-	o.SetManagedFields([]metav1.ManagedFieldsEntry{{
-		Manager: string(apply.FieldOwner), Operation: metav1.ManagedFieldsOperationApply, APIVersion: version,
-		FieldsType: "FieldsV1", FieldsV1: metav1.NewFieldsV1(fields)}})
-}
-
-// The golden reconciles have the usual drift. The decision from cached objects equals that from
-// complete ones.
+// The golden reconciles have the usual drift.
 func TestDecide(t *testing.T) {
 	now := metav1.Now()
+	pod := func(f func(p *corev1.PodSpec, viewer *corev1.Container)) func(*observation) {
+		return func(o *observation) {
+			f(&o.deployment.Spec.Template.Spec, &o.deployment.Spec.Template.Spec.Containers[0])
+		}
+	}
+	kept, content, viewer, address := [3]action{keep, keep, keep}, [3]action{update, keep, keep},
+		[3]action{keep, update, keep}, [3]action{keep, keep, update}
 	for reason, tc := range map[string]struct {
 		change func(*observation)
 		want   [3]action
 	}{
-		"nothing": {func(*observation) {}, [3]action{keep, keep, keep}},
+		"nothing": {func(*observation) {}, kept},
 		"a foreign terminating": {func(o *observation) {
 			o.deployment.OwnerReferences, o.deployment.DeletionTimestamp = nil, &now
 		}, [3]action{keep, conflict, keep}},
@@ -61,60 +40,76 @@ func TestDecide(t *testing.T) {
 			o.deployment.Spec.ProgressDeadlineSeconds = new(int32(600))
 			o.deployment.Spec.Template.Spec.RestartPolicy = corev1.RestartPolicyAlways
 			o.service.Spec.ClusterIP = "10.0.0.1"
-		}, [3]action{keep, keep, keep}},
-		"a value of another manager": {func(o *observation) {
-			takenOver(o.configMap, "f:a.md")
-			o.configMap.Data["a.md"] = "y"
-		}, [3]action{update, keep, keep}},
-		"a key removed by another manager": {func(o *observation) {
-			takenOver(o.configMap, "f:a.md")
-			delete(o.configMap.Data, "a.md")
-		}, [3]action{update, keep, keep}},
-		"a label of another manager": {func(o *observation) { takenOver(o.service, "f:app.kubernetes.io/part-of") },
-			[3]action{keep, keep, update}},
-		"a text without field managers": {func(o *observation) {
-			o.configMap.ManagedFields, o.configMap.Data["a.md"] = nil, "forged"
-		}, [3]action{update, keep, keep}},
-		"forged managers of list items": {func(o *observation) {
-			pod := &o.deployment.Spec.Template.Spec
-			pod.Containers = append(pod.Containers, corev1.Container{Name: "miner"})
-			forge(o.configMap, "v1", `{"f:data":{}}`)
-			forge(o.deployment, "apps/v1", `{"f:spec":{"f:template":{"f:spec":{"f:containers":{`+
-				`"k:{\"name\":\"viewer\"}":{"f:ports":{"k:{\"containerPort\":3000,\"protocol\":\"TCP\"}":{}}}}}}}}`)
-			forge(o.service, "v1", `{"f:spec":{"f:ports":{"k:{\"port\":80,\"protocol\":\"TCP\"}":{}}}}`)
-		}, [3]action{update, update, update}},
-		"a forged manager of the spec": {func(o *observation) { forge(o.deployment, "apps/v1", `{"f:spec":{}}`) },
-			[3]action{keep, update, keep}},
-		"a forged manager of the template": {func(o *observation) {
-			forge(o.deployment, "apps/v1", `{"f:spec":{"f:template":{}}}`)
-		}, [3]action{keep, update, keep}},
-		"a forged manager of a label": {func(o *observation) {
-			forge(o.deployment, "apps/v1",
-				`{"f:spec":{"f:template":{"f:metadata":{"f:labels":{"f:app.kubernetes.io/name":{}}}}}}`)
-		}, [3]action{keep, update, keep}},
+		}, kept},
+		"what other clients add": {func(o *observation) {
+			o.configMap.Labels["a"], o.deployment.Spec.Template.Labels["a"] = "b", "b"
+			o.service.OwnerReferences = append([]metav1.OwnerReference{{UID: "other"}}, o.service.OwnerReferences...)
+			o.deployment.Spec.Template.Spec.Containers[0].Env = []corev1.EnvVar{{Name: "A"}}
+		}, kept},
+		"another text":            {func(o *observation) { o.configMap.Data["a.md"] = digest("y") }, content},
+		"no text":                 {func(o *observation) { delete(o.configMap.Data, "a.md") }, content},
+		"a stray file":            {func(o *observation) { o.configMap.Data["b.md"] = "" }, content},
+		"binary data":             {func(o *observation) { o.configMap.BinaryData = map[string][]byte{"b": nil} }, content},
+		"immutable":               {func(o *observation) { o.configMap.Immutable = new(true) }, kept},
+		"another text, immutable": {immutable(func(c *corev1.ConfigMap) { c.Data["a.md"] = "y" }), [3]action{replace, keep, keep}},
+		"a stray file, immutable": {immutable(func(c *corev1.ConfigMap) { c.Data["b.md"] = "" }), [3]action{replace, keep, keep}},
+		"no labels, immutable":    {immutable(func(c *corev1.ConfigMap) { c.Labels = nil }), content},
+		"foreign, immutable":      {immutable(func(c *corev1.ConfigMap) { c.Data, c.OwnerReferences = nil, nil }), [3]action{conflict, keep, keep}},
+		"terminating, immutable":  {immutable(func(c *corev1.ConfigMap) { c.Data, c.DeletionTimestamp = nil, &now }), [3]action{wait, keep, keep}},
+		"a label":                 {func(o *observation) { o.service.Labels[labelPartOf] = "x" }, address},
+		"a deletion that is not awaited": {func(o *observation) {
+			o.service.OwnerReferences[0].BlockOwnerDeletion = nil
+		}, address},
+		"a selector more": {func(o *observation) { o.service.Spec.Selector["a"] = "b" }, address},
+		"a selector":      {func(o *observation) { o.service.Spec.Selector = nil }, address},
+		"a port more": {func(o *observation) {
+			o.service.Spec.Ports = append(o.service.Spec.Ports, corev1.ServicePort{Port: 81})
+		}, address},
+		"another protocol": {func(o *observation) { o.service.Spec.Ports[0].Protocol = "UDP" }, address},
+		"another selector of the Deployment": {func(o *observation) { o.deployment.Spec.Selector.MatchLabels["a"] = "b" },
+			[3]action{keep, replace, keep}},
+		"another surge": {func(o *observation) {
+			o.deployment.Spec.Strategy.RollingUpdate.MaxUnavailable = new(intstr.FromInt32(1))
+		}, viewer},
+		"a token":      {pod(func(p *corev1.PodSpec, _ *corev1.Container) { p.AutomountServiceAccountToken = nil }), viewer},
+		"root":         {pod(func(p *corev1.PodSpec, _ *corev1.Container) { p.SecurityContext.RunAsNonRoot = new(false) }), viewer},
+		"escalation":   {pod(func(_ *corev1.PodSpec, c *corev1.Container) { c.SecurityContext.AllowPrivilegeEscalation = new(true) }), viewer},
+		"capabilities": {pod(func(_ *corev1.PodSpec, c *corev1.Container) { c.SecurityContext.Capabilities.Drop = nil }), viewer},
+		"an image":     {pod(func(_ *corev1.PodSpec, c *corev1.Container) { c.Image = "x" }), viewer},
+		"arguments":    {pod(func(_ *corev1.PodSpec, c *corev1.Container) { c.Args = []string{"x"} }), viewer},
+		"a container": {pod(func(p *corev1.PodSpec, _ *corev1.Container) {
+			p.Containers = append(p.Containers, corev1.Container{Name: "x"})
+		}), viewer},
+		"an init container": {pod(func(p *corev1.PodSpec, _ *corev1.Container) { p.InitContainers = []corev1.Container{{Name: "x"}} }), viewer},
+		"a volume":          {pod(func(p *corev1.PodSpec, _ *corev1.Container) { p.Volumes = append(p.Volumes, corev1.Volume{Name: "x"}) }), viewer},
+		"a mount": {pod(func(_ *corev1.PodSpec, c *corev1.Container) {
+			c.VolumeMounts = append(c.VolumeMounts, corev1.VolumeMount{Name: "content", MountPath: "/x"})
+		}), viewer},
+		"a container's port": {pod(func(_ *corev1.PodSpec, c *corev1.Container) {
+			c.Ports = append(c.Ports, corev1.ContainerPort{ContainerPort: viewerPort, Protocol: "UDP"})
+		}), viewer},
 	} {
 		t.Run(reason, func(t *testing.T) {
 			o := appliedObservation(t, view())
 			tc.change(o)
-			if got := actions(decided(t, o)); got != tc.want {
+			p := decide(o)
+			if got := actions(p); got != tc.want {
 				t.Errorf("got %v, want %v", got, tc.want)
 			}
-			if got := actions(decided(t, cachedObservation(t, o))); got != tc.want {
-				t.Errorf("from the cache %v, want %v", got, tc.want)
+			for _, s := range p.with(update) {
+				if s.pruned != nil && s.differs {
+					t.Errorf("%s: two writes for one difference", s.kind)
+				}
 			}
 		})
 	}
 }
 
-// Managed fields that cannot be decoded are an error and not drift: the API server would reject the
-// apply.
-func TestDecide_unreadable_managed_fields(t *testing.T) {
-	o := appliedObservation(t, view())
-	forge(o.deployment, "apps/v1", `{"not a path":{}}`)
-	for _, o := range []*observation{o, cachedObservation(t, o)} {
-		if p, err := decide(o); err == nil {
-			t.Errorf("got the plan %v, want an error", p)
-		}
+// immutable makes the ConfigMap immutable after another change.
+func immutable(change func(*corev1.ConfigMap)) func(*observation) {
+	return func(o *observation) {
+		change(o.configMap)
+		o.configMap.Immutable = new(true)
 	}
 }
 
@@ -127,7 +122,7 @@ func TestDecide_every_combination_of_children(t *testing.T) {
 	}{
 		"absent":        {nil, create},
 		"right":         {func(client.Object) {}, keep},
-		"drifted":       {func(o client.Object) { o.SetManagedFields(nil) }, update},
+		"drifted":       {func(o client.Object) { o.SetLabels(nil) }, update},
 		"foreign":       {func(o client.Object) { o.SetOwnerReferences(nil) }, conflict},
 		"predecessor's": {func(o client.Object) { o.GetOwnerReferences()[0].UID = "former" }, wait},
 		"terminating":   {func(o client.Object) { o.SetDeletionTimestamp(&now) }, wait},
@@ -149,12 +144,9 @@ func TestDecide_every_combination_of_children(t *testing.T) {
 					o.service = base.service.DeepCopy()
 					change(o.service)
 				}
-				p, want := decided(t, o), [3]action{ofConfigMap.want, ofDeployment.want, ofService.want}
+				p, want := decide(o), [3]action{ofConfigMap.want, ofDeployment.want, ofService.want}
 				if got := actions(p); got != want {
 					t.Errorf("%s ConfigMap, %s Deployment, %s Service: %v, want %v", a, b, c, got, want)
-				}
-				if writes := oneOf(create, want[:]...) || oneOf(update, want[:]...); p.writes() != writes {
-					t.Errorf("%v: writes %t, want %t", want, p.writes(), writes)
 				}
 			}
 		}
@@ -182,9 +174,9 @@ func TestEachSpecFieldIsCompared(t *testing.T) {
 				reflect.ValueOf(&v.Spec).Elem().FieldByName(field.Name).Set(reflect.ValueOf(value))
 				return v
 			}
-			o := appliedObservation(t, view())
-			o.want = desiredOf(t, set(values.other))
-			if p := decided(t, o); !p.writes() {
+			o, other := appliedObservation(t, view()), set(values.other)
+			o.want = render(inCache(t, other).(*v1beta1.MarkdownView), contentHash(other.Spec.Markdowns), defaultImage)
+			if p := decide(o); len(p.with(update)) == 0 {
 				t.Errorf("with another value: %v, want an update", actions(p))
 			}
 			if _, err := (&Webhook{}).ValidateUpdate(t.Context(), view(), set(values.other)); err != nil {
@@ -195,50 +187,6 @@ func TestEachSpecFieldIsCompared(t *testing.T) {
 			}
 			if errs := validate(set(values.invalid)); len(errs) == 0 {
 				t.Error("an invalid value is accepted")
-			}
-		})
-	}
-}
-
-// One foreign entry is enough to prune a Deployment, whichever list has it. Ports are pruned at
-// once. The others stay while applied fields differ, as they refer to each other.
-func TestPrunedDeployment(t *testing.T) {
-	for entry, tc := range map[string]struct {
-		add    func(*corev1.PodSpec, *corev1.Container)
-		atOnce bool
-	}{
-		"nothing": {func(*corev1.PodSpec, *corev1.Container) {}, false},
-		"a port of another number": {func(_ *corev1.PodSpec, c *corev1.Container) {
-			c.Ports = append(c.Ports, corev1.ContainerPort{ContainerPort: viewerPort + 1, Protocol: corev1.ProtocolTCP})
-		}, true},
-		"a port of another protocol": {func(_ *corev1.PodSpec, c *corev1.Container) {
-			c.Ports = append(c.Ports, corev1.ContainerPort{ContainerPort: viewerPort, Protocol: corev1.ProtocolUDP})
-		}, true},
-		"a mount": {func(_ *corev1.PodSpec, c *corev1.Container) {
-			c.VolumeMounts = append(c.VolumeMounts, corev1.VolumeMount{Name: "content", MountPath: "/host"})
-		}, false},
-		"a volume": {func(p *corev1.PodSpec, _ *corev1.Container) {
-			p.Volumes = append(p.Volumes, corev1.Volume{Name: "host"})
-		}, false},
-		"a container": {func(p *corev1.PodSpec, _ *corev1.Container) {
-			p.Containers = append(p.Containers, corev1.Container{Name: "miner"})
-		}, false},
-	} {
-		t.Run(entry, func(t *testing.T) {
-			o := appliedObservation(t, view())
-			applied := o.deployment.DeepCopy()
-			tc.add(&o.deployment.Spec.Template.Spec, &o.deployment.Spec.Template.Spec.Containers[0])
-			observed, want := o.deployment.DeepCopy(), render(o.view, defaultImage).deployment
-			for differs, pruned := range map[bool]bool{true: tc.atOnce, false: !cmp.Equal(applied, observed)} {
-				got := prunedDeployment(o.deployment, want, differs)
-				if (got != nil) != pruned {
-					t.Errorf("pruned while applied fields differ (%t): %t, want %t", differs, got != nil, pruned)
-				} else if diff := cmp.Diff(applied, got); pruned && diff != "" {
-					t.Errorf("pruned while applied fields differ (%t) (-applied +got):\n%s", differs, diff)
-				}
-			}
-			if diff := cmp.Diff(observed, o.deployment); diff != "" {
-				t.Errorf("the observation was changed:\n%s", diff)
 			}
 		})
 	}

@@ -13,7 +13,6 @@ import (
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
-	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"leasehold.dev/api/v1beta1"
 	"leasehold.dev/controllers/internal/apply"
@@ -68,26 +67,16 @@ func fakeBuilder(t testing.TB, objects ...client.Object) *fake.ClientBuilder {
 			t.Fatal(err)
 		}
 	}
-	return fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).WithReturnManagedFields()
-}
-
-// desiredOf returns the digest of the desired children of a view.
-func desiredOf(t testing.TB, v *v1beta1.MarkdownView) desired {
-	t.Helper()
-	d, err := desiredBy(v, defaultImage)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return d
+	return fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...)
 }
 
 // appliedObservation returns the observation of a view whose children are all as desired.
 func appliedObservation(t testing.TB, v *v1beta1.MarkdownView) *observation {
 	t.Helper()
-	c := interceptor.NewClient(fakeBuilder(t).Build(), interceptor.Funcs{Get: getStored})
-	o := &observation{view: v, before: *v.Status.DeepCopy(), want: desiredOf(t, v),
+	o := &observation{view: inCache(t, v).(*v1beta1.MarkdownView),
 		configMap: &corev1.ConfigMap{}, deployment: &appsv1.Deployment{}, service: &corev1.Service{}}
-	want := render(v, defaultImage)
+	o.want = render(o.view, contentHash(o.view.Spec.Markdowns), defaultImage)
+	c, want := fakeBuilder(t).Build(), render(v, o.want.hash, defaultImage)
 	for _, child := range []struct {
 		config runtime.ApplyConfiguration
 		name   string
@@ -102,18 +91,9 @@ func appliedObservation(t testing.TB, v *v1beta1.MarkdownView) *observation {
 		if err = errors.Join(err, c.Get(t.Context(), key, child.into)); err != nil {
 			t.Fatal(err)
 		}
+		if _, err := slim(child.into); err != nil {
+			t.Fatal(err)
+		}
 	}
 	return o
-}
-
-// cachedObservation returns an observation with the objects as the manager's cache holds them.
-func cachedObservation(t testing.TB, o *observation) *observation {
-	t.Helper()
-	options := Options{DefaultViewerImage: defaultImage}
-	v := inCache(t, options, o.view).(*v1beta1.MarkdownView)
-	return &observation{view: v, before: o.before, want: desiredOf(t, v),
-		configMap:  inCache(t, options, o.configMap).(*corev1.ConfigMap),
-		deployment: inCache(t, options, o.deployment).(*appsv1.Deployment),
-		service:    inCache(t, options, o.service).(*corev1.Service),
-	}
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -14,6 +15,7 @@ import (
 	appsv1ac "k8s.io/client-go/applyconfigurations/apps/v1"
 	corev1ac "k8s.io/client-go/applyconfigurations/core/v1"
 	metav1ac "k8s.io/client-go/applyconfigurations/meta/v1"
+	"k8s.io/utils/ptr"
 
 	"leasehold.dev/api/v1beta1"
 )
@@ -30,7 +32,7 @@ const (
 	scratchPath = "/tmp"
 	viewerPort  = 3000
 	portName    = "http"
-	// viewerUID is the user and group ID of the viewer, whatever the image sets.
+	// viewerUID is the user and group ID of an image that the view names, whatever the image sets.
 	viewerUID = 65532
 	// preStopSeconds is how long a viewer continues to serve after its deletion began. In this time
 	// the nodes remove it from their routes. It counts against the Pod's termination grace period
@@ -50,15 +52,22 @@ type children struct {
 	configMap  *corev1ac.ConfigMapApplyConfiguration
 	deployment *appsv1ac.DeploymentApplyConfiguration
 	service    *corev1ac.ServiceApplyConfiguration
-	// hash is the hash of the content.
-	hash string
+	// hash is the hash of the content, and image the image of the viewers.
+	hash, image string
 }
 
-// render returns the desired children of a view. It is pure. It does not parse the content: only
-// the viewer does, in a Pod without any rights.
-func render(v *v1beta1.MarkdownView, defaultImage string) children {
-	files := contents(v)
-	c := children{hash: contentHash(files)}
+// render returns the desired children of a view, whose content has this hash. It is pure. It does
+// not parse the content: only the viewer does, in a Pod without any rights.
+func render(v *v1beta1.MarkdownView, hash, defaultImage string) children {
+	c := children{hash: hash, image: v.Spec.ViewerImage}
+	// The default is never written into the spec, so a new default reaches all views that name none.
+	if c.image == "" {
+		c.image = defaultImage
+	}
+	files := make(map[string]string, len(v.Spec.Markdowns))
+	for name, text := range v.Spec.Markdowns {
+		files[name] = string(text)
+	}
 	owner := metav1ac.OwnerReference().
 		WithAPIVersion(viewKind.GroupVersion().String()).WithKind(viewKind.Kind).WithName(v.Name).WithUID(v.UID).
 		WithController(true).WithBlockOwnerDeletion(true)
@@ -76,7 +85,7 @@ func render(v *v1beta1.MarkdownView, defaultImage string) children {
 			WithTemplate(corev1ac.PodTemplateSpec().
 				WithLabels(labelsFor(v)).
 				WithAnnotations(map[string]string{v1beta1.AnnotationContentHash: c.hash}).
-				WithSpec(podSpec(v, defaultImage))))
+				WithSpec(podSpec(v, c.image))))
 	c.service = corev1ac.Service(viewerPrefix+v.Name, v.Namespace).
 		WithLabels(labelsFor(v)).WithOwnerReferences(owner).
 		WithSpec(corev1ac.ServiceSpec().
@@ -89,25 +98,30 @@ func render(v *v1beta1.MarkdownView, defaultImage string) children {
 
 // podSpec returns a Pod spec that satisfies the Pod Security Standard `restricted`. It goes
 // further: no token, no environment, and no writable path except scratch.
-func podSpec(v *v1beta1.MarkdownView, defaultImage string) *corev1ac.PodSpecApplyConfiguration {
+func podSpec(v *v1beta1.MarkdownView, image string) *corev1ac.PodSpecApplyConfiguration {
+	security := corev1ac.PodSecurityContext().WithRunAsNonRoot(true).
+		WithSeccompProfile(corev1ac.SeccompProfile().WithType(corev1.SeccompProfileTypeRuntimeDefault))
+	// The default image has a user that is not root. Clusters such as OpenShift choose another one,
+	// and refuse Pods that name theirs.
+	if v.Spec.ViewerImage != "" {
+		security.WithRunAsUser(viewerUID).WithRunAsGroup(viewerUID)
+	}
 	return corev1ac.PodSpec().
 		WithAutomountServiceAccountToken(false).
 		WithEnableServiceLinks(false).
-		WithSecurityContext(corev1ac.PodSecurityContext().
-			WithRunAsNonRoot(true).WithRunAsUser(viewerUID).WithRunAsGroup(viewerUID).
-			WithSeccompProfile(corev1ac.SeccompProfile().WithType(corev1.SeccompProfileTypeRuntimeDefault))).
+		WithSecurityContext(security).
 		// ScheduleAnyway, so that a cluster of one node can run all viewers.
 		WithTopologySpreadConstraints(corev1ac.TopologySpreadConstraint().
 			WithMaxSkew(1).WithTopologyKey("kubernetes.io/hostname").WithWhenUnsatisfiable(corev1.ScheduleAnyway).
 			WithLabelSelector(metav1ac.LabelSelector().WithMatchLabels(selectorFor(v)))).
-		WithContainers(container(v, defaultImage)).
+		WithContainers(container(v, image)).
 		WithVolumes(
 			corev1ac.Volume().WithName("content").WithConfigMap(corev1ac.ConfigMapVolumeSource().WithName(contentPrefix+v.Name)),
 			corev1ac.Volume().WithName("scratch").
 				WithEmptyDir(corev1ac.EmptyDirVolumeSource().WithSizeLimit(resource.MustParse("64Mi"))))
 }
 
-func container(v *v1beta1.MarkdownView, defaultImage string) *corev1ac.ContainerApplyConfiguration {
+func container(v *v1beta1.MarkdownView, image string) *corev1ac.ContainerApplyConfiguration {
 	// The path is not /healthz, which a user's image may not have; every viewer has a first page.
 	// That page may take long to render. The liveness probe is lenient, because a restart does not
 	// render it faster.
@@ -116,7 +130,7 @@ func container(v *v1beta1.MarkdownView, defaultImage string) *corev1ac.Container
 	}
 	c := corev1ac.Container().
 		WithName("viewer").
-		WithImage(imageOf(v, defaultImage)).
+		WithImage(image).
 		WithPorts(corev1ac.ContainerPort().WithName(portName).WithContainerPort(viewerPort).WithProtocol(corev1.ProtocolTCP)).
 		WithReadinessProbe(corev1ac.Probe().WithHTTPGet(get()).WithPeriodSeconds(5).WithTimeoutSeconds(3)).
 		WithLivenessProbe(corev1ac.Probe().WithHTTPGet(get()).WithInitialDelaySeconds(10).
@@ -139,15 +153,6 @@ func container(v *v1beta1.MarkdownView, defaultImage string) *corev1ac.Container
 		c.WithArgs(string(arg))
 	}
 	return c
-}
-
-// imageOf returns the viewer's image. The default is never written into the spec, so a new default
-// of the operator reaches all views that name no image.
-func imageOf(v *v1beta1.MarkdownView, defaultImage string) string {
-	if v.Spec.ViewerImage != "" {
-		return v.Spec.ViewerImage
-	}
-	return defaultImage
 }
 
 // selectorFor returns labels that only the Pods of this view have. They must never change, because
@@ -174,20 +179,38 @@ func urlOf(v *v1beta1.MarkdownView) string {
 	return fmt.Sprintf("http://%s%s.%s.svc", viewerPrefix, v.Name, v.Namespace)
 }
 
-// contentHash returns a hash that differs for other files, names or contents. It includes the
-// lengths, so that no text can imitate the boundary between two texts.
-func contentHash(files map[string]string) string {
+// digestMark begins each digest. Admission refuses this character in texts.
+const digestMark = "\u007F"
+
+// digest returns the hash of a text, and a digest as it is.
+func digest(text string) string {
+	if strings.HasPrefix(text, digestMark) {
+		return text
+	}
+	sum := sha256.Sum256([]byte(text))
+	return digestMark + hex.EncodeToString(sum[:])
+}
+
+// contentHash returns a hash that differs for other files, names or contents. Texts and their
+// digests have the same hash. A line break ends each name and digest; neither contains one.
+func contentHash(files map[string]v1beta1.MarkdownText) string {
 	h := sha256.New()
-	var chunk [4 << 10]byte // avoids a copy of the whole text for each change of a view
 	for _, name := range slices.Sorted(maps.Keys(files)) {
-		for _, text := range []string{name, files[name]} {
-			fmt.Fprintf(h, "%d:", len(text))
-			for text != "" {
-				n := copy(chunk[:], text)
-				h.Write(chunk[:n])
-				text = text[n:]
-			}
-		}
+		fmt.Fprintf(h, "%s\n%s\n", name, digest(string(files[name])))
 	}
 	return hex.EncodeToString(h.Sum(nil))
+}
+
+// versionOf returns the version that the API server returned for an applied child.
+func versionOf(applied any) string {
+	var meta *metav1ac.ObjectMetaApplyConfiguration
+	switch child := applied.(type) {
+	case *corev1ac.ConfigMapApplyConfiguration:
+		meta = child.ObjectMetaApplyConfiguration
+	case *appsv1ac.DeploymentApplyConfiguration:
+		meta = child.ObjectMetaApplyConfiguration
+	case *corev1ac.ServiceApplyConfiguration:
+		meta = child.ObjectMetaApplyConfiguration
+	}
+	return ptr.Deref(meta.ResourceVersion, "")
 }

@@ -6,6 +6,10 @@ import (
 	"testing"
 
 	"gotest.tools/v3/golden"
+	appsv1 "k8s.io/api/apps/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	podsecurity "k8s.io/pod-security-admission/api"
+	"k8s.io/pod-security-admission/policy"
 	"sigs.k8s.io/yaml"
 
 	"leasehold.dev/api/v1beta1"
@@ -16,7 +20,7 @@ import (
 func TestChildrenGolden(t *testing.T) {
 	var got strings.Builder
 	for _, v := range []*v1beta1.MarkdownView{view(), view(image(""), replicas(0), args("--title", "A"))} {
-		c := render(v, defaultImage)
+		c := render(v, contentHash(v.Spec.Markdowns), defaultImage)
 		for _, child := range []any{c.configMap, c.deployment, c.service} {
 			text, err := yaml.Marshal(child)
 			if err != nil {
@@ -28,23 +32,53 @@ func TestChildrenGolden(t *testing.T) {
 	golden.Assert(t, got.String(), "children.yaml")
 }
 
+// No spec extends the rights of the Pod: each is admitted by `restricted`, and has no token and
+// nothing from the host. Only an image that a view names gets a user.
+func TestPodsAreRestricted(t *testing.T) {
+	evaluator, err := policy.NewEvaluator(policy.DefaultChecks(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	restricted := podsecurity.LevelVersion{Level: podsecurity.LevelRestricted, Version: podsecurity.LatestVersion()}
+	for _, name := range []string{"", "a:latest", strings.Repeat("a/", 300), "$(POD)"} {
+		v := view(image(name), args("--", "\x00", "$(POD)"), replicas(-1), showing(files{"../x.md": "{{.}}"}))
+		before := v.DeepCopy()
+		template := typed[appsv1.Deployment](render(v, "hash", defaultImage).deployment).Spec.Template
+		verdict := policy.AggregateCheckResults(evaluator.EvaluatePod(restricted, &template.ObjectMeta, &template.Spec))
+		pod := template.Spec
+		if !verdict.Allowed || *pod.AutomountServiceAccountToken || len(pod.Containers) != 1 || len(pod.Volumes) != 2 {
+			t.Errorf("image %q: a Pod that is not restricted: %s", name, verdict.ForbiddenDetail())
+		}
+		if (pod.SecurityContext.RunAsUser == nil) != (name == "") || !*pod.SecurityContext.RunAsNonRoot {
+			t.Errorf("image %q runs by %+v", name, pod.SecurityContext)
+		}
+		if !equality.Semantic.DeepEqual(before, v) {
+			t.Errorf("image %q: rendering changed the view", name)
+		}
+	}
+}
+
 func TestContentHash(t *testing.T) {
-	base := contentHash(map[string]string{"a": "bc", "d": ""})
-	for reason, other := range map[string]map[string]string{
+	base := contentHash(files{"a": "bc", "d": ""})
+	for reason, other := range map[string]files{
 		"content changed":                   {"a": "bd", "d": ""},
 		"a file removed":                    {"a": "bc"},
 		"a file added":                      {"a": "bc", "d": "", "e": ""},
 		"a file renamed":                    {"a": "bc", "e": ""},
 		"contents swapped":                  {"a": "", "d": "bc"},
 		"a letter moved from name to text":  {"ab": "c", "d": ""},
-		"a text that looks like a boundary": {"a": "bc1:d0:"},
+		"a text that looks like a boundary": {"a": "bc\nd\n"},
+		"a text that looks like a digest":   {"a": v1beta1.MarkdownText(strings.TrimPrefix(digest("bc"), digestMark)), "d": ""},
 		"nothing":                           {},
 	} {
 		if contentHash(other) == base {
 			t.Errorf("%s: the hash is the same", reason)
 		}
 	}
-	if again := contentHash(map[string]string{"d": "", "a": "bc"}); again != base || len(base) != 64 {
+	if again := contentHash(files{"d": "", "a": v1beta1.MarkdownText(digest("bc"))}); again != base || len(base) != 64 {
 		t.Errorf("%s and %s, want the same twice, of 64 letters", base, again)
+	}
+	if errs := validateText(markdownsPath, digest("bc")); len(errs) == 0 {
+		t.Error("admission accepts a text that is a digest")
 	}
 }

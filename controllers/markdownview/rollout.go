@@ -1,8 +1,15 @@
 package markdownview
 
 import (
+	"strings"
+
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"leasehold.dev/api/v1beta1"
+	"leasehold.dev/controllers/internal/denial"
 )
 
 // rollout is the state of the viewers.
@@ -17,6 +24,8 @@ type rollout struct {
 	finished bool
 	// exceeded is the message of an exceeded progress deadline; "" if it is not exceeded.
 	exceeded string
+	// refused is the message of the refusal of a Pod; "" if there is none.
+	refused string
 }
 
 func rolloutOf(o *observation, res *result) rollout {
@@ -24,24 +33,35 @@ func rolloutOf(o *observation, res *result) rollout {
 	if d == nil || ownerOf(o.view, d) != self {
 		return rollout{absent: true}
 	}
-	if res.outcomes[deployment] == changed || d.Status.ObservedGeneration < d.Generation {
+	if res.wrote[deployment] || d.Status.ObservedGeneration < d.Generation {
 		return rollout{}
 	}
-	out := rollout{observed: true, replicas: d.Status.Replicas, updated: d.Status.UpdatedReplicas,
+	run := rollout{observed: true, replicas: d.Status.Replicas, updated: d.Status.UpdatedReplicas,
 		available: d.Status.AvailableReplicas}
 	for _, c := range d.Status.Conditions {
-		if c.Type == appsv1.DeploymentProgressing && c.Status == corev1.ConditionFalse &&
-			c.Reason == "ProgressDeadlineExceeded" {
-			out.exceeded = c.Message
-		}
-		if c.Type == appsv1.DeploymentProgressing && c.Reason == "NewReplicaSetAvailable" {
-			out.finished = true
+		switch {
+		case c.Type == appsv1.DeploymentReplicaFailure && c.Status == corev1.ConditionTrue:
+			run.refused = c.Message
+		case c.Type != appsv1.DeploymentProgressing:
+		case c.Status == corev1.ConditionFalse && c.Reason == "ProgressDeadlineExceeded":
+			run.exceeded = c.Message
+		case c.Reason == "NewReplicaSetAvailable":
+			run.finished = true
 		}
 	}
-	return out
+	return run
 }
 
 // complete reports whether exactly the desired viewers exist, all updated and available.
 func (r rollout) complete(want int32) bool {
 	return r.observed && r.replicas == want && r.updated == want && r.available == want
+}
+
+// refusalOf returns the reason for the refusal of a Pod, of which a Deployment has only the message.
+func refusalOf(message string) string {
+	err := &apierrors.StatusError{ErrStatus: metav1.Status{Reason: metav1.StatusReasonForbidden, Message: message}}
+	if reason := denial.Of(err).Reason(); strings.Contains(message, "forbidden") && reason != "" {
+		return reason
+	}
+	return v1beta1.ReasonReconcileFailed
 }

@@ -3,7 +3,6 @@ package markdownview
 import (
 	"errors"
 	"maps"
-	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -89,13 +88,21 @@ func reportRollout(replicas, updated, available int32, reason string) func(*reco
 	}
 }
 
-// errTooLarge is etcd's error for an object that is too large.
-var errTooLarge = &apierrors.StatusError{ErrStatus: metav1.Status{Status: metav1.StatusFailure, Code: 500,
-	Message: "etcdserver: request is too large"}}
+// refusePods returns a step after which the Deployment has fewer Pods than it should, for this reason.
+func refusePods(message string) func(*recording) {
+	return func(r *recording) {
+		d := &appsv1.Deployment{}
+		err := r.stored.Get(r.T.Context(), client.ObjectKey{Namespace: "ns", Name: "viewer-book"}, d)
+		d.Status.Conditions = append(d.Status.Conditions, appsv1.DeploymentCondition{Type: appsv1.DeploymentReplicaFailure,
+			Status: corev1.ConditionTrue, Reason: "FailedCreate", Message: message})
+		if err = errors.Join(err, r.stored.Status().Update(r.T.Context(), d)); err != nil {
+			r.T.Fatal(err)
+		}
+	}
+}
 
-// hasLittleRoom returns a step after which etcd has space only for the smallest status.
-func hasLittleRoom(r *recording) {
-	r.room = func(s v1beta1.MarkdownViewStatus) bool { return s.URL == "" && s.ContentHash == "" }
+func annotate(key, value string) func(*recording) {
+	return editView(func(v *v1beta1.MarkdownView) { metav1.SetMetaDataAnnotation(&v.ObjectMeta, key, value) })
 }
 
 // deniedWrites are the errors of a write.
@@ -148,7 +155,7 @@ func scenarios() map[string]scenario {
 			&appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "viewer-book"}},
 			&corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "viewer-book"}},
 		}, []func(*recording){
-			func(r *recording) { r.Options.SyncPeriod = 5 * time.Second }, noChange, noChange,
+			noChange, noChange, noChange,
 			deleteObject(&corev1.Service{}, "viewer-book"),
 		}},
 		"the view is being deleted": {[]client.Object{view(func(v *v1beta1.MarkdownView) {
@@ -159,6 +166,10 @@ func scenarios() map[string]scenario {
 			v.Generation++
 			v.Spec.Markdowns["a.md"] = "other"
 		}), reportRollout(3, 1, 2, "ReplicaSetUpdated"), served),
+		"a file is renamed": before(editView(func(v *v1beta1.MarkdownView) {
+			v.Generation++
+			v.Spec.Markdowns = files{"SUMMARY.md": v.Spec.Markdowns["SUMMARY.md"], "b.md": "y"}
+		}), served, noChange),
 		"more replicas": before(editView(func(v *v1beta1.MarkdownView) {
 			v.Generation++
 			v.Spec.Replicas = 5
@@ -197,8 +208,6 @@ func scenarios() map[string]scenario {
 			editConfigMap(func(c *corev1.ConfigMap) { c.Data = map[string]string{"stray.md": "x", "a.md": "stray"} }), noChange),
 		"drift: a port in place of ours": before(editService(func(s *corev1.Service) { s.Spec.Ports[0].Protocol = "UDP" }),
 			noChange),
-		"drift: no managed fields": before(
-			editService(func(s *corev1.Service) { s.ManagedFields = []metav1.ManagedFieldsEntry{{}} }), noChange),
 		"drift: a port": before(editService(func(s *corev1.Service) {
 			s.Spec.Ports = append(s.Spec.Ports, corev1.ServicePort{Name: "x", Port: 81, Protocol: "TCP"})
 		}), noChange),
@@ -206,6 +215,28 @@ func scenarios() map[string]scenario {
 			editService(func(s *corev1.Service) { s.Spec.Selector["app.kubernetes.io/instance"] = "x" }), noChange),
 		"drift: an annotation": before(editService(func(s *corev1.Service) { s.Annotations = map[string]string{"a": "b"} }),
 			noChange),
+		"drift: an immutable ConfigMap": before(
+			editConfigMap(func(c *corev1.ConfigMap) { c.Immutable = new(true) }), editView(func(v *v1beta1.MarkdownView) {
+				v.Generation++
+				v.Spec.Markdowns["a.md"] = "other"
+			}), served, noChange),
+		"drift: another selector of the Deployment": before(editDeployment(func(d *appsv1.Deployment) {
+			d.Spec.Selector.MatchLabels["app.kubernetes.io/instance"] = "x"
+		}), served, noChange),
+		"drift: a label that the cache selects by": before(
+			editConfigMap(func(c *corev1.ConfigMap) { c.Labels, c.Data["stray.md"] = nil, "x" }), noChange),
+		"paused, resumed and requested": before(annotate(v1beta1.AnnotationPaused, "true"),
+			editConfigMap(func(c *corev1.ConfigMap) { c.Data["a.md"] = "stray" }),
+			annotate(v1beta1.AnnotationRequestedAt, "now"), annotate(v1beta1.AnnotationPaused, "false"), noChange),
+		"paused from the start": {[]client.Object{view(func(v *v1beta1.MarkdownView) {
+			v.Annotations, v.Status.ObservedGeneration = map[string]string{v1beta1.AnnotationPaused: "true"}, -1
+		})}, []func(*recording){noChange, annotate(v1beta1.AnnotationPaused, "")}},
+		"a live read fails": {[]client.Object{view()}, []func(*recording){
+			func(r *recording) { r.errs["live get"] = deniedWrites()["a right is missing"] }, noChange,
+			func(r *recording) { delete(r.errs, "live get") }, served,
+		}},
+		"Pods are refused": before(refusePods("pods \"viewer-book\" is forbidden: failed quota: compute: must specify limits.cpu"),
+			noChange, served, refusePods("Pod \"viewer-book\" is invalid: spec")),
 		"drift: no ConfigMap":  before(deleteObject(&corev1.ConfigMap{}, "markdowns-book"), noChange),
 		"drift: no Deployment": before(deleteObject(&appsv1.Deployment{}, "viewer-book"), noChange),
 		"drift: no Service":    before(deleteObject(&corev1.Service{}, "viewer-book"), noChange),
@@ -262,15 +293,7 @@ func childScenarios(child client.Object) map[string]scenario {
 // statusScenarios have errors of the writes of the status.
 func statusScenarios() map[string]scenario {
 	failing := func(err error) func(*recording) { return func(r *recording) { r.errs["status"] = err } }
-	all := map[string]scenario{
-		"status: etcd has little room": {[]client.Object{view(func(v *v1beta1.MarkdownView) {
-			v.Status.Conditions = []metav1.Condition{{Type: "Foreign", Status: metav1.ConditionTrue, Reason: "Other"}}
-		})}, []func(*recording){hasLittleRoom, noChange, func(r *recording) { r.room = nil }}},
-		"status: etcd has little room, and fails": {[]client.Object{view()}, []func(*recording){
-			func(r *recording) { hasLittleRoom(r); failing(deniedWrites()["the API server fails"])(r) },
-		}},
-		"status: etcd has no room": {[]client.Object{view()}, []func(*recording){failing(errTooLarge), noChange}},
-	}
+	all := map[string]scenario{}
 	for why, refusal := range deniedWrites() {
 		all["status: "+why] = scenario{[]client.Object{view()}, []func(*recording){failing(refusal), failing(nil)}}
 	}

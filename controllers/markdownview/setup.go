@@ -3,26 +3,26 @@ package markdownview
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-	"golang.org/x/sync/semaphore"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 	ctrlmetrics "sigs.k8s.io/controller-runtime/pkg/metrics"
-	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
@@ -37,14 +37,52 @@ type Options struct {
 	DefaultViewerImage string
 	// MaxConcurrentReconciles bounds the views that are reconciled at the same time.
 	MaxConcurrentReconciles int
-	// SyncPeriod is the time after which a view without changes is reconciled again.
-	SyncPeriod time.Duration
-	// Ticks triggers the search for views whose SyncPeriod has passed; nil disables it.
+	// Ticks triggers a reconcile of all views; nil disables it.
 	Ticks <-chan event.GenericEvent
-	// NewQueue creates the work queue, which reports its progress; nil means the default queue.
-	NewQueue reconciler.NewQueue
 	// Clock returns the time; nil means the real clock.
 	Clock clock.PassiveClock
+}
+
+// CacheByObject bounds what the cache stores. Of the children's kinds it stores only objects with
+// the operator's label.
+func CacheByObject() map[client.Object]cache.ByObject {
+	labelled := labels.SelectorFromSet(labels.Set{v1beta1.LabelManagedBy: v1beta1.ManagedByValue})
+	return map[client.Object]cache.ByObject{
+		&v1beta1.MarkdownView{}: {Transform: slim},
+		&corev1.ConfigMap{}:     {Label: labelled, Transform: slim},
+		&appsv1.Deployment{}:    {Label: labelled, Transform: slim},
+		&corev1.Service{}:       {Label: labelled, Transform: slim},
+	}
+}
+
+// slim drops what users may fill and no reconcile reads, and replaces the texts of views and
+// ConfigMaps by digests. It may change an object twice: a reflector passes streamed objects again.
+func slim(in any) (any, error) {
+	o, ok := in.(client.Object)
+	if !ok {
+		return in, nil // a tombstone
+	}
+	o.SetManagedFields(nil)
+	o.SetFinalizers(nil)
+	annotations := o.GetAnnotations()
+	maps.DeleteFunc(annotations, func(key, _ string) bool {
+		return key != v1beta1.AnnotationPaused && key != v1beta1.AnnotationRequestedAt
+	})
+	o.SetAnnotations(annotations)
+	switch o := o.(type) {
+	case *v1beta1.MarkdownView:
+		for name, text := range o.Spec.Markdowns {
+			o.Spec.Markdowns[name] = v1beta1.MarkdownText(digest(string(text)))
+		}
+	case *corev1.ConfigMap:
+		for name, text := range o.Data {
+			o.Data[name] = digest(text)
+		}
+		for name := range o.BinaryData {
+			o.BinaryData[name] = nil
+		}
+	}
+	return o, nil
 }
 
 // WatchedObjects returns the kinds that the controller watches. It can reconcile only after their
@@ -61,7 +99,7 @@ func New(mgr ctrl.Manager, o Options) (*Reconciler, error) {
 	}
 	r := &Reconciler{
 		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Recorder: mgr.GetEventRecorder("leasehold-markdownview"),
-		Options: o, Clock: o.Clock, available: available, contents: semaphore.NewWeighted(maxContents),
+		Options: o, Clock: o.Clock, available: available,
 	}
 	if r.Clock == nil {
 		r.Clock = clock.RealClock{}
@@ -77,13 +115,14 @@ func SetupWithManager(mgr ctrl.Manager, o Options) error {
 	}
 	child := handler.EnqueueRequestsFromMapFunc(viewsOf)
 	b := ctrl.NewControllerManagedBy(mgr).Named("markdownview").
-		WithOptions(controller.Options{MaxConcurrentReconciles: o.MaxConcurrentReconciles, NewQueue: o.NewQueue}).
-		For(&v1beta1.MarkdownView{}, builder.WithPredicates(predicate.GenerationChangedPredicate{})).
+		WithOptions(controller.Options{MaxConcurrentReconciles: o.MaxConcurrentReconciles,
+			RateLimiter: reconciler.RateLimiter(reconciler.FirstRetry)}).
+		For(&v1beta1.MarkdownView{}, builder.WithPredicates(reconciler.Changed)).
 		Watches(&corev1.ConfigMap{}, child).
 		Watches(&appsv1.Deployment{}, child).
 		Watches(&corev1.Service{}, child)
 	if o.Ticks != nil {
-		b = b.WatchesRawSource(source.Channel(o.Ticks, handler.EnqueueRequestsFromMapFunc(r.viewsDue)))
+		b = b.WatchesRawSource(source.Channel(o.Ticks, handler.EnqueueRequestsFromMapFunc(r.allViews)))
 	}
 	if err := b.Complete(r); err != nil {
 		return fmt.Errorf("adding markdownview controller: %w", err)
@@ -116,26 +155,19 @@ func viewsOf(_ context.Context, o client.Object) []reconcile.Request {
 	return requests
 }
 
-// viewsDue returns the views whose SyncPeriod has passed. A map function cannot return an error,
-// and the cache fails only while it stops.
-func (r *Reconciler) viewsDue(ctx context.Context, _ client.Object) []reconcile.Request {
+// allViews maps a tick to all views. A map function cannot return an error, and the cache fails only
+// while it stops.
+func (r *Reconciler) allViews(ctx context.Context, _ client.Object) []reconcile.Request {
 	var list v1beta1.MarkdownViewList
-	if err := r.Client.List(ctx, &list, client.UnsafeDisableDeepCopy); err != nil {
+	if err := r.Client.List(ctx, &list, client.UnsafeDisableDeepCopy,
+		client.DisableReadYourWritesConsistency); err != nil {
 		log.FromContext(ctx).Error(err, "listing markdownviews")
 	}
-	var due []reconcile.Request
-	now := r.Clock.Now()
+	var all []reconcile.Request
 	for i := range list.Items {
-		key := client.ObjectKeyFromObject(&list.Items[i])
-		if !list.Items[i].DeletionTimestamp.IsZero() {
-			continue
-		}
-		last, known := r.lastReconciled.Load(key)
-		if !known || !reconciler.NextDue(last.(time.Time), r.Options.SyncPeriod, list.Items[i].UID).After(now) {
-			due = append(due, reconcile.Request{NamespacedName: key})
-		}
+		all = append(all, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&list.Items[i])})
 	}
-	return due
+	return all
 }
 
 // newAvailable creates and registers the gauge of this kind. Its name is public API.

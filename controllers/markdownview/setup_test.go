@@ -1,16 +1,15 @@
 package markdownview
 
 import (
+	"encoding/json"
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
-	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
-	testingclock "k8s.io/utils/clock/testing"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
@@ -26,28 +25,12 @@ func requested(requests []reconcile.Request) string {
 	return fmt.Sprint(keys)
 }
 
-// Every view is reconciled once in each sync period.
-func TestViewsDue(t *testing.T) {
-	named := func(name string, with ...func(*v1beta1.MarkdownView)) client.Object {
-		return view(append(with, func(v *v1beta1.MarkdownView) { v.Name, v.UID = name, types.UID(name) })...)
-	}
-	leaving := func(v *v1beta1.MarkdownView) { v.DeletionTimestamp, v.Finalizers = new(metav1.Now()), []string{"x"} }
-	now := testingclock.NewFakeClock(epoch)
-	r := &Reconciler{Client: fakeBuilder(t, named("seen"), named("new"), named("leaving", leaving)).Build(), Clock: now,
-		Options: Options{SyncPeriod: 10 * time.Minute}}
-	r.lastReconciled.Store(types.NamespacedName{Namespace: "ns", Name: "seen"}, epoch)
-	for _, step := range []struct {
-		after time.Duration
-		want  string
-	}{
-		{0, "[ns/new]"},
-		{8 * time.Minute, "[ns/new]"},
-		{4 * time.Minute, "[ns/new ns/seen]"}, // 12 minutes: after the period and its jitter of a tenth
-	} {
-		now.Step(step.after)
-		if got := requested(r.viewsDue(t.Context(), nil)); got != step.want {
-			t.Errorf("after %s more: due %s, want %s", step.after, got, step.want)
-		}
+// Each tick enqueues every view.
+func TestAllViews(t *testing.T) {
+	other := view(func(v *v1beta1.MarkdownView) { v.Name = "other" })
+	r := &Reconciler{Client: fakeBuilder(t, view(), other).Build()}
+	if got, want := requested(r.allViews(t.Context(), nil)), "[ns/book ns/other]"; got != want {
+		t.Errorf("a tick enqueues %s, want %s", got, want)
 	}
 }
 
@@ -82,6 +65,48 @@ func TestViewsOf(t *testing.T) {
 	} {
 		if got := requested(viewsOf(t.Context(), tc.object)); got != tc.want {
 			t.Errorf("%s: enqueues %s, want %s", reason, got, tc.want)
+		}
+	}
+}
+
+// The cache stores neither texts nor what other clients may fill, whatever the API server accepts.
+// That it stores enough is shown by the golden reconciles, which read through it.
+func TestCacheHasNoTexts(t *testing.T) {
+	long := strings.Repeat("x", 256<<10)
+	v := view(showing(ofSize(v1beta1.MaxMarkdownBytes)))
+	content := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Labels: labelsFor(v)},
+		Data: map[string]string{"a.md": long}, BinaryData: map[string][]byte{"b": []byte(long)}}
+	for _, object := range []client.Object{v, content, &appsv1.Deployment{ObjectMeta: content.ObjectMeta},
+		&corev1.Service{ObjectMeta: content.ObjectMeta}} {
+		object.SetAnnotations(map[string]string{"kubectl.kubernetes.io/last-applied-configuration": long,
+			v1beta1.AnnotationTenantUID: long, v1beta1.AnnotationPaused: "true", v1beta1.AnnotationRequestedAt: "now"})
+		object.SetFinalizers([]string{"example.com/" + long})
+		object.SetManagedFields([]metav1.ManagedFieldsEntry{{Manager: long}})
+		cached := inCache(t, object)
+		text, err := json.Marshal(cached)
+		if err != nil || len(text) > 1<<10 {
+			t.Errorf("%T has %d bytes in the cache, want at most 1 KiB: %v", object, len(text), err)
+		}
+		if got := cached.GetAnnotations(); len(got) != 2 {
+			t.Errorf("%T has the annotations %q, want those that direct the operator", object, got)
+		}
+	}
+	if got, whole := inCache(t, v).(*v1beta1.MarkdownView), v.Spec.Markdowns; len(got.Spec.Markdowns) != len(whole) ||
+		contentHash(got.Spec.Markdowns) != contentHash(whole) {
+		t.Errorf("the files in the cache are %q, want the same names and hash", got.Spec.Markdowns)
+	}
+}
+
+// Of the children's kinds, the cache stores only objects with the operator's label. It gets the
+// tombstones of deleted objects as they are.
+func TestCacheSelectsChildren(t *testing.T) {
+	for object, by := range CacheByObject() {
+		_, isView := object.(*v1beta1.MarkdownView)
+		if stored := inCache(t, object) != nil; stored != isView {
+			t.Errorf("%T without a label is stored: %t", object, stored)
+		}
+		if same, err := by.Transform("a tombstone"); err != nil || same != "a tombstone" {
+			t.Errorf("%T: got %v, %v, want the same value", object, same, err)
 		}
 	}
 }

@@ -18,8 +18,9 @@ import (
 
 // summarize returns the status after a reconcile. It is pure.
 func summarize(o *observation, p plan, res *result, now time.Time) v1beta1.MarkdownViewStatus {
-	v, status := o.view, *o.before.DeepCopy()
+	v, status := o.view, *o.view.Status.DeepCopy()
 	status.ObservedGeneration = v.Generation
+	status.LastHandledReconcileAt = requestOf(v)
 	run := rolloutOf(o, res)
 	switch {
 	case run.absent:
@@ -29,14 +30,14 @@ func summarize(o *observation, p plan, res *result, now time.Time) v1beta1.Markd
 	}
 	if p.invalid == "" {
 		status.Selector, status.URL = selectorText(v), ""
-		if oneOf(res.outcomes[service], unchanged, created, changed) {
+		if res.correct[service] {
 			status.URL = urlOf(v)
 		}
-		if oneOf(res.outcomes[configMap], unchanged, created, changed) {
-			status.ContentHash = o.want.Content
+		if res.correct[configMap] {
+			status.ContentHash = o.want.hash
 		}
-		if oneOf(res.outcomes[deployment], unchanged, created, changed) {
-			status.ViewerImage = o.want.Image
+		if res.correct[deployment] {
+			status.ViewerImage = o.want.image
 		}
 	}
 	set := func(c metav1.Condition) { reporting.SetCondition(&status.Conditions, v.Generation, now, c) }
@@ -48,16 +49,53 @@ func summarize(o *observation, p plan, res *result, now time.Time) v1beta1.Markd
 	if bad.Reason == "" {
 		set(condition(v1beta1.ConditionDegraded, false, v1beta1.ReasonAsExpected, "no problem was found"))
 		set(readiness(v, p, res, run))
-	} else {
-		set(condition(v1beta1.ConditionDegraded, true, bad.Reason, bad.Message))
-		set(condition(v1beta1.ConditionReady, false, bad.Reason, bad.Message))
 	}
+	setProblem(&status, v, bad, stalled, now)
+	return status
+}
+
+// failed returns the status after an error that prevented the reconcile. It reports nothing new
+// about the viewers.
+func failed(v *v1beta1.MarkdownView, err error, now time.Time) v1beta1.MarkdownViewStatus {
+	status := *v.Status.DeepCopy()
+	status.ObservedGeneration = v.Generation
+	bad, stalled := problem(plan{}, &result{errs: []error{err}}, rollout{})
+	setProblem(&status, v, bad, stalled, now)
+	return status
+}
+
+// setProblem sets the conditions of a problem if there is one, and removes those that apply no more.
+func setProblem(status *v1beta1.MarkdownViewStatus, v *v1beta1.MarkdownView, bad metav1.Condition, stalled bool,
+	now time.Time) {
+	set := func(kind string, holds bool) {
+		reporting.SetCondition(&status.Conditions, v.Generation, now, condition(kind, holds, bad.Reason, bad.Message))
+	}
+	if bad.Reason != "" {
+		set(v1beta1.ConditionDegraded, true)
+		set(v1beta1.ConditionReady, false)
+	}
+	meta.RemoveStatusCondition(&status.Conditions, v1beta1.ConditionPaused)
 	if stalled {
-		set(condition(v1beta1.ConditionStalled, true, bad.Reason, bad.Message))
+		set(v1beta1.ConditionStalled, true)
 	} else {
 		meta.RemoveStatusCondition(&status.Conditions, v1beta1.ConditionStalled)
 	}
+}
+
+// paused returns the status of a view that an annotation suspends.
+func paused(v *v1beta1.MarkdownView, now time.Time) v1beta1.MarkdownViewStatus {
+	status := *v.Status.DeepCopy()
+	reporting.SetCondition(&status.Conditions, v.Generation, now, condition(v1beta1.ConditionPaused, true,
+		v1beta1.ReasonPaused, "the operator writes nothing; remove the annotation "+v1beta1.AnnotationPaused+" to resume"))
 	return status
+}
+
+// requestOf returns the value of the annotation that requests a reconcile, within the limit of
+// status.lastHandledReconcileAt.
+func requestOf(v *v1beta1.MarkdownView) string {
+	const limit = 128
+	value := v.Annotations[v1beta1.AnnotationRequestedAt]
+	return strings.ToValidUTF8(value[:min(len(value), limit)], "")
 }
 
 // availability returns the Available condition, and whether it is known. Until the Deployment
@@ -65,7 +103,7 @@ func summarize(o *observation, p plan, res *result, now time.Time) v1beta1.Markd
 func availability(v *v1beta1.MarkdownView, res *result, run rollout) (metav1.Condition, bool) {
 	const kind = v1beta1.ConditionAvailable
 	switch {
-	case run.absent && res.outcomes[deployment] == created:
+	case run.absent && res.wrote[deployment]:
 		return condition(kind, false, v1beta1.ReasonProgressing, "the viewers are starting"), true
 	case run.absent:
 		return condition(kind, false, v1beta1.ReasonNoReplicasAvailable, "there is no Deployment of viewers"), true
@@ -87,10 +125,8 @@ func problem(p plan, res *result, run rollout) (bad metav1.Condition, stalled bo
 	case p.invalid != "":
 		bad.Reason, bad.Message = v1beta1.ReasonInvalidSpec, p.invalid
 		stalled = true
-	case len(res.foreign) > 0:
-		bad.Reason = v1beta1.ReasonChildConflict
-		bad.Message = namesOf(res.foreign) +
-			" exists and does not belong to this MarkdownView; give the MarkdownView another name, or remove the object if nothing needs it"
+	case len(p.with(conflict)) > 0:
+		bad.Reason, bad.Message = v1beta1.ReasonChildConflict, namesOf(p.with(conflict))+inTheWay
 		stalled = true
 	case len(res.errs) > 0:
 		bad.Reason, bad.Message = v1beta1.ReasonReconcileFailed, res.errs[0].Error()
@@ -98,6 +134,8 @@ func problem(p plan, res *result, run rollout) (bad metav1.Condition, stalled bo
 		if by := denial.Of(res.errs[0]); by.Kind != denial.None {
 			bad.Reason, stalled = by.Reason(), by.Kind == denial.RBAC
 		}
+	case run.refused != "":
+		bad.Reason, bad.Message = refusalOf(run.refused), "the viewers' Pods are refused: "+run.refused
 	case run.exceeded != "":
 		bad.Reason, bad.Message = v1beta1.ReasonRolloutStalled,
 			"the viewers do not become ready; describe their Pods and read their logs: "+run.exceeded
@@ -107,16 +145,14 @@ func problem(p plan, res *result, run rollout) (bad metav1.Condition, stalled bo
 	return bad, stalled
 }
 
+// inTheWay follows the names of foreign objects in a message.
+const inTheWay = " exists and does not belong to this MarkdownView; give the MarkdownView another name, or remove " +
+	"the object if nothing needs it"
+
 // readiness returns the Ready condition of a view without a problem.
 func readiness(v *v1beta1.MarkdownView, p plan, res *result, run rollout) metav1.Condition {
 	const kind = v1beta1.ConditionReady
-	var waits []step
-	for _, s := range p.steps {
-		if res.outcomes[s.kind] == waiting {
-			waits = append(waits, s)
-		}
-	}
-	switch {
+	switch waits := p.with(wait); {
 	case len(waits) > 0:
 		return condition(kind, false, v1beta1.ReasonProgressing, "waiting for the deletion of "+namesOf(waits))
 	case run.complete(desiredReplicas(v)):
@@ -131,24 +167,23 @@ func readiness(v *v1beta1.MarkdownView, p plan, res *result, run rollout) metav1
 	}
 }
 
-// transitions returns the events for the change of the status. An equal status has none.
-func transitions(o *observation, after v1beta1.MarkdownViewStatus, res *result) []reporting.PendingEvent {
+// transitions returns the events for the change of the status of a view. An equal status has none.
+func transitions(before, v *v1beta1.MarkdownView, p plan) []reporting.PendingEvent {
 	var list []reporting.PendingEvent
-	before, find := o.before, reporting.FindCondition
-	if before.ContentHash != "" && after.ContentHash != before.ContentHash {
+	find, was, is := reporting.FindCondition, before.Status, v.Status
+	if was.ContentHash != "" && is.ContentHash != was.ContentHash {
 		list = append(list, reporting.Normal(v1beta1.EventContentUpdated, "Update",
 			"the content has changed, and the viewers are being updated"))
 	}
-	old, now := find(before.Conditions, v1beta1.ConditionDegraded), find(after.Conditions, v1beta1.ConditionDegraded)
+	old, now := find(was.Conditions, v1beta1.ConditionDegraded), find(is.Conditions, v1beta1.ConditionDegraded)
 	if now.Status == metav1.ConditionTrue && (now.Reason != old.Reason || now.Message != old.Message) {
-		for _, s := range res.foreign {
-			list = append(list, reporting.Warning(v1beta1.EventChildConflict, "Create",
-				"%s exists and does not belong to this MarkdownView; give the MarkdownView another name, or remove the object if nothing needs it",
-				namesOf([]step{s})).About(referTo(o, s)))
+		for _, s := range p.with(conflict) {
+			list = append(list, reporting.Warning(v1beta1.EventChildConflict, "Create", "%s%s",
+				namesOf([]step{s}), inTheWay).About(referTo(v, s)))
 		}
 		list = append(list, reporting.Warning(v1beta1.EventDegraded, now.Reason, "%s", now.Message))
 	}
-	old, now = find(before.Conditions, v1beta1.ConditionAvailable), find(after.Conditions, v1beta1.ConditionAvailable)
+	old, now = find(was.Conditions, v1beta1.ConditionAvailable), find(is.Conditions, v1beta1.ConditionAvailable)
 	if now.Status == metav1.ConditionTrue && old.Status != metav1.ConditionTrue {
 		list = append(list, reporting.Normal(v1beta1.EventAvailable, "Serve", "%s", now.Message))
 	}
@@ -157,31 +192,31 @@ func transitions(o *observation, after v1beta1.MarkdownViewStatus, res *result) 
 
 // corrections returns the events for children that had been correct and have changed since.
 func corrections(o *observation, p plan, res *result) []reporting.PendingEvent {
-	degraded := reporting.FindCondition(o.before.Conditions, v1beta1.ConditionDegraded)
-	settled := o.before.ObservedGeneration == o.view.Generation && o.before.ContentHash == o.want.Content &&
-		o.before.ViewerImage == o.want.Image && degraded.Status == metav1.ConditionFalse
+	before := o.view.Status
+	degraded := reporting.FindCondition(before.Conditions, v1beta1.ConditionDegraded)
+	settled := before.ObservedGeneration == o.view.Generation && before.ContentHash == o.want.hash &&
+		before.ViewerImage == o.want.image && before.URL != "" && degraded.Status == metav1.ConditionFalse
 	var list []reporting.PendingEvent
 	for _, s := range p.steps {
-		if settled && oneOf(res.outcomes[s.kind], created, changed) {
+		if settled && res.correct[s.kind] && res.wrote[s.kind] {
 			what := "was different from the spec and was corrected"
 			if s.action == create {
 				what = "was missing and was created again"
 			}
-			list = append(list,
-				reporting.Normal(v1beta1.EventDriftCorrected, "Correct", "%s %s", namesOf([]step{s}), what).About(referTo(o, s)))
+			list = append(list, reporting.Normal(v1beta1.EventDriftCorrected, "Correct", "%s %s", namesOf([]step{s}), what).
+				About(referTo(o.view, s)))
 		}
 	}
 	return list
 }
 
 // referTo returns a reference to a child.
-func referTo(o *observation, s step) *corev1.ObjectReference {
+func referTo(v *v1beta1.MarkdownView, s step) *corev1.ObjectReference {
 	version := corev1.SchemeGroupVersion
 	if s.kind == deployment {
 		version = appsv1.SchemeGroupVersion
 	}
-	return &corev1.ObjectReference{APIVersion: version.String(), Kind: string(s.kind),
-		Namespace: o.view.Namespace, Name: s.name}
+	return &corev1.ObjectReference{APIVersion: version.String(), Kind: string(s.kind), Namespace: v.Namespace, Name: s.name}
 }
 
 func condition(kind string, holds bool, reason, message string) metav1.Condition {

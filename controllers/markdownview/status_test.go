@@ -3,8 +3,8 @@ package markdownview
 import (
 	"errors"
 	"fmt"
-	"maps"
 	"reflect"
+	"strings"
 	"testing"
 	"time"
 
@@ -20,7 +20,8 @@ import (
 // deploymentStates yields all statuses of the Deployment of a view with 2 viewers.
 func deploymentStates(yield func(d appsv1.DeploymentStatus, seen bool) bool) {
 	for _, seen := range []bool{true, false} {
-		for _, reason := range []string{"", "NewReplicaSetAvailable", "ReplicaSetUpdated", "ProgressDeadlineExceeded"} {
+		for _, reason := range []string{"", "NewReplicaSetAvailable", "ReplicaSetUpdated", "ProgressDeadlineExceeded",
+			"FailedCreate"} {
 			for n := range int32(4 * 4 * 4) {
 				d := appsv1.DeploymentStatus{ObservedGeneration: 3, Replicas: n % 4, UpdatedReplicas: n / 4 % 4,
 					AvailableReplicas: n / 16}
@@ -28,6 +29,9 @@ func deploymentStates(yield func(d appsv1.DeploymentStatus, seen bool) bool) {
 					Reason: reason, Message: "m"}
 				if reason == "ProgressDeadlineExceeded" {
 					c.Status = corev1.ConditionFalse
+				}
+				if reason == "FailedCreate" {
+					c.Type = appsv1.DeploymentReplicaFailure
 				}
 				if reason != "" {
 					d.Conditions = []appsv1.DeploymentCondition{c}
@@ -46,28 +50,23 @@ func deploymentStates(yield func(d appsv1.DeploymentStatus, seen bool) bool) {
 // For each combination of a Deployment's status and a result, the conditions agree with both and
 // with each other.
 func TestSummarize_every_rollout_and_result(t *testing.T) {
-	steps := []step{{kind: configMap, name: "m"}, {kind: deployment, name: "d"}, {kind: service, name: "s"}}
 	type ending struct {
 		name string
 		plan plan
 		res  *result
 	}
-	outcomes := func(with map[kind]outcome) map[kind]outcome {
-		all := succeeded().outcomes
-		maps.Copy(all, with)
-		return all
-	}
 	var endings []ending
 	for _, child := range []kind{configMap, deployment, service} {
-		for _, out := range []outcome{unchanged, created, changed, waiting, failed, withheld} {
-			res := &result{outcomes: outcomes(map[kind]outcome{child: out})}
-			switch out {
-			case failed:
-				res.errs = []error{errors.New("boom")}
-			case withheld:
-				res.foreign = steps[:1]
+		for _, a := range []action{keep, update, wait, conflict} {
+			for _, err := range []error{nil, errors.New("boom")} {
+				end := ending{fmt.Sprint(child, a, err), plan{steps: []step{{kind: child, name: "x", action: a}}}, succeeded()}
+				end.res.correct[child] = err == nil && (a == keep || a == update)
+				end.res.wrote[child] = err == nil && a == update
+				if err != nil {
+					end.res.errs = []error{err}
+				}
+				endings = append(endings, end)
 			}
-			endings = append(endings, ending{fmt.Sprintf("%s %s", child, out), plan{steps: steps}, res})
 		}
 	}
 	endings = append(endings, ending{"invalid", plan{invalid: "x"}, &result{}})
@@ -84,17 +83,14 @@ func TestSummarize_every_rollout_and_result(t *testing.T) {
 				t.Errorf("%s, Deployment %+v: %s\n%v", end.name, d, rule, conditionsOf(got))
 			}
 			rolledOut := seen && d.Replicas == 2 && d.UpdatedReplicas == 2 && d.AvailableReplicas == 2
-			exceeded := seen && end.res.outcomes[deployment] != changed && len(d.Conditions) > 0 &&
-				d.Conditions[0].Status == corev1.ConditionFalse
-			settled := end.plan.invalid == "" && len(end.res.errs)+len(end.res.foreign) == 0 && !exceeded
-			for _, out := range end.res.outcomes {
-				settled = settled && out != waiting
-			}
+			stuck := seen && !end.res.wrote[deployment] && len(d.Conditions) > 0 &&
+				(d.Conditions[0].Status == corev1.ConditionFalse || d.Conditions[0].Type == appsv1.DeploymentReplicaFailure)
+			settled := end.plan.invalid == "" && len(end.res.errs)+len(end.plan.with(conflict, wait)) == 0 && !stuck
 			isReady := ready.Status == metav1.ConditionTrue
 			if isReady && !rolledOut {
 				violated("Ready although viewers of other content are left, or not all serve")
 			}
-			if isReady != (settled && rolledOut && end.res.outcomes[deployment] != changed) {
+			if isReady != (settled && rolledOut && !end.res.wrote[deployment]) {
 				violated("Ready must be True where all is as it should be, and only there")
 			}
 			if degraded.Status == metav1.ConditionTrue && (isReady || ready.Reason != degraded.Reason) {
@@ -107,7 +103,7 @@ func TestSummarize_every_rollout_and_result(t *testing.T) {
 				(!seen || d.AvailableReplicas == 0) {
 				violated("Available although no viewer serves")
 			}
-			o.before = *got.DeepCopy()
+			o.view.Status = *got.DeepCopy()
 			if again := summarize(o, end.plan, end.res, epoch.Add(time.Hour)); !cmp.Equal(got, again) {
 				violated("an equal observation gives another status")
 			}
@@ -124,7 +120,7 @@ func TestSummarize_every_rollout_and_result(t *testing.T) {
 // observationOf returns the observation of a view with 2 viewers whose Deployment has this status.
 func observationOf(d appsv1.DeploymentStatus) *observation {
 	v := view()
-	return &observation{view: v, want: desired{Content: "h"}, deployment: &appsv1.Deployment{
+	return &observation{view: v, want: children{hash: "h"}, deployment: &appsv1.Deployment{
 		ObjectMeta: metav1.ObjectMeta{Generation: 3, OwnerReferences: []metav1.OwnerReference{
 			*metav1.NewControllerRef(v, v1beta1.GroupVersion.WithKind("MarkdownView"))}}, Status: d}}
 }
@@ -133,19 +129,17 @@ func observationOf(d appsv1.DeploymentStatus) *observation {
 // Otherwise the former value remains; a URL without a Service does not.
 func TestStatusFollowsTheChildren(t *testing.T) {
 	for child, field := range map[kind]struct{ name, now, otherwise string }{
-		configMap:  {"ContentHash", desiredOf(t, view()).Content, "former"},
+		configMap:  {"ContentHash", contentHash(view().Spec.Markdowns), "former"},
 		deployment: {"ViewerImage", "v:1", "former"},
 		service:    {"URL", "http://viewer-book.ns.svc", ""},
 	} {
-		for out, want := range map[outcome]string{unchanged: field.now, created: field.now, changed: field.now,
-			waiting: field.otherwise, withheld: field.otherwise, failed: field.otherwise} {
-			o := appliedObservation(t, view())
-			o.before = v1beta1.MarkdownViewStatus{ContentHash: "former", ViewerImage: "former", URL: "former"}
-			res := succeeded()
-			res.outcomes[child] = out
+		for correct, want := range map[bool]string{true: field.now, false: field.otherwise} {
+			o, res := appliedObservation(t, view()), succeeded()
+			o.view.Status = v1beta1.MarkdownViewStatus{ContentHash: "former", ViewerImage: "former", URL: "former"}
+			res.correct[child] = correct
 			got := reflect.ValueOf(summarize(o, plan{}, res, epoch)).FieldByName(field.name).String()
 			if got != want {
-				t.Errorf("the %s is %s: %s is %q, want %q", child, out, field.name, got, want)
+				t.Errorf("the %s is correct, %t: %s is %q, want %q", child, correct, field.name, got, want)
 			}
 		}
 	}
@@ -155,8 +149,20 @@ func TestStatusFollowsTheChildren(t *testing.T) {
 	}
 }
 
+// The status repeats the request that was handled, within its limit.
+func TestRequestIsRepeated(t *testing.T) {
+	for request, want := range map[string]string{"now": "now", "": "", strings.Repeat("x", 129): strings.Repeat("x", 128)} {
+		o := appliedObservation(t, view(func(v *v1beta1.MarkdownView) {
+			v.Annotations = map[string]string{v1beta1.AnnotationRequestedAt: request}
+		}))
+		if got := summarize(o, plan{}, succeeded(), epoch).LastHandledReconcileAt; got != want {
+			t.Errorf("after the request %q the status has %q, want %q", request, got, want)
+		}
+	}
+}
+
 func succeeded() *result {
-	return &result{outcomes: map[kind]outcome{configMap: unchanged, deployment: unchanged, service: unchanged}}
+	return &result{correct: map[kind]bool{configMap: true, deployment: true, service: true}, wrote: map[kind]bool{}}
 }
 
 // conditionsOf returns the conditions as "Status Reason" by type.

@@ -5,17 +5,22 @@ import (
 	"fmt"
 	"maps"
 	"math"
+	"regexp"
 	"slices"
 	"strings"
 	"unicode/utf8"
 
 	"github.com/distribution/reference"
-	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"leasehold.dev/api/v1beta1"
-	"leasehold.dev/controllers/markdownview/summary"
 )
+
+// summaryName is the name of the table of contents.
+const summaryName = "SUMMARY.md"
+
+// fileName matches what may be a key of a ConfigMap, a file and a page.
+var fileName = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9_.-]{0,249}\.md$`)
 
 var (
 	markdownsPath   = field.NewPath("spec", "markdowns")
@@ -24,23 +29,45 @@ var (
 	viewerArgsPath  = field.NewPath("spec", "viewerArgs")
 )
 
-// validate returns all errors of a MarkdownView. It is pure. It repeats some rules of the CRD
-// schema, because the reconciler must not depend on admission.
+// validate returns all errors of a MarkdownView but those of its texts, which the cache does not
+// hold. It is pure. The reconciler calls it too, because it must not depend on admission. The rules
+// of names of views are the schema's alone.
 func validate(v *v1beta1.MarkdownView) field.ErrorList {
-	return slices.Concat(validateName(v.Name), validateMarkdowns(v.Spec.Markdowns), validateOptional(v.Spec))
-}
-
-// validateOptional returns all errors of the fields that need not be set.
-func validateOptional(spec v1beta1.MarkdownViewSpec) field.ErrorList {
-	errs := slices.Concat(validateReplicas(spec.Replicas), validateImage(spec.ViewerImage))
-	for i, arg := range spec.ViewerArgs {
+	errs := validateFileNames(v.Spec.Markdowns)
+	// Zero means one: the schema's default may be missing.
+	if n := v.Spec.Replicas; n != 0 && (n < v1beta1.MinViewerReplicas || n > v1beta1.MaxViewerReplicas) {
+		errs = append(errs, field.Invalid(replicasPath, n, fmt.Sprintf("replicas must be in the range of %d to %d.",
+			v1beta1.MinViewerReplicas, v1beta1.MaxViewerReplicas)))
+	}
+	if image := v.Spec.ViewerImage; image != "" {
+		if err := ValidateImage(image); err != nil {
+			errs = append(errs, field.Invalid(viewerImagePath, truncate(image), err.Error()))
+		}
+	}
+	for i, arg := range v.Spec.ViewerArgs {
 		errs = append(errs, validateText(viewerArgsPath.Index(i), string(arg))...)
 	}
 	return errs
 }
 
-// validateSize checks the size of the stored object. Only admission needs it: a reconcile reads
-// objects that are stored.
+// validateTexts returns all errors of the texts and their size. Only admission needs it.
+func validateTexts(v *v1beta1.MarkdownView) field.ErrorList {
+	var errs field.ErrorList
+	size := 0
+	for _, name := range slices.Sorted(maps.Keys(v.Spec.Markdowns)) {
+		text := string(v.Spec.Markdowns[name])
+		size += len(name) + len(text)
+		errs = append(errs, validateText(markdownsPath.Key(truncate(name)), text)...)
+	}
+	if size > v1beta1.MaxMarkdownBytes {
+		errs = append(errs, field.Invalid(markdownsPath, fmt.Sprintf("%d bytes", size), fmt.Sprintf(
+			"all file names and contents together must be at most %d bytes (900 KiB); "+
+				"make another MarkdownView for some of the files", v1beta1.MaxMarkdownBytes)))
+	}
+	return errs
+}
+
+// validateSize checks the size of the stored object, which must leave room for a status.
 func validateSize(v *v1beta1.MarkdownView) field.ErrorList {
 	size := storedBytes(v)
 	if size <= v1beta1.MaxMarkdownViewBytes {
@@ -62,41 +89,18 @@ func storedBytes(v *v1beta1.MarkdownView) int {
 	return len(text)
 }
 
-// validateName accepts "": the API server generates the name later.
-func validateName(name string) field.ErrorList {
-	if name == "" {
-		return nil
-	}
+// validateFileNames returns the errors of the names of files.
+func validateFileNames(files map[string]v1beta1.MarkdownText) field.ErrorList {
 	var errs field.ErrorList
-	path := field.NewPath("metadata", "name")
-	for _, msg := range validation.IsDNS1123Label(name) {
-		errs = append(errs, field.Invalid(path, name, msg))
-	}
-	if len(name) > v1beta1.MaxMarkdownViewName {
-		errs = append(errs, field.TooLong(path, name, v1beta1.MaxMarkdownViewName))
-	}
-	return errs
-}
-
-func validateMarkdowns(files map[string]v1beta1.MarkdownText) field.ErrorList {
-	var errs field.ErrorList
-	if _, ok := files[summary.FileName]; !ok {
+	if _, ok := files[summaryName]; !ok {
 		errs = append(errs, field.Required(markdownsPath, "markdowns must have SUMMARY.md."))
 	}
-	size := 0
 	for _, name := range slices.Sorted(maps.Keys(files)) {
-		size += len(name) + len(files[name])
-		if !summary.IsFileName(name) {
-			errs = append(errs, field.Invalid(markdownsPath.Key(name), name,
+		if !fileName.MatchString(name) {
+			errs = append(errs, field.Invalid(markdownsPath.Key(truncate(name)), truncate(name),
 				"a file's name must be at most 253 characters long, start with a letter, digit or '_', "+
 					"consist of letters, digits, '_', '.' and '-', and end in '.md'"))
 		}
-		errs = append(errs, validateText(markdownsPath.Key(name), string(files[name]))...)
-	}
-	if size > v1beta1.MaxMarkdownBytes {
-		errs = append(errs, field.Invalid(markdownsPath, fmt.Sprintf("%d bytes", size), fmt.Sprintf(
-			"all file names and contents together must be at most %d bytes (900 KiB); "+
-				"make another MarkdownView for some of the files", v1beta1.MaxMarkdownBytes)))
 	}
 	return errs
 }
@@ -115,26 +119,6 @@ func validateText(path *field.Path, text string) field.ErrorList {
 		"there is a control character at byte %d, often a sign of a wrong encoding; remove it", at))}
 }
 
-// validateReplicas accepts zero, which means one: the schema's default may be missing.
-func validateReplicas(n int32) field.ErrorList {
-	if n != 0 && (n < v1beta1.MinViewerReplicas || n > v1beta1.MaxViewerReplicas) {
-		return field.ErrorList{field.Invalid(replicasPath, n, fmt.Sprintf(
-			"replicas must be in the range of %d to %d.", v1beta1.MinViewerReplicas, v1beta1.MaxViewerReplicas))}
-	}
-	return nil
-}
-
-// validateImage accepts "", which means the operator's default.
-func validateImage(image string) field.ErrorList {
-	if image == "" {
-		return nil
-	}
-	if err := ValidateImage(image); err != nil {
-		return field.ErrorList{field.Invalid(viewerImagePath, image, err.Error())}
-	}
-	return nil
-}
-
 // ValidateImage returns an error if a kubelet would not accept the image's name.
 func ValidateImage(image string) error {
 	if _, err := reference.ParseNormalizedNamed(image); err != nil {
@@ -147,7 +131,7 @@ func ValidateImage(image string) error {
 func unpinned(image string) string {
 	named, err := reference.ParseNormalizedNamed(image)
 	if err != nil {
-		return "" // validateImage returns the error
+		return "" // validate returns the error
 	}
 	if _, ok := named.(reference.Digested); ok {
 		return ""
@@ -161,4 +145,13 @@ func unpinned(image string) string {
 	default:
 		return ""
 	}
+}
+
+// truncate bounds what a message quotes of a name.
+func truncate(text string) string {
+	const long = 120
+	if len(text) > long {
+		return text[:long] + "..."
+	}
+	return text
 }

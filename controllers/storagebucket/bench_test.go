@@ -7,7 +7,6 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"leasehold.dev/api/v1beta1"
 )
@@ -24,8 +23,7 @@ func fleet(n int) []*v1beta1.StorageBucket {
 		b := &v1beta1.StorageBucket{}
 		b.Namespace, b.Name, b.UID, b.Generation = "ns", fmt.Sprintf("b%05d", i), types.UID(fmt.Sprintf("uid-%05d", i)), 1
 		b.Spec.Probe = v1beta1.ProbeSpec{PeriodSeconds: 60, TimeoutSeconds: 5, FailureThreshold: 3}
-		b.Status = summarize(b, probeState{probed: benchTime, succeeded: benchTime}, observation{secretVersion: "7"},
-			action{}, good, benchTime)
+		b.Status = summarize(b, probe{ended: benchTime, succeeded: benchTime}, "7", findings{verdict: good}, benchTime)
 		list[i] = b
 	}
 	return list
@@ -43,61 +41,15 @@ func atSizes(b *testing.B, run func(*testing.B, int)) {
 // BenchmarkDue measures the check that each tick does for each bucket.
 func BenchmarkDue(b *testing.B) {
 	atSizes(b, func(b *testing.B, n int) {
-		var known probeStates
+		var known probes
 		all := fleet(n)
 		for _, bucket := range all {
 			known.of(bucket, benchTime)
 		}
 		for b.Loop() {
 			for _, bucket := range all {
-				known.when(bucket)
+				known.isDue(bucket, benchTime)
 			}
-		}
-	})
-}
-
-// BenchmarkEndpointLimiter measures a fleet with one endpoint, where most requests are parked.
-func BenchmarkEndpointLimiter(b *testing.B) {
-	atSizes(b, func(b *testing.B, n int) {
-		const endpoint = "https://s3.example.com"
-		requests := make([]reconcile.Request, n)
-		for i := range requests {
-			requests[i].Namespace, requests[i].Name = "ns", fmt.Sprintf("b%05d", i)
-		}
-		for b.Loop() {
-			l := newEndpointLimiter(8)
-			var granted []reconcile.Request
-			l.wake = func(r reconcile.Request) { granted = append(granted, r) }
-			for _, r := range requests {
-				if l.Acquire(r, endpoint) {
-					granted = append(granted, r)
-				}
-			}
-			for len(granted) > 0 {
-				r := granted[0]
-				granted = granted[1:]
-				l.Acquire(r, endpoint)
-				l.Release(r)
-			}
-		}
-	})
-}
-
-// BenchmarkEndpointLimiterBlackHoles measures a namespace whose endpoints never respond, beside one
-// whose endpoint does.
-func BenchmarkEndpointLimiterBlackHoles(b *testing.B) {
-	atSizes(b, func(b *testing.B, n int) {
-		l := newEndpointLimiter(8)
-		for i := range n {
-			r := reconcile.Request{}
-			r.Namespace, r.Name = "dark", fmt.Sprintf("b%05d", i)
-			l.Acquire(r, fmt.Sprintf("http://dark:%d", i))
-		}
-		good := reconcile.Request{}
-		good.Namespace, good.Name = "ns", "good"
-		for b.Loop() {
-			l.Acquire(good, "https://s3.example.com")
-			l.Release(good)
 		}
 	})
 }
@@ -105,10 +57,10 @@ func BenchmarkEndpointLimiterBlackHoles(b *testing.B) {
 func BenchmarkSummarize(b *testing.B) {
 	bucket := fleet(1)[0]
 	now := benchTime.Add(time.Minute)
-	l := probeState{probed: now, succeeded: now}
+	l := probe{ended: now, succeeded: now}
 	b.ReportAllocs()
 	for b.Loop() {
-		after := summarize(bucket, l, observation{secretVersion: "7"}, action{}, good, now)
+		after := summarize(bucket, l, "7", findings{verdict: good}, now)
 		needsWrite(bucket.Status, after)
 		transitions(bucket.Status, after)
 	}
@@ -118,12 +70,12 @@ func BenchmarkSummarize(b *testing.B) {
 func BenchmarkSummarizeFailure(b *testing.B) {
 	bucket := fleet(1)[0]
 	now := benchTime.Add(time.Minute)
-	l := probeState{probed: now, succeeded: benchTime, failures: 3}
+	l := probe{ended: now, succeeded: benchTime, failures: 3}
 	result := failed(v1beta1.ReasonProbeTimeout)
 	bucket.Status.LastProbeTime = new(metav1.NewTime(benchTime))
 	b.ReportAllocs()
 	for b.Loop() {
-		after := summarize(bucket, l, observation{secretVersion: "7"}, action{}, result, now)
+		after := summarize(bucket, l, "7", findings{verdict: result}, now)
 		needsWrite(bucket.Status, after)
 		transitions(bucket.Status, after)
 	}

@@ -5,12 +5,16 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"net/netip"
 	"slices"
+	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus/testutil"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -18,7 +22,6 @@ import (
 	"leasehold.dev/api/v1beta1"
 	"leasehold.dev/controllers/internal/reconciler"
 	"leasehold.dev/controllers/internal/reconciler/reconcilertest"
-	"leasehold.dev/controllers/storagebucket/s3"
 )
 
 // fail lets one kind of request to the API server fail: a verb, or reading a kind.
@@ -30,16 +33,14 @@ func (w *fixture) fail(which string, err error) {
 		return nil
 	}}
 	w.Client, w.Live = r.Intercept(w.stored, true), r.Intercept(w.stored, false)
-	if which == "rules" {
-		w.Rules = func(context.Context) (s3.Rules, error) { return s3.Rules{}, err }
+	if which == "addresses" {
+		w.Cluster = func(context.Context) ([]netip.Prefix, error) { return nil, err }
 	}
 }
 
 // A failed request to the API server is an error that names the request, and the queue retries it.
-// A Conflict is retried without an error. Neither changes the reported state of the bucket, and
-// both release the slot of the endpoint.
+// A Conflict is retried without an error. Neither counts a bucket as kept or changes its owner.
 func TestAPIServerErrors(t *testing.T) {
-	handedOver := []client.Object{handoverNamespace("former", "b")}
 	retained := removals()["possibly created, under Retain"].with
 	for _, tc := range []struct {
 		want, failing string
@@ -47,13 +48,10 @@ func TestAPIServerErrors(t *testing.T) {
 	}{
 		{"reading secret creds", "Secret", scenario{}},
 		{"reading config map ca", "ConfigMap", scenario{with: withCA}},
-		{"finding the addresses that endpoints may not have", "rules", scenario{}},
+		{"finding the addresses that endpoints may not have", "addresses", scenario{}},
 		{"adding finalizer", "patch", scenario{with: manage}},
 		{"recording the intent to create the bucket", "patch status", scenario{with: manage}},
 		{"writing status", "patch status", scenario{service: exists}},
-		{"reading namespace team", "Namespace", scenario{with: manage, service: former, objects: handedOver}},
-		{"listing storage buckets", "list", scenario{with: manage, service: former, objects: handedOver}},
-
 		{"reading namespace team", "Namespace", scenario{with: removable, service: owned, removed: true}},
 		{"reading secret creds", "Secret", scenario{with: removable, service: owned, removed: true}},
 		{"removing finalizer", "patch", scenario{with: retained, service: owned, removed: true}},
@@ -72,8 +70,7 @@ func TestAPIServerErrors(t *testing.T) {
 				switch {
 				case failure == "conflict" && (err != nil || result != ctrl.Result{RequeueAfter: reconciler.RetryAfterConflict}):
 					t.Errorf("%v, %v, want a requeue", result, err)
-				case failure == "down" &&
-					(!errors.Is(err, failed) || err.Error() != tc.want+": down" || result != (ctrl.Result{})):
+				case failure == "down" && (!errors.Is(err, failed) || !strings.HasPrefix(err.Error(), tc.want+": down") || result != (ctrl.Result{})):
 					t.Errorf("%v, %v, want %q", result, err, tc.want+": down")
 				}
 				for _, reason := range retainReasons {
@@ -81,51 +78,236 @@ func TestAPIServerErrors(t *testing.T) {
 						t.Errorf("%v buckets count as kept (%s)", n, reason)
 					}
 				}
-				if len(w.recorder.Events) > 0 || w.open.Load() > 0 || w.limiter.Pending(bReq) ||
-					w.service.ownerTag != tc.scenario.service.ownerTag {
-					t.Errorf("%d events, %d open connections, slot in use: %t, owner %q, want no trace", len(w.recorder.Events),
-						w.open.Load(), w.limiter.Pending(bReq), w.service.ownerTag)
+				if w.open.Load() > 0 || w.service.ownerTag != tc.scenario.service.ownerTag {
+					t.Errorf("%d open connections, owner %q, want no trace", w.open.Load(), w.service.ownerTag)
 				}
 			})
 		}
 	}
 }
 
-func TestFailedStatusWriteNeedsNoProbe(t *testing.T) {
-	w := newFixture(t, scenario{service: exists})
-	full := errors.New("no space left")
-	w.fail("patch status", full)
-	for range 30 {
-		if _, err := w.Reconcile(t.Context(), bReq); !errors.Is(err, full) {
-			t.Fatalf("%v, want %v", err, full)
-		}
-		if due := w.due(t.Context(), nil); len(due) != 0 {
-			t.Fatal("a tick does not wait for the queue")
-		}
-	}
-	w.Client = w.stored
-	if b := w.reconcile(); readyOf(b).Status != "True" || len(w.requests) != 1 {
-		t.Errorf("status %+v after the requests %q, want True after one", b.Status, w.requests)
-	}
-	if w.reconcile(); len(w.recorder.Events) != 1 {
-		t.Errorf("%d events after another reconcile, want one", len(w.recorder.Events))
+// An error that prevents a probe is reported: a denial at once, another one when it repeats, and both
+// at once for a bucket without a condition. Ticks leave the retries to the queue. The endpoint is not
+// the cause, so no probe counts as failed, and the next one restores the state.
+func TestErrorsAreReported(t *testing.T) {
+	denied := apierrors.NewForbidden(schema.GroupResource{Resource: "secrets"}, "creds",
+		errors.New(`User "op" cannot get resource "secrets" in API group "" in the namespace "team"`))
+	for name, tc := range map[string]struct {
+		failing string
+		err     error
+		isNew   bool
+		reason  []string // after each reconcile
+	}{
+		"a denial": {"Secret", denied, false, []string{v1beta1.ReasonRBACForbidden, v1beta1.ReasonRBACForbidden}},
+		"another error": {"Secret", errors.New("down"), false,
+			[]string{v1beta1.ReasonProbeSucceeded, v1beta1.ReasonReconcileFailed}},
+		"a new bucket":                  {"Secret", errors.New("down"), true, []string{v1beta1.ReasonReconcileFailed}},
+		"the finalizer of a new bucket": {"patch", denied, true, []string{v1beta1.ReasonRBACForbidden}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newFixture(t, scenario{with: manage, service: owned})
+			if !tc.isNew {
+				w.reconcile()
+			}
+			w.fail(tc.failing, tc.err)
+			w.clock.SetTime(epoch.Add(2 * time.Minute))
+			for _, reason := range tc.reason {
+				if _, err := w.Reconcile(t.Context(), bReq); !errors.Is(err, tc.err) {
+					t.Fatalf("%v, want %v", err, tc.err)
+				}
+				b := w.read()
+				if ready := readyOf(b); ready.Reason != reason || (ready.Status == "True") != (reason == v1beta1.ReasonProbeSucceeded) ||
+					b.Status.ConsecutiveFailures > 0 {
+					t.Errorf("%+v, want %s and no failure of the endpoint", b.Status, reason)
+				}
+				if due := w.due(t.Context(), nil); len(due) > 0 {
+					t.Error("a tick does not wait for the queue")
+				}
+			}
+			w.Client, w.Live = w.stored, w.stored
+			if b := w.reconcile(); readyOf(b).Status != "True" {
+				t.Errorf("%+v after a probe, want True", readyOf(b))
+			}
+			w.clock.SetTime(epoch.Add(10 * time.Minute))
+			if due := w.due(t.Context(), nil); len(due) != 1 {
+				t.Error("ticks queue a bucket no more after an error")
+			}
+			close(w.recorder.Events)
+			warnings := 0
+			for e := range w.recorder.Events {
+				if strings.HasPrefix(e, "Warning BucketUnhealthy") {
+					warnings++
+				}
+			}
+			if warnings != 1 {
+				t.Errorf("%d warnings, want one", warnings)
+			}
+		})
 	}
 }
 
-func TestErrorsAreRetriedByTheQueue(t *testing.T) {
-	w := newFixture(t, scenario{})
-	unreadable := errors.New("no right")
-	w.fail("rules", unreadable)
-	if _, err := w.Reconcile(t.Context(), bReq); !errors.Is(err, unreadable) {
-		t.Fatalf("%v, want %v", err, unreadable)
+// The fence denies the writes of a former leader. The status of the object does not report that.
+func TestDenialByFenceIsNotReported(t *testing.T) {
+	const message = "ValidatingAdmissionPolicy 'fence.leasehold.dev' with binding 'b' denied request: no"
+	fence := apierrors.NewForbidden(schema.GroupResource{Resource: "storagebuckets"}, "b", errors.New(message))
+	fence.ErrStatus.Details.Causes = []metav1.StatusCause{{Message: message}}
+	w := newFixture(t, scenario{with: manage, service: owned})
+	w.fail("patch", fence)
+	_, err := w.Reconcile(t.Context(), bReq)
+	if b := w.read(); !errors.Is(err, fence) || len(b.Status.Conditions) > 0 || len(w.requests) > 0 {
+		t.Errorf("%v, status %+v after requests %q, want the error alone", err, b.Status, w.requests)
 	}
-	if due := w.due(t.Context(), nil); len(due) != 0 {
-		t.Error("a tick does not wait for the queue")
+}
+
+// One deadline bounds all requests of a reconcile together, whichever of them gets no answer: the
+// timeout of the spec, and at most maxTimeout.
+func TestReconcileHasOneDeadline(t *testing.T) {
+	for name, tc := range map[string]struct {
+		silent   string
+		scenario scenario
+	}{
+		"the HEAD request":               {requestHead, scenario{}},
+		"the GET request for the code":   {requestList, scenario{}},
+		"the tags of an existing bucket": {requestTags, scenario{with: manage, service: exists}},
+		"the creation":                   {requestCreate, scenario{with: manage}},
+		"setting the tag":                {requestSetTag, scenario{with: manage, service: fakeService{tags: "ignores"}}},
+		"the tags before the removal":    {requestTags, scenario{with: removable, service: owned, removed: true}},
+		"listing the objects":            {requestList, scenario{with: removable, service: owned, removed: true}},
+		"the removal":                    {"DELETE", scenario{with: removable, service: owned, removed: true}},
+	} {
+		for seconds, want := range map[int32]time.Duration{7: 7 * time.Second, 60: maxTimeout} {
+			t.Run(name, func(t *testing.T) {
+				s, with := tc.scenario, tc.scenario.with
+				s.with = func(b *v1beta1.StorageBucket) {
+					if with != nil {
+						with(b)
+					}
+					b.Spec.Probe.TimeoutSeconds, b.Spec.Probe.FailureThreshold = seconds, 1
+				}
+				w := newFixture(t, s)
+				w.serveLate(func(request string) time.Duration {
+					if request == tc.silent {
+						return never
+					}
+					return time.Second
+				})
+				synctest.Test(t, func(t *testing.T) {
+					began := time.Now()
+					w.reconcile()
+					if took := time.Since(began); took != want {
+						t.Errorf("the reconcile took %s, want %s", took, want)
+					}
+				})
+				if ready := readyOf(w.read()); ready.Status != "False" || ready.Reason != v1beta1.ReasonProbeTimeout {
+					t.Errorf("Ready %+v, want that it did not answer", ready)
+				}
+			})
+		}
 	}
-	w.clock.SetTime(epoch.Add(time.Minute))
-	if due := w.due(t.Context(), nil); len(due) != 1 {
-		t.Error("not due after a period")
+}
+
+// A service without tags of buckets gets no bucket, and no StorageBucket waits for it at its end.
+func TestServiceWithoutTags(t *testing.T) {
+	for name, tc := range map[string]struct {
+		service fakeService
+		removed bool
+	}{
+		"no bucket":             {fakeService{tags: "lacks"}, false},
+		"a bucket":              {fakeService{exists: true, tags: "lacks"}, false},
+		"a bucket, at its end":  {fakeService{exists: true, tags: "lacks"}, true},
+		"no bucket, at its end": {fakeService{tags: "lacks"}, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			with := manage
+			if tc.removed {
+				with = removable
+			}
+			w := newFixture(t, scenario{with: with, service: tc.service, removed: tc.removed})
+			b := w.reconcile()
+			if slices.Contains(w.requests, requestCreate) || slices.Contains(w.requests, "DELETE") {
+				t.Errorf("requests %q, want no change", w.requests)
+			}
+			if tc.removed && b.Name != "" || !tc.removed && readyOf(b).Reason != v1beta1.ReasonTagsNotSupported {
+				t.Errorf("%q with %+v", b.Name, b.Status)
+			}
+		})
 	}
+}
+
+// A probe counts by the result of its reconcile: a bucket of another owner is no success.
+func TestProbesAreCountedByTheResult(t *testing.T) {
+	w := newFixture(t, scenario{with: manage, service: others})
+	w.reconcile()
+	for reason, want := range map[string]float64{v1beta1.ReasonBucketConflict: 1, v1beta1.ReasonProbeSucceeded: 0} {
+		if n := testutil.ToFloat64(w.metrics.probes.WithLabelValues(reason)); n != want {
+			t.Errorf("%v probes count as %s, want %v", n, reason, want)
+		}
+	}
+	if up := testutil.ToFloat64(w.metrics.up.WithLabelValues(bKey.Namespace, bKey.Name)); up != 0 {
+		t.Errorf("the bucket is up: %v", up)
+	}
+}
+
+// Anyone with keys for a bucket can write its tags, and users copy from messages.
+func TestMessagesHaveNoTextOfTags(t *testing.T) {
+	const injected = "$(touch /tmp/injected)"
+	for _, removed := range []bool{false, true} {
+		w := newFixture(t, scenario{with: removable, removed: removed, service: fakeService{exists: true, ownerTag: injected}})
+		b := w.reconcile()
+		if !removed && readyOf(b).Reason != v1beta1.ReasonBucketConflict {
+			t.Errorf("Ready %+v, want a conflict", readyOf(b))
+		}
+		text := readyOf(b).Message
+		close(w.recorder.Events)
+		for e := range w.recorder.Events {
+			text += e
+		}
+		if strings.Contains(text, injected) || !strings.Contains(text, v1beta1.BucketTagOwner) {
+			t.Errorf("%q, want the name of the tag without its text", text)
+		}
+	}
+}
+
+// The remedy for a managed bucket is no change that the API refuses.
+func TestMessagesProposeWhatCanHelp(t *testing.T) {
+	for _, reason := range []string{v1beta1.ReasonRegionMismatch, v1beta1.ReasonEndpointForbidden} {
+		for _, policy := range []v1beta1.BucketManagementPolicy{v1beta1.BucketObserve, v1beta1.BucketManage} {
+			b := bucket("b", func(b *v1beta1.StorageBucket) { b.Spec.ManagementPolicy = policy })
+			got := strings.Contains(ready(b, 9, failed(reason)).Message, "create another StorageBucket")
+			if got != (policy == v1beta1.BucketManage) {
+				t.Errorf("%s of a bucket with %s: another StorageBucket is proposed: %t", reason, policy, got)
+			}
+		}
+	}
+}
+
+// The cache can still have a StorageBucket whose finalizer this process has removed. Its end is
+// reported once.
+func TestEndIsReportedOnce(t *testing.T) {
+	w := newFixture(t, scenario{with: removable, service: others, removed: true})
+	stale := w.read()
+	w.reconcile()
+	r := &reconcilertest.Recording{T: t, OnRequest: func(reconcilertest.Request) error { return nil }}
+	w.Client = lateReader{r.Intercept(w.stored, true), stale}
+	if _, err := w.Reconcile(t.Context(), bReq); err != nil {
+		t.Fatal(err)
+	}
+	if n := testutil.ToFloat64(w.metrics.retained.WithLabelValues(v1beta1.ReasonBucketConflict)); n != 1 || len(w.recorder.Events) != 1 {
+		t.Errorf("%v buckets count as kept, %d events, want one", n, len(w.recorder.Events))
+	}
+}
+
+// lateReader is a client whose cache has a former version of a StorageBucket.
+type lateReader struct {
+	client.Client
+
+	stale *v1beta1.StorageBucket
+}
+
+// Get implements client.Reader.
+func (r lateReader) Get(_ context.Context, _ client.ObjectKey, into client.Object, _ ...client.GetOption) error {
+	r.stale.DeepCopyInto(into.(*v1beta1.StorageBucket))
+	return nil
 }
 
 // A reconcile that is canceled because the operator stops reports nothing about the bucket,

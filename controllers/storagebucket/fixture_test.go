@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -81,21 +82,17 @@ func credentials() *corev1.Secret {
 
 const sentinel = "SENTINEL"
 
-// handoverNamespace returns the namespace team, with the annotation that hands over the bucket of a
-// former StorageBucket.
-func handoverNamespace(former, to string) *corev1.Namespace {
-	return &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "team", Annotations: map[string]string{
-		v1beta1.AnnotationBucketHandoverPrefix + former: to,
-	}}}
-}
+// team returns the namespace of the bucket.
+func team() *corev1.Namespace { return &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "team"}} }
 
 // fakeService implements the part of S3 that the operator needs, with at most one bucket.
 type fakeService struct {
 	exists   bool
 	ownerTag string // "" for none
 	otherTag bool   // the bucket has another tag
+	late     bool   // the bucket appears right before the request that creates it
 	// tags is how the service handles tags in the request that creates a bucket: it reads, ignores
-	// or rejects them.
+	// or refuses them, or lacks tags of buckets.
 	tags string
 	// answers are error responses by request, such as "403 AccessDenied".
 	answers map[string]string
@@ -127,13 +124,22 @@ func (s *fakeService) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	body, _ := io.ReadAll(r.Body)
 	marked := strings.Contains(string(body), "<Key>"+v1beta1.BucketTagOwner+"</Key><Value>uid-b</Value>")
 	request := nameOf(r)
+	if s.late = s.late && request != requestCreate; s.late {
+		fail(http.StatusNotFound, "NoSuchBucket")
+		return
+	}
 	if answer, fails := s.answers[request]; fails {
 		status, code := 0, ""
 		_, _ = fmt.Sscan(answer, &status, &code)
 		fail(status, code)
 		return
 	}
+	if s.exists {
+		w.Header().Set("X-Amz-Bucket-Region", "us-east-1")
+	}
 	switch {
+	case request == requestTags && s.tags == "lacks":
+		fail(http.StatusNotImplemented, "NotImplemented")
 	case request == requestCreate && s.tags == "refuses" && len(body) > 0:
 		fail(http.StatusBadRequest, "MalformedXML")
 	case request == requestCreate:
@@ -197,7 +203,7 @@ func newFixture(t *testing.T, s scenario) *fixture {
 	server := httptest.NewServer(w)
 	t.Cleanup(server.Close)
 	b, secret := bucket("b"), credentials()
-	b.Spec.Endpoint = server.URL
+	b.Spec.Endpoint, b.Status.ObservedGeneration = server.URL, -1 // a default of the CRD
 	if s.with != nil {
 		s.with(b)
 	}
@@ -207,7 +213,7 @@ func newFixture(t *testing.T, s scenario) *fixture {
 	scheme := runtime.NewScheme()
 	err := errors.Join(clientgoscheme.AddToScheme(scheme), v1beta1.AddToScheme(scheme))
 	w.stored = fake.NewClientBuilder().WithScheme(scheme).WithObjects(b, secret).WithStatusSubresource(b).Build()
-	for _, o := range append(s.objects, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "team"}}) {
+	for _, o := range append(s.objects, team()) {
 		create := w.stored.Create(t.Context(), o.DeepCopyObject().(client.Object))
 		err = errors.Join(err, client.IgnoreAlreadyExists(create))
 	}
@@ -220,12 +226,11 @@ func newFixture(t *testing.T, s scenario) *fixture {
 		t.Fatal(err)
 	}
 	w.Reconciler = &Reconciler{Client: w.stored, Live: w.stored, Recorder: w.recorder, Clock: w.clock, metrics: m,
-		limiter: newEndpointLimiter(shippedWorkers), RemovalGrace: 2 * time.Minute}
-	rules := s3.Rules{Guard: w.countConnections}
+		Rules:   s3.Rules{Guard: w.countConnections},
+		Cluster: func(context.Context) ([]netip.Prefix, error) { return nil, nil }}
 	if !s.forbidden {
-		rules.Allow = []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}
+		w.Rules.Allow = []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}
 	}
-	w.Rules = func(context.Context) (s3.Rules, error) { return rules, nil }
 	if s.ending {
 		w.endNamespace()
 	}
@@ -245,6 +250,7 @@ func (w *fixture) ServeHTTP(answer http.ResponseWriter, r *http.Request) {
 	if w.onResponse != nil {
 		w.onResponse(nameOf(r), recorded.Code)
 	}
+	maps.Copy(answer.Header(), recorded.Header())
 	answer.WriteHeader(recorded.Code)
 	_, _ = recorded.Body.WriteTo(answer)
 }
@@ -311,31 +317,20 @@ func (w *fixture) delete() {
 	w.must(w.stored.Delete(w.t.Context(), w.read()))
 }
 
-// endNamespace deletes the namespace now, for a process that already has the bucket's state.
+// endNamespace deletes the namespace, which stays as long as it has contents.
 func (w *fixture) endNamespace() {
 	w.t.Helper()
-	ctx, namespace := w.t.Context(), handoverNamespace("", "")
+	ctx, namespace := w.t.Context(), team()
 	w.must(w.stored.Get(ctx, client.ObjectKeyFromObject(namespace), namespace))
 	namespace.Finalizers = []string{"kubernetes"}
 	w.must(w.stored.Update(ctx, namespace))
 	w.must(w.stored.Delete(ctx, namespace))
-	w.must(w.stored.Get(ctx, client.ObjectKeyFromObject(namespace), namespace))
-	w.states.of(w.read(), epoch)
-	w.clock.SetTime(namespace.DeletionTimestamp.Time)
-}
-
-// occupy gives all slots of the bucket's endpoint to other requests.
-func (w *fixture) occupy() {
-	w.t.Helper()
-	if acquireAll(w.limiter, "other", maxSlots, same(w.read().Spec.Endpoint)) != maxSlots {
-		w.t.Fatal("want all slots")
-	}
 }
 
 // changeLeader drops what is in memory of the bucket.
 func (w *fixture) changeLeader() {
-	w.states = probeStates{}
-	w.states.of(w.read(), w.clock.Now())
+	w.probes = probes{}
+	w.probes.of(w.read(), w.clock.Now())
 }
 
 func readyOf(b *v1beta1.StorageBucket) metav1.Condition {
@@ -347,19 +342,22 @@ type roundTripper func(*http.Request) (*http.Response, error)
 
 func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
+// never is a delay that no request waits for.
+const never = time.Hour
+
 // serveLate answers each request after a delay and without a network, as a synctest bubble needs it.
 func (w *fixture) serveLate(late func(request string) time.Duration) {
-	w.Rules = func(context.Context) (s3.Rules, error) {
-		return s3.Rules{Guard: func(*http.Transport) http.RoundTripper {
-			return roundTripper(func(r *http.Request) (*http.Response, error) {
-				w.requests = append(w.requests, nameOf(r))
-				if err := pause(r.Context(), late(nameOf(r))); err != nil {
-					return nil, err
-				}
-				answer := httptest.NewRecorder()
-				w.service.ServeHTTP(answer, r)
-				return answer.Result(), nil
-			})
-		}}, nil
+	w.Rules.Guard = func(*http.Transport) http.RoundTripper {
+		return roundTripper(func(r *http.Request) (*http.Response, error) {
+			w.requests = append(w.requests, nameOf(r))
+			select {
+			case <-r.Context().Done():
+				return nil, r.Context().Err()
+			case <-time.After(late(nameOf(r))):
+			}
+			answer := httptest.NewRecorder()
+			w.service.ServeHTTP(answer, r)
+			return answer.Result(), nil
+		})
 	}
 }

@@ -100,7 +100,7 @@ func (r *recording) run(s scenario) string {
 	})
 	text := r.Since(began)
 	r.reconcile() // a deleted bucket has one more
-	leftover := r.read().Name == "" && len(r.states.known) > 0
+	leftover := r.read().Name == "" && len(r.probes.known) > 0
 	disclosed := strings.Contains(text+r.logged.String(), sentinel)
 	if open := r.open.Load(); open > 0 || leftover || disclosed {
 		r.t.Errorf("%d open connections; the state of a deleted bucket: %t; keys: %t", open, leftover, disclosed)
@@ -125,7 +125,7 @@ func TestKstatus(t *testing.T) {
 	}
 	for _, reason := range allReasons[1:] {
 		b := bucket("b")
-		b.Status = summarize(b, probeState{failures: 3}, observation{}, action{}, failed(reason), epoch)
+		b.Status = summarize(b, probe{failures: 3}, "", findings{verdict: failed(reason)}, epoch)
 		reported = append(reported, b)
 	}
 	reconcilertest.CheckKstatus(t, reported, map[string]status.Status{
@@ -133,6 +133,7 @@ func TestKstatus(t *testing.T) {
 		"False InvalidCredentials":    status.FailedStatus,
 		"False EndpointForbidden":     status.FailedStatus,
 		"False BucketConflict":        status.FailedStatus,
+		"False TagsNotSupported":      status.FailedStatus,
 		"False BucketNotFound":        status.InProgressStatus,
 		"False BucketNotEmpty":        status.InProgressStatus,
 		"False AccessDenied":          status.InProgressStatus,
@@ -145,6 +146,7 @@ func TestKstatus(t *testing.T) {
 		"Unknown ProbePending":        status.InProgressStatus,
 		"Unknown Creating":            status.InProgressStatus,
 		"True ProbeSucceeded":         status.CurrentStatus,
+		" ":                           status.InProgressStatus, // paused before its first probe
 		reconcilertest.BeingDeleted:   status.TerminatingStatus,
 	})
 }

@@ -22,11 +22,8 @@ type metrics struct {
 // retainReasons lists the reasons for which a bucket is retained although deletionPolicy
 // is Delete.
 var retainReasons = []string{
-	v1beta1.ReasonBucketConflict, v1beta1.ReasonBucketNotEmpty, v1beta1.ReasonCredentialsNotFound,
-	v1beta1.ReasonInvalidCredentials,
-	v1beta1.ReasonAccessDenied, v1beta1.ReasonRegionMismatch, v1beta1.ReasonEndpointForbidden,
-	v1beta1.ReasonEndpointUnreachable,
-	v1beta1.ReasonTLSVerificationFailed, v1beta1.ReasonProbeTimeout, v1beta1.ReasonServerError, v1beta1.ReasonThrottled,
+	v1beta1.ReasonBucketConflict, v1beta1.ReasonCredentialsNotFound, v1beta1.ReasonTLSVerificationFailed,
+	v1beta1.ReasonTagsNotSupported,
 }
 
 // newMetrics registers the metrics.
@@ -39,7 +36,7 @@ func newMetrics(registry prometheus.Registerer) (*metrics, error) {
 		duration: prometheus.NewHistogramVec(prometheus.HistogramOpts{
 			Name:    "leasehold_storagebucket_probe_duration_seconds",
 			Help:    "How long probes took that sent something, by what they found.",
-			Buckets: []float64{.005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60},
+			Buckets: []float64{.005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 15},
 		}, []string{"result"}),
 		up: prometheus.NewGaugeVec(prometheus.GaugeOpts{
 			Name: "leasehold_storagebucket_up",
@@ -67,10 +64,10 @@ func newMetrics(registry prometheus.Registerer) (*metrics, error) {
 }
 
 // countProbe counts a probe by its result.
-func (m *metrics) countProbe(b *v1beta1.StorageBucket, found observation, result s3.Verdict) {
+func (m *metrics) countProbe(b *v1beta1.StorageBucket, o observation, result s3.Verdict) {
 	m.probes.WithLabelValues(result.Reason).Inc()
-	if found.took > 0 {
-		m.duration.WithLabelValues(found.verdict.Reason).Observe(found.took.Seconds())
+	if o.took > 0 {
+		m.duration.WithLabelValues(o.verdict.Reason).Observe(o.took.Seconds())
 	}
 	up := 0.0
 	if result.OK() {

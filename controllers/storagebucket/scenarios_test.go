@@ -22,13 +22,16 @@ var (
 func creations() map[string]fakeService {
 	// A bucket appears between the probe and the creation.
 	raced := func(s fakeService, answers ...string) fakeService {
-		return withFailures(s, append([]string{requestHead, "404 -", requestList, "404 NoSuchBucket"}, answers...)...)
+		s.late = true
+		return withFailures(s, answers...)
 	}
 	const taken, ours = "409 BucketAlreadyExists", "409 BucketAlreadyOwnedByYou"
 	return map[string]fakeService{
 		"does not exist":          absent,
 		"tags are ignored":        {tags: "ignores"},
 		"tags are rejected":       {tags: "refuses"},
+		"tags are not supported":  {tags: "lacks"},
+		"exists, without tags":    {exists: true, tags: "lacks"},
 		"creation is denied":      withFailures(absent, requestCreate, "403 AccessDenied"),
 		"tagging is denied":       withFailures(fakeService{tags: "ignores"}, requestSetTag, "403 AccessDenied"),
 		"the tags are unreadable": withFailures(absent, requestTags, "500 InternalError"),
@@ -40,6 +43,7 @@ func creations() map[string]fakeService {
 		"created meanwhile without an owner tag":    raced(exists, requestCreate, ours),
 		"created meanwhile, with unreadable tags":   raced(exists, requestCreate, ours, requestTags, "403 AccessDenied"),
 
+		"created right after the probe":                               withFailures(exists, requestHead, "404 -", requestList, "404 NoSuchBucket"),
 		"created meanwhile by another, with a success response":       raced(others),
 		"created meanwhile with another tag, with a success response": raced(fakeService{exists: true, otherTag: true}),
 
@@ -48,33 +52,6 @@ func creations() map[string]fakeService {
 		"exists without an owner tag": exists,
 		"exists with unreadable tags": withFailures(exists, requestTags, "403 AccessDenied"),
 		"a failing service":           withFailures(absent, requestHead, "500 -"),
-	}
-}
-
-// handovers returns scenarios of a bucket with the owner tag "former" that b wants. An annotation of
-// b's own namespace has to name both, and the former owner must not exist.
-func handovers() map[string]scenario {
-	team := func(former, to string) []client.Object { return []client.Object{handoverNamespace(former, to)} }
-	other := handoverNamespace("former", "b")
-	other.Name = "other"
-	owner := bucket("predecessor", func(b *v1beta1.StorageBucket) { b.Namespace, b.UID = "other", "former" })
-	return map[string]scenario{
-		"handed over": {objects: team("former", "b"), with: manage, service: former},
-		"handed over, tagging is denied": {objects: team("former", "b"), with: manage,
-			service: withFailures(former, requestSetTag, "403 AccessDenied")},
-		"handed over, with unreadable tags": {objects: team("former", "b"), with: manage,
-			service: withFailures(former, requestTags, "403 AccessDenied")},
-		"handed over to another name":      {objects: team("former", "c"), with: manage, service: former},
-		"handed over by another namespace": {objects: []client.Object{other}, with: manage, service: former},
-		"handed over in a terminating namespace": {objects: team("former", "b"), with: manage, service: former,
-			ending: true},
-		"another bucket is handed over":      {objects: team("else", "b"), with: manage, service: former},
-		"handed over while its owner exists": {objects: append(team("former", "b"), owner), with: manage, service: former},
-		"handed over without an owner tag": {objects: team("former", "b"), with: manage,
-			service: fakeService{exists: true, otherTag: true}},
-		"handed over, only observed": {objects: team("former", "b"), service: former},
-		"an owner tag that is no annotation name": {with: manage,
-			service: fakeService{exists: true, ownerTag: "one two"}},
 	}
 }
 
@@ -109,8 +86,7 @@ func removals() map[string]scenario {
 		"a period of 10 s":           {with: both(removable, every(10)), service: withFailures(owned, "DELETE", "500 -")},
 		"a failing service, under two leaders": {with: removable, service: withFailures(owned, "DELETE", "500 -"),
 			reconciles: 4, before: map[int]change{1: (*fixture).changeLeader}},
-		"no slot": {with: removable, service: owned, reconciles: 5,
-			before: map[int]change{0: func(w *fixture) { w.occupy() }}},
+		"without tags": {with: removable, service: fakeService{exists: true, tags: "lacks"}},
 		"no creation was ever intended": {service: owned, with: func(b *v1beta1.StorageBucket) {
 			removable(b)
 			b.Status.Provisioning = ""
@@ -127,6 +103,12 @@ func removals() map[string]scenario {
 		}
 	}
 	return all
+}
+
+func annotated(key, value string) func(*v1beta1.StorageBucket) {
+	return func(b *v1beta1.StorageBucket) {
+		metav1.SetMetaDataAnnotation(&b.ObjectMeta, key, value)
+	}
 }
 
 func both(first, second func(*v1beta1.StorageBucket)) func(*v1beta1.StorageBucket) {
@@ -153,7 +135,18 @@ func courses() map[string]scenario {
 	}
 	deletesSecret := func(w *fixture) { w.must(w.stored.Delete(w.t.Context(), credentials())) }
 	createsSecret := func(w *fixture) { w.must(w.stored.Create(w.t.Context(), credentials())) }
+	pauses := func(w *fixture) { w.edit(annotated(v1beta1.AnnotationPaused, "true")) }
+	resumes := func(w *fixture) { w.edit(annotated(v1beta1.AnnotationPaused, "false")) }
+	requests := func(value string) change {
+		return func(w *fixture) { w.edit(annotated(v1beta1.AnnotationRequestedAt, value)) }
+	}
 	return map[string]scenario{
+		"paused and resumed": {with: both(manage, every(3600)), reconciles: 4,
+			before: map[int]change{0: pauses, 2: resumes}},
+		"paused while it is deleted": {with: removable, removed: true, reconciles: 4,
+			before: map[int]change{0: pauses, 2: resumes}},
+		"requested twice by one value, then by another": {with: every(3600), reconciles: 4,
+			before: map[int]change{1: requests("a"), 3: requests(strings.Repeat("b", 200))}},
 		"failures between successes": {reconciles: 8,
 			before: map[int]change{1: fails("500 -"), 5: fails("503 -"), 7: recovers}},
 		"failures of two leaders": {reconciles: 5, before: map[int]change{
@@ -180,15 +173,12 @@ func scenarios() map[string]scenario {
 		"manage: does not exist, with a period of an hour": {with: both(manage, every(3600))},
 		"remove: its namespace is gone": {with: removable, service: withFailures(owned, "DELETE", "500 -"), removed: true,
 			reconciles: 3, before: map[int]change{0: func(w *fixture) {
-				w.must(w.stored.Delete(w.t.Context(), handoverNamespace("", "")))
+				w.must(w.stored.Delete(w.t.Context(), team()))
 			}}},
 	}
 	for name, s := range creations() {
 		all["manage: "+name] = scenario{with: manage, service: s}
 		all["observe: "+name] = scenario{service: s}
-	}
-	for name, s := range handovers() {
-		all["manage: "+name] = s
 	}
 	for name, s := range removals() {
 		s.removed = true

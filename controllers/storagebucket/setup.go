@@ -3,23 +3,21 @@ package storagebucket
 import (
 	"context"
 	"fmt"
+	"net"
 	"net/http"
 	"net/netip"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
-	"k8s.io/client-go/util/workqueue"
+	"k8s.io/client-go/rest"
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
-	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 	ctrlmetrics "sigs.k8s.io/controller-runtime/pkg/metrics"
-	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
@@ -27,6 +25,9 @@ import (
 	"leasehold.dev/controllers/internal/reconciler"
 	"leasehold.dev/controllers/storagebucket/s3"
 )
+
+// firstBackoff is the pause after the first error of a bucket. A retry may send a probe.
+const firstBackoff = time.Second
 
 // Options are the operator's flags for StorageBuckets.
 type Options struct {
@@ -36,17 +37,9 @@ type Options struct {
 	AllowCIDRs []netip.Prefix
 	// DenyCIDRs must not be dialled. They override AllowCIDRs.
 	DenyCIDRs []netip.Prefix
-	// ServiceCIDRs are the cluster's Service ranges. If empty, they are listed from the API
-	// server.
-	ServiceCIDRs []netip.Prefix
-	// RemovalGrace bounds the time for which buckets delay the deletion of a namespace.
-	RemovalGrace time.Duration
 	// Ticks trigger the search for due probes. Without them only new and changed
 	// StorageBuckets are probed.
 	Ticks <-chan event.GenericEvent
-	// NewQueue creates the work queue; nil selects the default queue. The health check
-	// observes the progress of the queue.
-	NewQueue reconciler.NewQueue
 	// Guard wraps the transport of each S3 client, so that only the leader calls S3; nil
 	// guards nothing.
 	Guard func(*http.Transport) http.RoundTripper
@@ -56,14 +49,7 @@ type Options struct {
 
 // WatchedObjects returns the kinds that the controller reads from the cache. It must not
 // reconcile before their informers have synced.
-func WatchedObjects() []client.Object {
-	return []client.Object{&v1beta1.StorageBucket{}, &corev1.Namespace{}}
-}
-
-// CacheByObject keeps the annotations in the cache that hand buckets over.
-func CacheByObject() map[client.Object]cache.ByObject {
-	return map[client.Object]cache.ByObject{&corev1.Namespace{}: {Transform: slimNamespace}}
-}
+func WatchedObjects() []client.Object { return []client.Object{&v1beta1.StorageBucket{}} }
 
 // New returns a Reconciler that uses the manager's client.
 func New(mgr ctrl.Manager, o Options) (*Reconciler, error) {
@@ -74,14 +60,15 @@ func New(mgr ctrl.Manager, o Options) (*Reconciler, error) {
 	if o.Clock == nil {
 		o.Clock = clock.RealClock{}
 	}
-	cluster := &clusterCIDRs{
-		live: mgr.GetAPIReader(), host: hostOf(mgr.GetConfig().Host), clock: o.Clock, services: o.ServiceCIDRs,
-		rules: s3.Rules{Allow: o.AllowCIDRs, Deny: o.DenyCIDRs, Guard: o.Guard},
+	server, _, err := rest.DefaultServerUrlFor(mgr.GetConfig())
+	if err != nil {
+		return nil, fmt.Errorf("finding the address of the API server: %w", err)
 	}
 	return &Reconciler{
 		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Recorder: mgr.GetEventRecorder("leasehold-storagebucket"),
-		Clock: o.Clock, Rules: cluster.current, RemovalGrace: o.RemovalGrace, metrics: m,
-		limiter: newEndpointLimiter(o.MaxConcurrentReconciles),
+		Clock: o.Clock, Rules: s3.Rules{Allow: o.AllowCIDRs, Deny: o.DenyCIDRs, Guard: o.Guard},
+		Cluster: func(ctx context.Context) ([]netip.Prefix, error) { return clusterAddresses(ctx, server.Hostname()) },
+		metrics: m,
 	}, nil
 }
 
@@ -91,17 +78,10 @@ func SetupWithManager(mgr ctrl.Manager, o Options) error {
 	if err != nil {
 		return err
 	}
-	options := controller.Options{MaxConcurrentReconciles: o.MaxConcurrentReconciles, NewQueue: o.NewQueue}
+	options := controller.Options{MaxConcurrentReconciles: o.MaxConcurrentReconciles, RateLimiter: reconciler.RateLimiter(firstBackoff)}
 	// A change of labels or of the status does not require a probe.
 	b := ctrl.NewControllerManagedBy(mgr).Named("storagebucket").WithOptions(options).
-		For(&v1beta1.StorageBucket{}, builder.WithPredicates(predicate.GenerationChangedPredicate{})).
-		Watches(&corev1.Namespace{}, handler.EnqueueRequestsFromMapFunc(r.handedOver),
-			builder.WithPredicates(predicate.AnnotationChangedPredicate{}))
-	b = b.WatchesRawSource(source.Func(func(_ context.Context,
-		queue workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
-		r.limiter.wake = queue.Add
-		return nil
-	}))
+		For(&v1beta1.StorageBucket{}, builder.WithPredicates(reconciler.Changed))
 	if o.Ticks != nil {
 		b = b.WatchesRawSource(source.Channel(o.Ticks, handler.EnqueueRequestsFromMapFunc(r.due)))
 	}
@@ -111,29 +91,47 @@ func SetupWithManager(mgr ctrl.Manager, o Options) error {
 	return nil
 }
 
-// due returns the buckets whose probe is due. It omits new ones, whose create event has
-// already queued their first reconcile.
+// due returns the buckets whose probe is due. A terminating one queues itself again.
 func (r *Reconciler) due(ctx context.Context, _ client.Object) []reconcile.Request {
 	var list v1beta1.StorageBucketList
-	// The list is read only. Deep copies of all StorageBuckets at each tick would cost more
-	// than the rest of this function.
-	if err := r.Client.List(ctx, &list, client.UnsafeDisableDeepCopy); err != nil {
-		// A map function cannot return an error. The cache fails only while the manager
-		// stops.
+	// The list is read only. Deep copies of all StorageBuckets at each tick would cost more than the
+	// rest of this function. A map function must not wait for the cache, which the next tick reads.
+	if err := r.Client.List(ctx, &list, client.UnsafeDisableDeepCopy,
+		client.DisableReadYourWritesConsistency); err != nil {
+		// A map function cannot return an error. The cache fails only while the manager stops.
 		log.FromContext(ctx).Error(err, "listing storage buckets")
 	}
 	var requests []reconcile.Request
 	now := r.Clock.Now()
 	for i := range list.Items {
 		b := &list.Items[i]
-		at, met := r.states.when(b)
-		if met && b.DeletionTimestamp.IsZero() && !at.After(now) && !r.limiter.Pending(requestFor(b)) {
-			requests = append(requests, requestFor(b))
+		if b.DeletionTimestamp.IsZero() && !reconciler.Paused(b) && r.probes.isDue(b, now) {
+			requests = append(requests, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(b)})
 		}
 	}
 	return requests
 }
 
-func requestFor(b *v1beta1.StorageBucket) reconcile.Request {
-	return reconcile.Request{NamespacedName: client.ObjectKeyFromObject(b)}
+// clusterAddresses returns the addresses of the operator, and those of the API server by the host that
+// the operator uses for it.
+func clusterAddresses(ctx context.Context, host string) ([]netip.Prefix, error) {
+	found, err := net.DefaultResolver.LookupNetIP(ctx, "ip", host)
+	if err != nil {
+		return nil, fmt.Errorf("resolving the API server: %w", err)
+	}
+	own, err := net.InterfaceAddrs()
+	if err != nil {
+		return nil, fmt.Errorf("listing our own addresses: %w", err)
+	}
+	for _, address := range own {
+		if prefix, err := netip.ParsePrefix(address.String()); err == nil {
+			found = append(found, prefix.Addr())
+		}
+	}
+	var list []netip.Prefix
+	for _, a := range found {
+		a = a.Unmap().WithZone("")
+		list = append(list, netip.PrefixFrom(a, a.BitLen()))
+	}
+	return list, nil
 }

@@ -1,10 +1,8 @@
 package storagebucket
 
 import (
-	"crypto/x509"
-	"encoding/pem"
+	"net"
 	"net/http"
-	"net/http/httptest"
 	"net/netip"
 	"slices"
 	"testing"
@@ -12,8 +10,6 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
-	discoveryv1 "k8s.io/api/discovery/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/utils/clock"
@@ -43,21 +39,15 @@ func (m *manager) GetEventRecorder(name string) recorder.EventRecorder {
 	return events.NewFakeRecorder(1)
 }
 
-// Each flag takes effect: those for endpoints in the rules, which also contain the API server, and
-// the number of workers in the limiter.
+// Each flag takes effect. No flag permits the addresses of the API server and of the operator, but
+// one that names them.
 func TestOptionsTakeEffect(t *testing.T) {
 	prefix := func(text string) []netip.Prefix { return []netip.Prefix{netip.MustParsePrefix(text)} }
 	guarded := 0
-	mgr := &manager{cached: &struct{ client.Client }{fake.NewFakeClient()},
-		live: &struct{ client.Client }{fake.NewFakeClient(&discoveryv1.EndpointSlice{
-			ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "kubernetes"},
-			Endpoints:  []discoveryv1.Endpoint{{Addresses: []string{"203.0.113.3"}}},
-		})}}
+	mgr := &manager{cached: &struct{ client.Client }{fake.NewFakeClient()}, live: &struct{ client.Client }{fake.NewFakeClient()}}
 	now := testingclock.NewFakePassiveClock(epoch)
 	r, err := New(mgr, Options{
-		MaxConcurrentReconciles: 5, AllowCIDRs: prefix("127.1.0.0/16"), DenyCIDRs: prefix("192.0.2.0/24"),
-		ServiceCIDRs: prefix("198.51.100.0/24"),
-		RemovalGrace: 7 * time.Minute, Clock: now,
+		AllowCIDRs: prefix("127.1.0.0/16"), DenyCIDRs: prefix("192.0.2.0/24"), Clock: now,
 		Guard: func(transport *http.Transport) http.RoundTripper {
 			guarded++
 			return transport
@@ -66,25 +56,32 @@ func TestOptionsTakeEffect(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if r.Client != mgr.cached || r.Live != client.Reader(mgr.live) {
-		t.Error("the cache and the API server are not separated")
-	}
-	if r.limiter.total != 5-reserve || r.RemovalGrace != 7*time.Minute || r.Clock != clock.PassiveClock(now) {
-		t.Errorf("%d slots, a grace of %s, the clock %v", r.limiter.total, r.RemovalGrace, r.Clock)
+	if r.Client != mgr.cached || r.Live != client.Reader(mgr.live) || r.Clock != clock.PassiveClock(now) {
+		t.Error("the cache and the API server are not separated, or the clock is another one")
 	}
 	if diff := cmp.Diff([]string{"leasehold-storagebucket"}, mgr.recorders); diff != "" {
 		t.Errorf("recorders (-want +got):\n%s", diff)
 	}
-	rules, err := r.Rules(t.Context())
-	if err != nil {
+	rules := r.Rules
+	if rules.Cluster, err = r.Cluster(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	for address, allowed := range map[string]bool{
-		"127.1.0.1": true, "127.2.0.1": false, "192.0.2.1": false, "198.51.100.1": false, "203.0.113.1": false,
-		"203.0.113.2": true, "203.0.113.3": false, "10.0.0.1": true,
+		"127.1.0.1": true, "127.2.0.1": false, "192.0.2.1": false, "203.0.113.1": false, "203.0.113.2": true,
+		"10.0.0.1": true,
 	} {
 		if got := rules.Check(netip.MustParseAddr(address)) == nil; got != allowed {
 			t.Errorf("%s: allowed %t, want %t", address, got, allowed)
+		}
+	}
+	own, err := net.InterfaceAddrs()
+	if err != nil || len(own) == 0 {
+		t.Fatalf("%v, %v", own, err)
+	}
+	for _, address := range own {
+		ip := netip.MustParsePrefix(address.String()).Addr()
+		if !slices.Contains(rules.Cluster, netip.PrefixFrom(ip, ip.BitLen())) {
+			t.Errorf("the operator's own address %s is not among %v", ip, rules.Cluster)
 		}
 	}
 	if _, err := s3.New(s3.Target{Endpoint: "http://s3"}, s3.Credentials{}, rules); err != nil || guarded != 1 {
@@ -95,35 +92,28 @@ func TestOptionsTakeEffect(t *testing.T) {
 	}
 }
 
-// A tick queues the buckets that are due. One that is parked, has a slot, or is terminating needs no
-// tick.
-func TestTicksEnqueueOnlyIdleBuckets(t *testing.T) {
+// A tick queues the buckets that are due. A terminating or paused one needs no tick, and one with an
+// error waits for the queue.
+func TestTicksEnqueueDueBuckets(t *testing.T) {
+	due := func(w *fixture) { w.clock.SetTime(epoch.Add(time.Hour)) }
 	for name, tc := range map[string]struct {
-		parked, granted, deleted, due bool
-		want                          []ctrl.Request
+		changes []change
+		want    []ctrl.Request
 	}{
-		"due":                        {due: true, want: []ctrl.Request{bReq}},
-		"not due":                    {},
-		"due and parked":             {due: true, parked: true},
-		"due, and has a slot":        {due: true, granted: true},
-		"parked, and not due":        {parked: true},
-		"has a slot, and is not due": {granted: true},
-		"due and terminating":        {due: true, deleted: true},
+		"due":                 {[]change{due}, []ctrl.Request{bReq}},
+		"not due":             {nil, nil},
+		"due and terminating": {[]change{due, (*fixture).delete}, nil},
+		"due and paused": {[]change{due, func(w *fixture) {
+			w.edit(annotated(v1beta1.AnnotationPaused, "true"))
+		}}, nil},
+		"due after an error": {[]change{due, func(w *fixture) { w.probes.retry(w.read(), epoch) }}, nil},
+		"unknown":            {[]change{due, func(w *fixture) { w.probes.forget(bKey) }}, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newFixture(t, scenario{with: removable, service: owned})
-			b := w.reconcile()
-			if tc.due {
-				w.clock.SetTime(epoch.Add(time.Hour))
-			}
-			if tc.deleted {
-				w.delete()
-			}
-			if tc.parked {
-				w.occupy()
-			}
-			if (tc.parked || tc.granted) && w.limiter.Acquire(bReq, b.Spec.Endpoint) != tc.granted {
-				t.Fatalf("want a slot: %t", tc.granted)
+			w.reconcile()
+			for _, change := range tc.changes {
+				change(w)
 			}
 			if got := w.due(t.Context(), nil); !slices.Equal(got, tc.want) {
 				t.Errorf("queued %v, want %v", got, tc.want)
@@ -132,35 +122,22 @@ func TestTicksEnqueueOnlyIdleBuckets(t *testing.T) {
 	}
 }
 
-// A StorageBucket that names a certificate trusts it and no public authority.
-func TestCABundleReplacesSystemRoots(t *testing.T) {
-	server := httptest.NewTLSServer(nil)
-	defer server.Close()
-	bundle := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw})
-	r := &Reconciler{Live: fake.NewFakeClient(&corev1.ConfigMap{
-		ObjectMeta: metav1.ObjectMeta{Namespace: "team", Name: "ca"}, Data: map[string]string{"ca.crt": string(bundle)}})}
-	got, problem, _, err := r.roots(t.Context(), bucket("b", withCA))
-	want := x509.NewCertPool()
-	want.AddCert(server.Certificate())
-	if err != nil || problem != "" || !got.Equal(want) {
-		t.Errorf("problem %q, %v, want the bundle alone", problem, err)
-	}
-}
-
 // The key of an unusable value is named, whichever it is: net/http would refuse each request. A
-// final line break is trimmed.
-func TestCredentialsHaveNoControlCharacters(t *testing.T) {
+// final line break and a byte order mark are trimmed.
+func TestCredentialsIn(t *testing.T) {
 	keys := []string{v1beta1.SecretKeyAccessKeyID, v1beta1.SecretKeySecretAccessKey, v1beta1.SecretKeySessionToken}
 	for _, bad := range append(keys, "") {
-		for _, control := range []string{"\n", "\r", "\x00", "\t"} {
+		for _, control := range []string{"\n", "\r", "\x00", "\t", "\ufeff", "\u200b"} {
 			secret := &corev1.Secret{Data: map[string][]byte{}}
 			for _, key := range keys {
-				secret.Data[key] = []byte("value\n")
+				secret.Data[key] = []byte("\ufeffvalue\r\n")
 			}
 			if bad != "" {
 				secret.Data[bad] = []byte("a" + control + "b")
 			}
-			if got, key := credentialsIn(secret); key != bad || (bad == "") != (got.SessionToken == "value") {
+			got, key := credentialsIn(secret)
+			want := s3.Credentials{AccessKeyID: "value", SecretAccessKey: "value", SessionToken: "value"}
+			if key != bad || bad == "" && got != want {
 				t.Errorf("%q with %q: refused %q", bad, control, key)
 			}
 		}

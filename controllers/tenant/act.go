@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -18,22 +19,21 @@ import (
 	"leasehold.dev/controllers/internal/reporting"
 )
 
-// outcome is how one step ended.
-type outcome struct {
+// pageSize bounds the namespaces in one response of the API server.
+const pageSize = 500
+
+// state is how a namespace, or the admins' right to read their Tenant, is after its step.
+type state struct {
 	name   string
 	uid    types.UID // of the owned namespace; "" if none
 	reason string    // a reason of the API; "" drops the name from the status
 	detail string    // human-readable; may be empty
-	// advice replaces the general message of the reason; may be empty.
-	advice string
 }
 
 // result is how a reconcile ended.
 type result struct {
-	outcomes []outcome
-	// reader is the outcome for the ClusterRole and binding by which admins read their
-	// Tenant; its reason is Reconciled on success.
-	reader outcome
+	namespaces []state
+	reader     state
 	// errs are the failures that a retry may cure.
 	errs []error
 	// retry is the Conflict or the denial by the fence that requires another
@@ -43,36 +43,32 @@ type result struct {
 	wrote bool
 	// events report changes of single objects.
 	events []reporting.PendingEvent
-	// foreign is the last error at a namespace that the Tenant does not own. It does not decide the
-	// status or the deletion of the Tenant.
-	foreign error
 	// released is true if a terminating Tenant owns nothing any more.
 	released bool
 }
 
-// act executes the plan. A failure in one namespace does not stop the others.
+// act carries out the plan. A failure in one namespace does not stop the others.
 func (r *Reconciler) act(ctx context.Context, o *observation, p plan) *result {
-	res := &result{reader: outcome{reason: v1beta1.ReasonReconciled}}
+	res := &result{reader: state{reason: v1beta1.ReasonReconciled}}
 	for _, s := range p.steps {
-		out, err := r.actOn(ctx, o, s, res)
-		out.name = s.name
+		ns, err := r.actOn(ctx, o, s, res)
+		ns.name = s.name
 		if err != nil {
-			out.reason, out.detail = reasonFor(err), err.Error()
+			ns.reason, ns.detail = reasonFor(err), err.Error()
 			res.record(err, "reconciling namespace "+s.name)
 		}
-		res.outcomes = append(res.outcomes, out)
+		res.namespaces = append(res.namespaces, ns)
 	}
 	if !p.deleting {
 		if err := r.ensureReader(ctx, o, res); err != nil {
-			res.reader = outcome{reason: reasonFor(err), detail: err.Error()}
+			res.reader = state{reason: reasonFor(err), detail: err.Error()}
 			res.record(err, "reconciling the admins' right to read the tenant")
 		}
 	}
-	// The garbage collector would delete namespaces of others with the Tenant. They come after all
-	// rights of the Tenant. In a foreground deletion it does not wait for the finalizer.
-	for _, ns := range p.disown {
-		if err := apply.RemoveOwner(ctx, r.Client, ns, o.tenant.UID); err != nil {
-			res.foreign = fmt.Errorf("disowning namespace %s: %w", ns.Name, err)
+	// In a foreground deletion the garbage collector does not wait for the finalizer.
+	for _, ns := range p.foreign {
+		if ownerIndex(o.tenant, ns) >= 0 {
+			res.record(apply.RemoveOwner(ctx, r.Client, ns, o.tenant.UID), "disowning namespace "+ns.Name)
 		}
 	}
 	if p.deleting {
@@ -85,9 +81,8 @@ func (r *Reconciler) act(ctx context.Context, o *observation, p plan) *result {
 // another reconcile, a foreign object requires a user's action, and any other error
 // is retried with backoff.
 func (res *result) record(err error, doing string) {
-	var foreign foreignError
 	switch {
-	case err == nil, errors.As(err, &foreign), terminatingCause(err):
+	case err == nil, errors.Is(err, errForeign), terminatingCause(err):
 	case apierrors.IsConflict(err), denial.ByFence(err):
 		res.retry = err
 	default:
@@ -96,48 +91,55 @@ func (res *result) record(err error, doing string) {
 }
 
 // actOn carries out one step.
-func (r *Reconciler) actOn(ctx context.Context, o *observation, s step, res *result) (outcome, error) {
+func (r *Reconciler) actOn(ctx context.Context, o *observation, s step, res *result) (state, error) {
+	binding := o.bindings[s.name]
 	switch s.action {
 	case create:
 		return r.createNamespace(ctx, o, s, res)
 	case keep:
 		return r.keepNamespace(ctx, o, s, res)
 	case restrict:
-		return outcome{uid: s.live.UID, reason: v1beta1.ReasonInvalidSpec}, r.restrictBinding(ctx, o, o.bindings[s.name], res)
+		return state{uid: s.live.UID, reason: v1beta1.ReasonInvalidSpec}, r.restrictBinding(ctx, o.tenant, binding, res)
 	case wait:
-		return outcome{uid: s.live.UID, reason: v1beta1.ReasonNamespaceTerminating, detail: remaining(s.live)},
-			r.dropLastingBinding(ctx, o, s.name, res)
-	case conflict:
-		// The Tenant's own binding is left after an administrator gave the namespace away.
-		if binding := o.bindings[s.name]; binding != nil && ownsChild(o.tenant, binding) {
-			res.foreign = r.removeBinding(ctx, res, binding)
+		ns := state{uid: s.live.UID, reason: v1beta1.ReasonNamespaceTerminating, detail: remaining(s.live)}
+		// A finalizer would keep the binding and its rights. Otherwise the admins keep theirs until the
+		// namespace controller deletes the binding: they may have to remove what blocks the namespace.
+		if binding != nil && len(binding.Finalizers) > 0 {
+			return ns, r.removeBinding(ctx, res, binding)
 		}
-		return outcome{reason: v1beta1.ReasonNamespaceConflict, advice: handover(o.tenant, s.live)}, nil
+		return ns, r.restrictBinding(ctx, o.tenant, binding, res)
+	case conflict:
+		ns := state{reason: v1beta1.ReasonNamespaceConflict, detail: handoverAdvice(o.tenant, s.live)}
+		// The Tenant's own binding is left after an administrator gave the namespace away.
+		if binding != nil && ownsChild(o.tenant, binding) {
+			return ns, r.removeBinding(ctx, res, binding)
+		}
+		return ns, nil
 	case remove:
-		return r.removeNamespace(ctx, o.tenant, s, res)
+		return r.removeNamespace(ctx, s, res)
 	case release:
 		return r.releaseNamespace(ctx, o, s, res)
 	default: // forget
-		return outcome{}, r.unbind(ctx, o, s, res)
+		return state{}, r.unbind(ctx, o, s, res)
 	}
 }
 
-func (r *Reconciler) createNamespace(ctx context.Context, o *observation, s step, res *result) (outcome, error) {
+func (r *Reconciler) createNamespace(ctx context.Context, o *observation, s step, res *result) (state, error) {
 	config := namespaceConfig(s.name, namespaceMeta(o.tenant, r.Options.PodSecurityLevel))
 	if err := apply.Create(ctx, r.Client, config); err != nil {
-		return outcome{reason: v1beta1.ReasonPending}, err
+		return state{reason: v1beta1.ReasonPending}, err
 	}
 	res.wrote = true
 	res.events = append(res.events,
 		about(reporting.Normal(v1beta1.EventNamespaceCreated, "Create", "created namespace %s", s.name), s.name))
 	r.metrics.added.Inc()
-	out := outcome{uid: *config.UID, reason: v1beta1.ReasonReconciled}
-	return out, r.ensureBinding(ctx, o, s.name, nil, res)
+	_, err := r.ensureBinding(ctx, o, s.name, res)
+	return state{uid: *config.UID, reason: v1beta1.ReasonReconciled}, err
 }
 
 // keepNamespace corrects the ownership metadata and the admins' binding.
-func (r *Reconciler) keepNamespace(ctx context.Context, o *observation, s step, res *result) (outcome, error) {
-	out := outcome{uid: s.live.UID, reason: v1beta1.ReasonReconciled}
+func (r *Reconciler) keepNamespace(ctx context.Context, o *observation, s step, res *result) (state, error) {
+	ns := state{uid: s.live.UID, reason: v1beta1.ReasonReconciled}
 	want := namespaceMeta(o.tenant, r.Options.PodSecurityLevel)
 	live := s.live.DeepCopy()
 	// An owner reference to a deleted Tenant makes the garbage collector delete the
@@ -146,49 +148,136 @@ func (r *Reconciler) keepNamespace(ctx context.Context, o *observation, s step, 
 		return isPredecessor(o.tenant, ref) || want.owner == nil && ref.UID == o.tenant.UID
 	}) {
 		if err := apply.Patch(ctx, r.Client, live, s.live); err != nil {
-			return out, err
+			return ns, err
 		}
 		res.wrote = true
 	}
 	if !want.isSetOn(live) {
 		if err := apply.Update(ctx, r.Client, live, namespaceConfig(s.name, want)); err != nil {
-			return out, err
+			return ns, err
 		}
 		res.wrote = true
 	}
-	return out, r.ensureBinding(ctx, o, s.name, o.bindings[s.name], res)
+	repaired, err := r.ensureBinding(ctx, o, s.name, res)
+	repairedBefore := recordedReason(o.before, s.name) == v1beta1.ReasonAdminBindingRepaired
+	if repaired || repairedBefore && untilTrusted(o.before, r.Clock.Now()) > 0 {
+		ns.reason = v1beta1.ReasonAdminBindingRepaired
+	}
+	return ns, err
 }
 
-// removeNamespace deletes a namespace. It reads from the API server, since a stale cache
-// may show a namespace before it was handed over to another Tenant or orphaned.
-func (r *Reconciler) removeNamespace(ctx context.Context, t *v1beta1.Tenant, s step, res *result) (outcome, error) {
-	out := outcome{uid: s.live.UID, reason: v1beta1.ReasonNamespaceTerminating}
-	// A stale cache may still show a namespace whose deletion was reported already.
-	live, err := reconciler.Get(ctx, r.Live, client.ObjectKeyFromObject(s.live), &corev1.Namespace{})
-	if err != nil {
-		return out, fmt.Errorf("reading namespace %s: %w", s.name, err)
-	}
-	if live == nil || live.UID != s.live.UID || !live.DeletionTimestamp.IsZero() {
-		return out, nil
-	}
-	if actionFor(false, false, live, ownsNamespace(t, usedNameSet(t), live), removalPolicy(t, live)) != remove {
-		return out, apierrors.NewConflict(corev1.Resource("namespaces"), s.name, errors.New("it was given away or orphaned"))
-	}
-	if err := apply.DeleteUnchanged(ctx, r.Client, live); err != nil {
-		return out, err
+// removeNamespace deletes a namespace, if it is still at the version that was observed.
+func (r *Reconciler) removeNamespace(ctx context.Context, s step, res *result) (state, error) {
+	ns := state{uid: s.live.UID, reason: v1beta1.ReasonNamespaceTerminating}
+	if err := apply.DeleteUnchanged(ctx, r.Client, s.live); err != nil {
+		return ns, err
 	}
 	res.wrote = true
 	res.events = append(res.events,
 		about(reporting.Normal(v1beta1.EventNamespaceDeleted, "Delete", "deleting namespace %s with everything in it",
 			s.name), s.name))
 	r.metrics.removed.Inc()
-	return out, nil
+	return ns, nil
 }
 
-func (r *Reconciler) deleteChild(ctx context.Context, res *result, child client.Object) error {
-	if err := apply.Delete(ctx, r.Client, child); err != nil {
-		return err
+// releaseNamespace deletes the admins' binding and then removes the ownership metadata.
+// A namespace without ownership metadata is not reconciled, so the binding goes first.
+func (r *Reconciler) releaseNamespace(ctx context.Context, o *observation, s step, res *result) (state, error) {
+	ns := state{uid: s.live.UID, reason: v1beta1.ReasonPending}
+	if err := r.unbind(ctx, o, s, res); err != nil {
+		return ns, err
+	}
+	bare := s.live.DeepCopy()
+	if !removeOwnershipMeta(o.tenant, bare) {
+		return state{}, nil
+	}
+	if err := apply.Patch(ctx, r.Client, bare, s.live); err != nil {
+		return ns, client.IgnoreNotFound(err)
 	}
 	res.wrote = true
+	res.events = append(res.events, about(reporting.Normal(v1beta1.EventNamespaceRetained, "Release",
+		"kept namespace %s, and removed the ownership labels and the admins' rights", s.name), s.name))
+	r.metrics.removed.Inc()
+	return state{}, nil
+}
+
+// unbind deletes the Tenant's binding from a namespace before its name leaves the status. It verifies
+// that at the API server, since no later reconcile looks for the binding: the cache may not show it
+// yet, and another client may have added a finalizer. The next reconcile verifies what it still
+// finds. In a namespace of others only the Tenant's own binding counts.
+func (r *Reconciler) unbind(ctx context.Context, o *observation, s step, res *result) error {
+	if s.live == nil {
+		return nil
+	}
+	counts := func(b *rbacv1.RoleBinding) bool {
+		return b != nil && (s.action == release || ownsChild(o.tenant, b))
+	}
+	if binding := o.bindings[s.name]; counts(binding) {
+		if err := r.removeBinding(ctx, res, binding); err != nil {
+			return err
+		}
+	}
+	key := client.ObjectKey{Namespace: s.name, Name: adminBindingName}
+	left, err := reconciler.Get(ctx, r.Live, key, &rbacv1.RoleBinding{})
+	if err != nil {
+		return fmt.Errorf("reading role binding %s: %w", key, err)
+	}
+	if counts(left) {
+		if err := r.removeBinding(ctx, res, left); err != nil {
+			return err
+		}
+		return apierrors.NewConflict(rbacv1.Resource("rolebindings"), adminBindingName,
+			fmt.Errorf("it still exists in namespace %s", s.name))
+	}
+	return nil
+}
+
+// finalize removes the reader role and binding after the last namespace is deleted or
+// released.
+func (r *Reconciler) finalize(ctx context.Context, o *observation, res *result) {
+	for _, ns := range res.namespaces {
+		if ns.reason != "" {
+			return
+		}
+	}
+	if o.reader != nil && ownsReader(o.tenant, o.reader) {
+		res.record(apply.Delete(ctx, r.Client, o.reader), "deleting cluster role "+o.reader.Name)
+	}
+	if o.readerBinding != nil && ownsReader(o.tenant, o.readerBinding) {
+		res.record(apply.Delete(ctx, r.Client, o.readerBinding), "deleting cluster role binding "+o.readerBinding.Name)
+	}
+	if len(res.errs) > 0 || res.retry != nil {
+		return
+	}
+	// This must be the last step before the finalizer is removed.
+	res.record(r.disownRemaining(ctx, o.tenant), "removing false owner references")
+	res.released = len(res.errs) == 0 && res.retry == nil
+}
+
+// disownRemaining removes false owner references from all namespaces before the Tenant is
+// deleted. It reads from the API server, since a reference that the cache does not show
+// yet would delete a foreign namespace. The Tenant owns no namespace at this point. If one
+// is found, the decision was made on a stale cache, and disownRemaining returns a Conflict.
+func (r *Reconciler) disownRemaining(ctx context.Context, t *v1beta1.Tenant) error {
+	used, recorded, page := usedNameSet(t), recordedUIDs(t), &corev1.NamespaceList{}
+	for first := true; first || page.Continue != ""; first = false {
+		token := page.Continue
+		page = &corev1.NamespaceList{}
+		if err := r.Live.List(ctx, page, client.Limit(pageSize), client.Continue(token)); err != nil {
+			return fmt.Errorf("listing namespaces: %w", err)
+		}
+		for i := range page.Items {
+			ns := &page.Items[i]
+			switch {
+			case annotatedUID(ns) == t.UID && ownsNamespace(t, used, recorded, ns):
+				return apierrors.NewConflict(corev1.Resource("namespaces"), ns.Name,
+					fmt.Errorf("it still belongs to Tenant %s", t.Name))
+			case ownerIndex(t, ns) >= 0:
+				if err := apply.RemoveOwner(ctx, r.Client, ns, t.UID); err != nil {
+					return fmt.Errorf("disowning namespace %s: %w", ns.Name, err)
+				}
+			}
+		}
+	}
 	return nil
 }

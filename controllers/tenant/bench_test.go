@@ -47,7 +47,7 @@ func settledAt(n int) *observation {
 func reported(p plan) *result {
 	res := ended()
 	for _, s := range p.steps {
-		res.outcomes = append(res.outcomes, outcome{name: s.name, uid: "uid", reason: v1beta1.ReasonReconciled})
+		res.namespaces = append(res.namespaces, state{name: s.name, uid: "uid", reason: v1beta1.ReasonReconciled})
 	}
 	return res
 }
@@ -65,7 +65,7 @@ func BenchmarkValidateNames(b *testing.B) {
 	atSizes(b, sizes, func(b *testing.B, n int) {
 		t := settledAt(n).tenant
 		for b.Loop() {
-			validateNames(t, "leasehold-system")
+			refusedNames(t, "leasehold-system")
 		}
 	})
 }

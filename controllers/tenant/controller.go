@@ -1,15 +1,16 @@
 // Package tenant implements the controller and the webhooks of the Tenant kind.
-//
-// A reconcile runs these steps in order: guard, observe (read into one struct), decide
-// (pure), act (apply and delete), report (one status write, events on transitions).
 package tenant
 
 import (
 	"context"
+	"errors"
 	"fmt"
-	"sync"
+	"time"
 
 	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	kerrors "k8s.io/apimachinery/pkg/util/errors"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/utils/clock"
@@ -18,6 +19,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	"leasehold.dev/api/v1beta1"
+	"leasehold.dev/controllers/internal/apply"
 	"leasehold.dev/controllers/internal/denial"
 	"leasehold.dev/controllers/internal/reconciler"
 	"leasehold.dev/controllers/internal/reporting"
@@ -33,70 +35,57 @@ type Reconciler struct {
 	Clock    clock.PassiveClock
 
 	metrics *metrics
-	// lastReconciled maps a Tenant's name to the time.Time of its last successful
-	// reconcile in this process.
-	lastReconciled sync.Map
-	// own holds the resource versions of this process's writes to Tenants.
-	own reconciler.State
 }
 
-// Reconcile implements reconcile.Reconciler.
+// Reconcile implements reconcile.Reconciler. It observes (reads into one struct), decides (pure, a
+// plan of steps), acts (carries out the plan) and reports (one status write, events on transitions).
 func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
-	return reconciler.Reconcile(ctx, r.Client, r.Live, &r.own, req.NamespacedName, &v1beta1.Tenant{}, func() {
-		r.lastReconciled.Delete(req.Name)
-		r.metrics.namespaces.DeleteLabelValues(req.Name)
-	}, func(ctx context.Context, t *v1beta1.Tenant) (ctrl.Result, error) {
-		err := r.reconcile(ctx, t)
-		if err == nil {
-			r.lastReconciled.Store(t.Name, r.Clock.Now())
-		}
-		return ctrl.Result{}, err
-	})
-}
-
-func (r *Reconciler) reconcile(ctx context.Context, t *v1beta1.Tenant) error {
-	if proceed, err := r.guard(ctx, t); err != nil || !proceed {
-		return err
+	t, err := reconciler.Get(ctx, r.Client, req.NamespacedName, &v1beta1.Tenant{})
+	switch {
+	case err != nil:
+		return ctrl.Result{}, fmt.Errorf("reading the tenant: %w", err)
+	case t == nil:
+		r.metrics.forget(req.Name)
+		return ctrl.Result{}, nil
+	case reconciler.Paused(t):
+		return reconciler.Finish(ctrl.Result{}, r.pause(ctx, t))
+	case !t.DeletionTimestamp.IsZero() && !controllerutil.ContainsFinalizer(t, v1beta1.TenantFinalizer):
+		return ctrl.Result{}, nil // the operator owns nothing of it any more
+	}
+	if err := r.guard(ctx, t); err != nil {
+		return reconciler.Finish(ctrl.Result{}, r.fail(ctx, t, err))
 	}
 	o, err := r.observe(ctx, t)
 	if err != nil {
-		return err
+		return reconciler.Finish(ctrl.Result{}, r.fail(ctx, t, err))
 	}
 	p := decide(o, r.Options.OperatorNamespace)
-	if creates := p.creates(); len(creates) > 0 {
-		if err := r.declare(ctx, t, creates); err != nil {
-			return err
-		}
+	if err := r.declare(ctx, t, p.creates()); err != nil {
+		return reconciler.Finish(ctrl.Result{}, r.fail(ctx, t, err))
 	}
 	res := r.act(ctx, o, p)
-	if err := r.report(ctx, o, p, res); err != nil {
-		return err
-	}
-	if len(res.errs) == 0 {
-		return res.foreign
-	}
-	return kerrors.NewAggregate(res.errs)
+	return reconciler.Finish(r.report(ctx, o, p, res))
 }
 
-// guard adds the finalizer before any child is created. It returns false for a
-// terminating Tenant without the finalizer, which this operator does not own.
-func (r *Reconciler) guard(ctx context.Context, t *v1beta1.Tenant) (proceed bool, err error) {
-	hasFinalizer := controllerutil.ContainsFinalizer(t, v1beta1.TenantFinalizer)
-	if !t.DeletionTimestamp.IsZero() || hasFinalizer {
-		return hasFinalizer, nil
-	}
+// guard adds the finalizer before any child is created.
+func (r *Reconciler) guard(ctx context.Context, t *v1beta1.Tenant) error {
 	base := t.DeepCopy()
-	controllerutil.AddFinalizer(t, v1beta1.TenantFinalizer)
-	if err := r.own.Patch(ctx, r.Client, t, base); err != nil {
-		return false, fmt.Errorf("adding finalizer: %w", err)
+	if !t.DeletionTimestamp.IsZero() || !controllerutil.AddFinalizer(t, v1beta1.TenantFinalizer) {
+		return nil
 	}
-	return true, nil
+	if err := apply.Patch(ctx, r.Client, t, base); err != nil {
+		return fmt.Errorf("adding finalizer: %w", err)
+	}
+	return nil
 }
 
 // declare records in the status the names of the namespaces that act then creates. The
 // write carries the resource version that was read. It fails if the Tenant has changed or
 // was deleted since, so nothing is created for a deleted Tenant.
 func (r *Reconciler) declare(ctx context.Context, t *v1beta1.Tenant, creates []string) error {
+	if len(creates) == 0 {
+		return nil
+	}
 	if declared(t, creates) {
 		// An earlier reconcile recorded the names and failed before it created them. The
 		// Tenant may have changed since, so it is read again.
@@ -104,7 +93,7 @@ func (r *Reconciler) declare(ctx context.Context, t *v1beta1.Tenant, creates []s
 	}
 	before := t.DeepCopy()
 	t.Status = intent(t, creates, r.Clock.Now())
-	if err := r.own.PatchStatusUnchanged(ctx, r.Client, t, before); err != nil {
+	if err := apply.PatchStatusUnchanged(ctx, r.Client, t, before); err != nil {
 		return fmt.Errorf("recording what is to be created: %w", err)
 	}
 	return nil
@@ -113,28 +102,26 @@ func (r *Reconciler) declare(ctx context.Context, t *v1beta1.Tenant, creates []s
 // report writes the status if it changed, and records events. It removes the finalizer
 // of a terminating Tenant that owns nothing any more. It returns the error that requires
 // another reconcile.
-func (r *Reconciler) report(ctx context.Context, o *observation, p plan, res *result) error {
+func (r *Reconciler) report(ctx context.Context, o *observation, p plan, res *result) (ctrl.Result, error) {
 	t := o.tenant
 	before := t.DeepCopy()
 	reporting.Flush(r.Recorder, t, res.events)
 	if res.released {
 		controllerutil.RemoveFinalizer(t, v1beta1.TenantFinalizer)
-		if err := r.own.Patch(ctx, r.Client, t, before); err != nil {
-			return fmt.Errorf("removing finalizer: %w", err)
+		if err := apply.Patch(ctx, r.Client, t, before); client.IgnoreNotFound(err) != nil {
+			return ctrl.Result{}, fmt.Errorf("removing finalizer: %w", err)
 		}
-		return nil
+		return ctrl.Result{}, nil
 	}
-	// One Conflict or a denial by the fence is no failure of the Tenant, so the status does not
-	// report it. The next reconcile follows at once and reads the change. Conflicts in a row are
-	// reported, since the former status would claim what is not true.
-	if res.retry != nil && (!o.contested || denial.ByFence(res.retry)) {
-		return res.retry
+	// A Conflict or a denial by the fence is no failure of the Tenant, so the status does not
+	// report it. The next reconcile follows soon and reads the change.
+	if res.retry != nil {
+		return ctrl.Result{}, res.retry
 	}
-	t.Status = summarize(o, p, res, r.Clock.Now())
-	if !equality.Semantic.DeepEqual(before.Status, t.Status) {
-		if err := r.own.PatchStatus(ctx, r.Client, t, before); err != nil {
-			return fmt.Errorf("writing status: %w", err)
-		}
+	now := r.Clock.Now()
+	t.Status = summarize(o, p, res, now)
+	if err := r.writeStatus(ctx, t, before); err != nil {
+		return ctrl.Result{}, err
 	}
 	reporting.Flush(r.Recorder, t, transitions(o.before, t.Status, res.wrote))
 	owned := 0
@@ -144,5 +131,58 @@ func (r *Reconciler) report(ctx context.Context, o *observation, p plan, res *re
 		}
 	}
 	r.metrics.namespaces.WithLabelValues(t.Name).Set(float64(owned))
-	return res.retry
+	return ctrl.Result{RequeueAfter: untilTrusted(t.Status, now)}, kerrors.NewAggregate(res.errs)
+}
+
+// writeStatus writes the status if it differs from that of before.
+func (r *Reconciler) writeStatus(ctx context.Context, t, before *v1beta1.Tenant) error {
+	ready := 0.0
+	if meta.IsStatusConditionTrue(t.Status.Conditions, v1beta1.ConditionReady) {
+		ready = 1
+	}
+	r.metrics.ready.WithLabelValues(t.Name).Set(ready)
+	if equality.Semantic.DeepEqual(before.Status, t.Status) {
+		return nil
+	}
+	if err := apply.PatchStatus(ctx, r.Client, t, before); err != nil {
+		return fmt.Errorf("writing status: %w", err)
+	}
+	return nil
+}
+
+// fail reports an error that prevents a reconcile, and returns it. The former status would claim
+// what nobody has checked, and a new Tenant would have none.
+func (r *Reconciler) fail(ctx context.Context, t *v1beta1.Tenant, err error) error {
+	if apierrors.IsConflict(err) || denial.ByFence(err) || errors.Is(err, context.Canceled) {
+		return err
+	}
+	if errors.Is(err, context.DeadlineExceeded) {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(context.WithoutCancel(ctx), reportTimeout)
+		defer cancel()
+	}
+	before := t.DeepCopy()
+	t.Status.ObservedGeneration = t.Generation
+	reason := reasonFor(err)
+	setReady(&t.Status, t.Generation, r.Clock.Now(), notReady(reason, err.Error()), reason == v1beta1.ReasonRBACForbidden)
+	if statusErr := r.writeStatus(ctx, t, before); statusErr != nil {
+		return errors.Join(err, statusErr)
+	}
+	reporting.Flush(r.Recorder, t, transitions(before.Status, t.Status, false))
+	return err
+}
+
+// reportTimeout bounds a report after a reconcile has used up its time.
+const reportTimeout = 10 * time.Second
+
+// pause reports that an annotation suspends the Tenant. It leaves the other conditions as they are.
+func (r *Reconciler) pause(ctx context.Context, t *v1beta1.Tenant) error {
+	before := t.DeepCopy()
+	meta.SetStatusCondition(&t.Status.Conditions, metav1.Condition{
+		Type: v1beta1.ConditionPaused, Status: metav1.ConditionTrue, Reason: v1beta1.ReasonPaused,
+		LastTransitionTime: metav1.NewTime(r.Clock.Now()),
+		Message: "the operator writes nothing for this Tenant, also while it is being deleted; to resume, remove the annotation " +
+			v1beta1.AnnotationPaused,
+	})
+	return r.writeStatus(ctx, t, before)
 }

@@ -39,9 +39,9 @@ type plan struct {
 	deleting bool
 	// steps are sorted by namespace name.
 	steps []step
-	// disown are namespaces with an owner reference that falsely names the
-	// Tenant: the garbage collector would delete them with it.
-	disown []*corev1.Namespace
+	// foreign are namespaces whose metadata falsely names the Tenant as the owner. The garbage
+	// collector would delete those with an owner reference together with it.
+	foreign []*corev1.Namespace
 }
 
 // decide returns the plan for an observation. It is pure.
@@ -54,21 +54,17 @@ func decide(o *observation, operatorNamespace string) plan {
 	}
 	used := usedNames(t)
 	slices.Sort(used)
-	wanted, listed := wantedNames(t, refused), usedNameSet(t)
+	wanted, listed, recorded := wantedNames(t, refused), usedNameSet(t), recordedUIDs(t)
 	for _, name := range used {
 		live := o.namespaces[name]
-		ours := live != nil && ownsNamespace(t, listed, live)
+		ours := live != nil && ownsNamespace(t, listed, recorded, live)
 		s := step{name: name, live: live, action: actionFor(wanted[name], refused[name], live, ours, removalPolicy(t, live))}
 		p.steps = append(p.steps, s)
 		if live != nil && !ours && ownerIndex(t, live) >= 0 {
-			p.disown = append(p.disown, live)
+			p.foreign = append(p.foreign, live)
 		}
 	}
-	for _, ns := range o.foreign {
-		if ownerIndex(t, ns) >= 0 {
-			p.disown = append(p.disown, ns)
-		}
-	}
+	p.foreign = append(p.foreign, o.claiming...)
 	return p
 }
 
@@ -122,6 +118,19 @@ func policyOf(t *v1beta1.Tenant) v1beta1.NamespaceDeletionPolicy {
 		return v1beta1.NamespaceRetain
 	}
 	return v1beta1.NamespaceDelete
+}
+
+// wantedNames returns the full names of the spec; the value is false for refused names.
+// It is empty for a terminating Tenant.
+func wantedNames(t *v1beta1.Tenant, refused map[string]bool) map[string]bool {
+	wanted := map[string]bool{}
+	if !t.DeletionTimestamp.IsZero() {
+		return wanted
+	}
+	for _, name := range namespaceNames(t) {
+		wanted[name] = !refused[name]
+	}
+	return wanted
 }
 
 // creates returns the names of the namespaces that the plan creates.

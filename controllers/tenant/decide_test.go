@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 
@@ -147,10 +148,10 @@ func TestDecideDisownsForgedOwnerReferences(t *testing.T) {
 		ns.Annotations = map[string]string{v1beta1.AnnotationTenantUID: "uid-a"}
 	})
 	o := observed(a, namespace("a-dev", ownedBy(a)))
-	o.foreign = []*corev1.Namespace{victim, labelled}
+	o.claiming = []*corev1.Namespace{victim, labelled}
 	p := decide(o, "")
-	if len(p.disown) != 1 || p.disown[0] != victim {
-		t.Errorf("disown = %v, want only the victim: an annotation causes no deletion", namesOf(p.disown))
+	if diff := cmp.Diff([]string{"labelled", "victim"}, namesOf(p.foreign)); diff != "" {
+		t.Errorf("foreign (-want +got):\n%s", diff)
 	}
 
 	if len(p.steps) != 1 {
@@ -164,8 +165,8 @@ func TestDecideDisownsForgedOwnerReferences(t *testing.T) {
 		"no longer listed": listing("a-prod", v1beta1.ReasonNamespaceConflict),
 		"being deleted":    func(x *v1beta1.Tenant) { naming("prod")(x); deleted(x) },
 	} {
-		if got := decide(observed(tenant("a", with), planted), "").disown; len(got) != 1 || got[0] != planted {
-			t.Errorf("%s: disown = %v, want the listed namespace in conflict", state, namesOf(got))
+		if got := decide(observed(tenant("a", with), planted), "").foreign; len(got) != 1 || got[0] != planted {
+			t.Errorf("%s: foreign = %v, want the listed namespace in conflict", state, namesOf(got))
 		}
 	}
 }

@@ -236,7 +236,7 @@ func refuse(request string, reason error) refusal {
 	}
 }
 
-// refuseRole refuses to bind one role, or "any".
+// refuseRole refuses to bind one role.
 func refuseRole(role string) refusal {
 	return func(q reconcilertest.Request) error {
 		if !slices.Contains([]string{"apply", "create", "patch"}, q.Verb) || !strings.Contains(q.Name, " RoleBinding ") {
@@ -249,7 +249,7 @@ func refuseRole(role string) refusal {
 				return err
 			}
 		}
-		if b.RoleRef.Name == role || role == "any" {
+		if b.RoleRef.Name == role {
 			return notHeld()
 		}
 		return nil

@@ -73,10 +73,14 @@ func recordedUIDs(t *v1beta1.Tenant) map[string]types.UID {
 	return names
 }
 
-// validateNames returns the errors of the full names of the namespaces.
-func validateNames(t *v1beta1.Tenant, operatorNamespace string) field.ErrorList {
-	_, errs := refusedNames(t, operatorNamespace)
-	return errs
+// recordedReason returns the reason of a namespace in a status, or "".
+func recordedReason(status v1beta1.TenantStatus, name string) string {
+	for _, ns := range status.Namespaces {
+		if ns.Name == name {
+			return ns.Reason
+		}
+	}
+	return ""
 }
 
 // refusedNames returns the full names of the spec that are refused, and their errors. The

@@ -16,14 +16,13 @@ import (
 // TestOwnsTruthTable checks every combination of an object's metadata and the recorded
 // status. The rows that mean ownership are listed; every other row must not.
 func TestOwnsTruthTable(t *testing.T) {
-	const self, other, object = types.UID("tenant"), types.UID("other"), types.UID("object")
 	type row struct {
-		mark, controller string // none | self | other
+		mark, controller string // none | self | other | former
 		listed           bool
 		recorded         string // none | this | another
 	}
 	ours := map[row]bool{}
-	for _, controller := range []string{"none", "self"} {
+	for _, controller := range []string{"none", "self", "former"} {
 		// own annotation and listed, for every recorded UID
 		for _, recorded := range []string{"none", "this", "another"} {
 			ours[row{"self", controller, true, recorded}] = true
@@ -34,32 +33,35 @@ func TestOwnsTruthTable(t *testing.T) {
 		}
 		ours[row{"self", controller, false, "this"}] = true
 	}
-	uid := map[string]types.UID{"none": "", "self": self, "other": other, "this": object, "another": "another"}
+	a, uid := tenant("a"), map[string]types.UID{"none": "", "self": "uid-a", "other": "uid-b", "this": "uid-x", "another": "uid-y"}
+	controllers := map[string][]metav1.OwnerReference{"none": nil, "self": {*metav1.NewControllerRef(a, tenantKind)},
+		"other": stranger(), "former": {*metav1.NewControllerRef(restored, tenantKind)}}
 	rows := 0
 	for _, mark := range []string{"none", "self", "other"} {
-		for _, controller := range []string{"none", "self", "other"} {
+		for controller, owners := range controllers {
 			for _, listed := range []bool{true, false} {
 				for _, recorded := range []string{"none", "this", "another"} {
 					rows++
 					r := row{mark, controller, listed, recorded}
-					got := owns(self, claims{uid[mark], uid[controller], object, listed, uid[recorded]})
-					if got != ours[r] {
+					o := namespace("x")
+					o.OwnerReferences, o.Annotations = owners, map[string]string{v1beta1.AnnotationTenantUID: string(uid[mark])}
+					if got := owns(a, o, listed, uid[recorded]); got != ours[r] {
 						t.Errorf("%+v: owns = %v, want %v", r, got, ours[r])
 					}
 				}
 			}
 		}
 	}
-	if rows != 54 || len(ours) != 12 {
-		t.Fatalf("the table has %d rows, and %d are ours; want 54 and 12", rows, len(ours))
+	if rows != 72 || len(ours) != 18 {
+		t.Fatalf("the table has %d rows, and %d are ours; want 72 and 18", rows, len(ours))
 	}
 }
 
 func TestOwnsNeedsUIDs(t *testing.T) {
-	if owns("", claims{annotationUID: "", objectUID: "o", listed: true, recordedUID: "o"}) {
+	if owns(&v1beta1.Tenant{}, namespace("x"), true, "uid-x") {
 		t.Error("a Tenant without a UID owns nothing")
 	}
-	if owns("t", claims{annotationUID: "t", listed: true}) {
+	if owns(tenant("a"), &corev1.Namespace{}, true, "") {
 		t.Error("an object without a UID has no owner")
 	}
 }

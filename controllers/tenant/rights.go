@@ -2,75 +2,81 @@ package tenant
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 
 	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	rbacv1ac "k8s.io/client-go/applyconfigurations/rbac/v1"
 
 	"leasehold.dev/api/v1beta1"
 	"leasehold.dev/controllers/internal/apply"
+	"leasehold.dev/controllers/internal/denial"
 	"leasehold.dev/controllers/internal/reporting"
 )
 
-// ensureBinding creates or corrects the admins' RoleBinding in a namespace of the Tenant.
-func (r *Reconciler) ensureBinding(ctx context.Context, o *observation, namespace string, live *rbacv1.RoleBinding,
-	res *result) error {
+// ensureBinding creates or corrects the admins' RoleBinding in a namespace of the Tenant, whatever the
+// binding claims: its name is reserved there. It reports whether it repaired a binding that another
+// client had changed.
+func (r *Reconciler) ensureBinding(ctx context.Context, o *observation, namespace string, res *result) (repaired bool,
+	err error) {
+	t, live := o.tenant, o.bindings[namespace]
 	// A binding to a missing role grants nothing and would hide that the role is missing.
 	if o.missingAdminRole != "" {
-		return r.restrictBinding(ctx, o, live, res)
+		return false, r.restrictBinding(ctx, t, live, res)
 	}
-	t, want, roleRef := o.tenant, childMeta(o.tenant), clusterRoleRef(r.Options.AdminClusterRole)
-	desired := rbacv1ac.RoleBinding(adminBindingName, namespace).
-		WithLabels(want.labels).WithAnnotations(want.annotations).WithOwnerReferences(want.ownerConfig()...).
-		WithRoleRef(roleRefConfig(r.Options.AdminClusterRole)).WithSubjects(subjectConfigs(t)...)
-	var err error
+	want := childMeta(t)
+	desired := func() *rbacv1ac.RoleBindingApplyConfiguration { // a write changes it
+		return rbacv1ac.RoleBinding(adminBindingName, namespace).
+			WithLabels(want.labels).WithAnnotations(want.annotations).WithOwnerReferences(want.ownerConfig()...).
+			WithRoleRef(roleRefConfig(r.Options.AdminClusterRole)).WithSubjects(subjectConfigs(t)...)
+	}
 	switch {
 	case live == nil:
-		err = apply.Create(ctx, r.Client, desired)
-	case !ownsBinding(t, live, o.otherTenants[namespace]):
-		return foreignError{"role binding", namespace + "/" + live.Name}
-	case live.RoleRef == roleRef && live.DeletionTimestamp.IsZero() &&
+		err = apply.Create(ctx, r.Client, desired())
+	case live.RoleRef == clusterRoleRef(r.Options.AdminClusterRole) && live.DeletionTimestamp.IsZero() &&
 		equality.Semantic.DeepEqual(live.Subjects, subjects(t)) && want.isSetOn(live):
-		return nil
+		return false, nil
 	default:
-		err = r.correctBinding(ctx, o, live, desired, res)
+		err = r.correctBinding(ctx, t, live, desired, res)
+	}
+	if apierrors.IsConflict(err) {
+		// The Conflict is hidden, since it would end the reconcile without a report.
+		return false, fmt.Errorf("role binding %s/%s: %w: %v", namespace, adminBindingName, errContested, err)
 	}
 	if err != nil {
-		return explain(err, r.Options.AdminClusterRole)
+		return false, explain(err, r.Options.AdminClusterRole)
 	}
 	res.wrote = true
-	if wasReconciled(o, namespace) {
-		res.events = append(res.events, about(reporting.Warning(v1beta1.EventAdminBindingRepaired, "Repair",
-			"role binding %s/%s was missing or different from the spec and was restored; the audit log shows the change",
-			namespace, adminBindingName), namespace))
+	if !wasReconciled(o, namespace) {
+		return false, nil
 	}
-	return nil
+	res.events = append(res.events, about(reporting.Warning(v1beta1.EventAdminBindingRepaired, "Repair",
+		"role binding %s/%s was missing or different from the spec and was restored; the audit log shows the change",
+		namespace, adminBindingName), namespace))
+	return true, nil
 }
 
 // correctBinding changes a binding to the desired one, in place where the API server permits that.
-// It never negotiates with another client: it replaces a binding whose content or changes prevent
-// the correction. If the desired binding is refused, it retains the old one, without the subjects
-// that are no longer admins.
-func (r *Reconciler) correctBinding(ctx context.Context, o *observation, live *rbacv1.RoleBinding,
-	desired *rbacv1ac.RoleBindingApplyConfiguration, res *result) error {
-	controller := metav1.GetControllerOf(live)
-	// A finalizer of another client does not belong there, and a replacement needs fewer requests.
-	if live.RoleRef == clusterRoleRef(r.Options.AdminClusterRole) && len(live.Finalizers) == 0 &&
-		(controller == nil || controller.UID == o.tenant.UID) {
-		if err := apply.Update(ctx, r.Client, live, desired); err == nil || !o.prevents(err) {
+// Otherwise it deletes the binding and makes it anew, once. If the desired binding is refused, it
+// retains the old one, unless that has subjects that are no longer admins.
+func (r *Reconciler) correctBinding(ctx context.Context, t *v1beta1.Tenant, live *rbacv1.RoleBinding,
+	desired func() *rbacv1ac.RoleBindingApplyConfiguration, res *result) error {
+	role := clusterRoleRef(r.Options.AdminClusterRole)
+	if live.RoleRef == role && live.DeletionTimestamp.IsZero() { // the role is immutable
+		if err := apply.Overwrite(ctx, r.Client, live, desired()); err == nil || !prevents(err) {
 			return err
 		}
 	}
-	// The role is immutable, and the deletion must not precede a refused creation.
 	dryRun := &rbacv1.RoleBinding{
 		ObjectMeta: metav1.ObjectMeta{Namespace: live.Namespace, GenerateName: "leasehold-tenant-admin-"},
-		RoleRef:    clusterRoleRef(r.Options.AdminClusterRole), Subjects: subjects(o.tenant),
+		RoleRef:    role, Subjects: subjects(t),
 	}
 	if refused := apply.TryCreate(ctx, r.Client, dryRun); refused != nil {
-		if err := r.restrictBinding(ctx, o, live, res); err != nil {
+		if err := r.restrictBinding(ctx, t, live, res); err != nil {
 			return err
 		}
 		return refused
@@ -78,36 +84,24 @@ func (r *Reconciler) correctBinding(ctx context.Context, o *observation, live *r
 	if err := r.removeBinding(ctx, res, live); err != nil {
 		return err
 	}
-	return apply.Create(ctx, r.Client, desired)
+	return apply.Create(ctx, r.Client, desired())
 }
 
-// restrictBinding removes the subjects that are no longer admins, and adds none. It serves
-// where the desired binding cannot be created.
-func (r *Reconciler) restrictBinding(ctx context.Context, o *observation, live *rbacv1.RoleBinding, res *result) error {
-	if live == nil {
+// restrictBinding deletes a binding that has subjects that are no admins. It serves where the desired
+// binding cannot be created: a removed admin loses access, even if the others lose theirs until the
+// cause is resolved.
+func (r *Reconciler) restrictBinding(ctx context.Context, t *v1beta1.Tenant, live *rbacv1.RoleBinding, res *result) error {
+	if live == nil || !bindsOthers(t, live) {
 		return nil
 	}
-	if !ownsBinding(o.tenant, live, o.otherTenants[live.Namespace]) {
-		return foreignError{"role binding", live.Namespace + "/" + live.Name}
-	}
-	if !bindsOthers(o.tenant, live) {
-		return nil
-	}
-	left := slices.DeleteFunc(subjects(o.tenant), func(s rbacv1.Subject) bool {
-		return !slices.Contains(live.Subjects, s)
-	})
-	if len(left) == 0 {
-		return r.removeBinding(ctx, res, live)
-	}
-	restricted := live.DeepCopy()
-	restricted.Subjects = left
-	err := apply.Patch(ctx, r.Client, restricted, live)
-	// A removed admin loses access, even if the others lose theirs until the cause is resolved.
-	if err != nil && o.prevents(err) {
-		return r.removeBinding(ctx, res, live)
-	}
-	if err != nil {
-		return fmt.Errorf("restricting role binding %s/%s: %w", live.Namespace, live.Name, explain(err, live.RoleRef.Name))
+	return r.removeBinding(ctx, res, live)
+}
+
+// removeBinding deletes a binding with its finalizers. The authorizer ignores deletion timestamps, so
+// a terminating binding would still grant its rights.
+func (r *Reconciler) removeBinding(ctx context.Context, res *result, binding *rbacv1.RoleBinding) error {
+	if err := apply.Remove(ctx, r.Client, binding); err != nil {
+		return fmt.Errorf("deleting role binding %s/%s: %w", binding.Namespace, binding.Name, err)
 	}
 	res.wrote = true
 	return nil
@@ -121,19 +115,26 @@ func bindsOthers(t *v1beta1.Tenant, binding *rbacv1.RoleBinding) bool {
 		slices.ContainsFunc(binding.Subjects, func(s rbacv1.Subject) bool { return !slices.Contains(admins, s) })
 }
 
-// wasReconciled reports whether the namespace and its binding were Reconciled for this
+// prevents reports whether the API server refused a change of a binding for what the binding contains,
+// for the rights of its role, or since other clients change it.
+func prevents(refused error) bool {
+	kind := denial.Of(refused).Kind
+	return kind == denial.Grant || kind == denial.None && apply.BlockedByContent(refused)
+}
+
+// wasReconciled reports whether the namespace and its binding were as desired for this
 // generation. If so, another client caused the difference.
 func wasReconciled(o *observation, namespace string) bool {
+	reason := recordedReason(o.before, namespace)
 	return o.before.ObservedGeneration == o.tenant.Generation &&
-		slices.ContainsFunc(o.before.Namespaces, func(ns v1beta1.TenantNamespace) bool {
-			return ns.Name == namespace && ns.Reason == v1beta1.ReasonReconciled
-		})
+		(reason == v1beta1.ReasonReconciled || reason == v1beta1.ReasonAdminBindingRepaired)
 }
 
 // ensureReader creates or corrects the ClusterRole and the ClusterRoleBinding by which the
 // admins read their own Tenant. Both have the same name.
 func (r *Reconciler) ensureReader(ctx context.Context, o *observation, res *result) error {
 	t, want, name := o.tenant, childMeta(o.tenant), readerNamePrefix+o.tenant.Name
+	// Updates of the Tenant can create namespaces, so the admins may not update it.
 	role := rbacv1ac.ClusterRole(name).
 		WithLabels(want.labels).WithAnnotations(want.annotations).WithOwnerReferences(want.ownerConfig()...).
 		WithRules(rbacv1ac.PolicyRule().WithAPIGroups(v1beta1.GroupVersion.Group).WithResources("tenants").
@@ -148,16 +149,9 @@ func (r *Reconciler) ensureReader(ctx context.Context, o *observation, res *resu
 		WithLabels(want.labels).WithAnnotations(want.annotations).WithOwnerReferences(want.ownerConfig()...).
 		WithRoleRef(roleRefConfig(name)).WithSubjects(subjectConfigs(t)...)
 	live := o.readerBinding
-	if live != nil && ownsReader(t, live) && live.RoleRef != clusterRoleRef(name) {
-		dryRun := &rbacv1.ClusterRoleBinding{
-			ObjectMeta: metav1.ObjectMeta{GenerateName: "leasehold-tenant-reader-"}, RoleRef: clusterRoleRef(name),
-			Subjects: subjects(t),
-		}
-		if err := apply.TryCreate(ctx, r.Client, dryRun); err != nil {
-			return fmt.Errorf("trying cluster role binding %s: %w", name, err)
-		}
-		if err := r.deleteChild(ctx, res, live); err != nil {
-			return err
+	if live != nil && ownsReader(t, live) && live.RoleRef != clusterRoleRef(name) { // the role is immutable
+		if err := apply.Delete(ctx, r.Client, live); err != nil {
+			return fmt.Errorf("deleting cluster role binding %s: %w", name, err)
 		}
 		live = nil
 	}
@@ -167,7 +161,7 @@ func (r *Reconciler) ensureReader(ctx context.Context, o *observation, res *resu
 		})
 }
 
-// ensureClusterChild creates or corrects a cluster-scoped child. It returns a foreignError
+// ensureClusterChild creates or corrects a cluster-scoped child. It returns errForeign
 // if the object exists and the Tenant does not own it.
 func ensureClusterChild[L interface {
 	metav1.Object
@@ -180,7 +174,7 @@ func ensureClusterChild[L interface {
 	case live == none:
 		err = apply.Create(ctx, r.Client, desired)
 	case !ownsReader(t, live):
-		return foreignError{kind, live.GetName()}
+		return fmt.Errorf("%s %s %w", kind, live.GetName(), errForeign)
 	case matches(live):
 		return nil
 	default:
@@ -195,6 +189,10 @@ func ensureClusterChild[L interface {
 
 func clusterRoleRef(name string) rbacv1.RoleRef {
 	return rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: name}
+}
+
+func roleRefConfig(name string) *rbacv1ac.RoleRefApplyConfiguration {
+	return rbacv1ac.RoleRef().WithAPIGroup(rbacv1.GroupName).WithKind("ClusterRole").WithName(name)
 }
 
 // subjects returns the admins as RBAC subjects.
@@ -214,28 +212,36 @@ func subjectConfigs(t *v1beta1.Tenant) []*rbacv1ac.SubjectApplyConfiguration {
 	var out []*rbacv1ac.SubjectApplyConfiguration
 	for _, s := range subjects(t) {
 		c := rbacv1ac.Subject().WithKind(s.Kind).WithName(s.Name)
-		if s.APIGroup != "" {
-			c.WithAPIGroup(s.APIGroup)
-		}
 		if s.Namespace != "" {
 			c.WithNamespace(s.Namespace)
+		} else {
+			c.WithAPIGroup(s.APIGroup)
 		}
 		out = append(out, c)
 	}
 	return out
 }
 
-func roleRefConfig(name string) *rbacv1ac.RoleRefApplyConfiguration {
-	return rbacv1ac.RoleRef().WithAPIGroup(rbacv1.GroupName).WithKind("ClusterRole").WithName(name)
+func readerRules(t *v1beta1.Tenant) []rbacv1.PolicyRule {
+	return []rbacv1.PolicyRule{{APIGroups: []string{v1beta1.GroupVersion.Group}, Resources: []string{"tenants"},
+		ResourceNames: []string{t.Name}, Verbs: []string{"get"}}}
 }
 
-// readerRules allow the admins to get their own Tenant. They do not allow updates, since
-// an update of the Tenant can create namespaces.
-func readerRules(t *v1beta1.Tenant) []rbacv1.PolicyRule {
-	return []rbacv1.PolicyRule{{
-		APIGroups:     []string{v1beta1.GroupVersion.Group},
-		Resources:     []string{"tenants"},
-		ResourceNames: []string{t.Name},
-		Verbs:         []string{"get"},
-	}}
+// errors of the rights, which reasonFor maps to reasons.
+var (
+	errForeign = errors.New("exists and does not belong to this Tenant; give up one of the two claims: " +
+		"correct its owner, or choose another name for the Tenant")
+	errContested  = errors.New("another client changed it while it was corrected, so the admins may lack their rights")
+	errMayNotBind = errors.New("the operator lacks the right bind")
+)
+
+// explain returns an error with the remedy if the API server refused to bind a role, and err otherwise.
+// It omits the API server's message, which lists every rule of the role.
+func explain(err error, role string) error {
+	if denial.Of(err).Kind != denial.Grant {
+		return err
+	}
+	return fmt.Errorf("%w on ClusterRole %s, so binding the admins to it is forbidden; add %s to the resourceNames beside bind "+
+		"in the operator's ClusterRole (config/rbac/manager_role.yaml), or change the flag --tenant-admin-cluster-role",
+		errMayNotBind, role, role)
 }

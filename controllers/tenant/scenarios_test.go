@@ -5,7 +5,6 @@ import (
 	"maps"
 	"strings"
 	"testing"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
@@ -46,15 +45,12 @@ func (s scenario) world(t testing.TB) *world {
 }
 
 // TestReconcileGolden records the operator's live reads, writes, events and metrics until the Tenant is
-// reconciled, and the time that the periodic reconcile counts from.
+// reconciled.
 func TestReconcileGolden(t *testing.T) {
 	reconcilertest.Golden(t, scenarios(), func(s scenario) string {
 		w := s.world(t)
 		w.settle()
 		w.Series(w.r.metrics.added, w.r.metrics.removed, w.r.metrics.namespaces)
-		if at, known := w.r.lastReconciled.Load("a"); known {
-			w.Line("reconciled at %s", at.(time.Time).Format(time.TimeOnly))
-		}
 		return strings.Join(w.Lines, "\n")
 	})
 }

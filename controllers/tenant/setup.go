@@ -5,14 +5,17 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/event"
@@ -38,15 +41,8 @@ type Options struct {
 	OperatorNamespace string
 	// MaxConcurrentReconciles is the number of workers.
 	MaxConcurrentReconciles int
-	// SyncPeriod is the interval at which a Ready Tenant is reconciled without a change.
-	SyncPeriod time.Duration
-	// Ticks trigger the periodic reconciles; nil disables them.
+	// Ticks trigger reconciles of all Ready Tenants; nil disables them.
 	Ticks <-chan event.GenericEvent
-	// NewQueue creates the work queue; nil selects the default queue. The health check
-	// observes the progress of the queue.
-	NewQueue reconciler.NewQueue
-	// Clock is nil for the real clock.
-	Clock clock.PassiveClock
 }
 
 // WatchedObjects returns the kinds that the controller watches. It must not reconcile
@@ -63,14 +59,10 @@ func New(mgr ctrl.Manager, o Options) (*Reconciler, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := &Reconciler{
+	return &Reconciler{
 		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Recorder: mgr.GetEventRecorder("leasehold-tenant"),
-		Options: o, Clock: o.Clock, metrics: m,
-	}
-	if r.Clock == nil {
-		r.Clock = clock.RealClock{}
-	}
-	return r, nil
+		Options: o, Clock: clock.RealClock{}, metrics: m,
+	}, nil
 }
 
 // SetupWithManager adds the controller and its field indexes to the manager.
@@ -82,16 +74,16 @@ func SetupWithManager(ctx context.Context, mgr ctrl.Manager, o Options) error {
 	if err != nil {
 		return err
 	}
-	options := controller.Options{MaxConcurrentReconciles: o.MaxConcurrentReconciles, NewQueue: o.NewQueue}
+	options := controller.Options{MaxConcurrentReconciles: o.MaxConcurrentReconciles,
+		RateLimiter: reconciler.RateLimiter(reconciler.FirstRetry)}
 	b := ctrl.NewControllerManagedBy(mgr).Named("tenant").WithOptions(options).
-		For(&v1beta1.Tenant{}, builder.WithPredicates(predicate.Or(predicate.GenerationChangedPredicate{}, finalizerLost))).
-		Watches(&v1beta1.Tenant{}, handler.EnqueueRequestsFromMapFunc(r.tenantsSharing), builder.WithPredicates(deletion)).
+		For(&v1beta1.Tenant{}, builder.WithPredicates(predicate.Or(reconciler.Changed, finalizerLost))).
 		Watches(&corev1.Namespace{}, handler.EnqueueRequestsFromMapFunc(r.tenantsOfNamespace)).
 		Watches(&rbacv1.RoleBinding{}, handler.EnqueueRequestsFromMapFunc(r.tenantsOfBinding)).
 		Watches(&rbacv1.ClusterRole{}, handler.EnqueueRequestsFromMapFunc(r.tenantsOfRole)).
 		Watches(&rbacv1.ClusterRoleBinding{}, handler.EnqueueRequestsFromMapFunc(r.tenantsOfRole))
 	if o.Ticks != nil {
-		b = b.WatchesRawSource(source.Channel(o.Ticks, handler.EnqueueRequestsFromMapFunc(r.tenantsDue)))
+		b = b.WatchesRawSource(source.Channel(o.Ticks, handler.EnqueueRequestsFromMapFunc(r.tenantsReady)))
 	}
 	if err := b.Complete(r); err != nil {
 		return fmt.Errorf("adding tenant controller: %w", err)
@@ -99,43 +91,21 @@ func SetupWithManager(ctx context.Context, mgr ctrl.Manager, o Options) error {
 	return nil
 }
 
-// deletion accepts only delete events.
-var deletion = predicate.Funcs{
-	CreateFunc:  func(event.CreateEvent) bool { return false },
-	UpdateFunc:  func(event.UpdateEvent) bool { return false },
-	GenericFunc: func(event.GenericEvent) bool { return false },
-}
-
 // finalizerLost accepts updates that remove the operator's finalizer.
-var finalizerLost = predicate.Funcs{
-	CreateFunc:  func(event.CreateEvent) bool { return false },
-	DeleteFunc:  func(event.DeleteEvent) bool { return false },
-	GenericFunc: func(event.GenericEvent) bool { return false },
-	UpdateFunc: func(e event.UpdateEvent) bool {
-		return slices.Contains(e.ObjectOld.GetFinalizers(), v1beta1.TenantFinalizer) &&
-			!slices.Contains(e.ObjectNew.GetFinalizers(), v1beta1.TenantFinalizer)
-	},
-}
-
-// tenantsSharing returns the Tenants that name a namespace of a deleted Tenant, whose
-// claims do not count any more.
-func (r *Reconciler) tenantsSharing(ctx context.Context, o client.Object) []reconcile.Request {
-	var requests []reconcile.Request
-	for _, name := range usedNames(o.(*v1beta1.Tenant)) {
-		requests = append(requests, r.tenantsUsing(ctx, name)...)
-	}
-	return requests
-}
+var finalizerLost = predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
+	return slices.Contains(e.ObjectOld.GetFinalizers(), v1beta1.TenantFinalizer) &&
+		!slices.Contains(e.ObjectNew.GetFinalizers(), v1beta1.TenantFinalizer)
+}}
 
 // tenantsOfNamespace returns the Tenants that name the namespace and those it claims.
 func (r *Reconciler) tenantsOfNamespace(ctx context.Context, o client.Object) []reconcile.Request {
-	return append(r.tenantsUsing(ctx, o.GetName()), claimedNames(o)...)
+	return append(r.list(ctx, client.MatchingFields{indexNamespaces: o.GetName()}), claimedNames(o)...)
 }
 
 // tenantsOfBinding returns the Tenants that name the namespace of a binding of the reserved name.
 // What the binding claims does not count, since users can write it.
 func (r *Reconciler) tenantsOfBinding(ctx context.Context, o client.Object) []reconcile.Request {
-	return r.tenantsUsing(ctx, o.GetNamespace())
+	return r.list(ctx, client.MatchingFields{indexNamespaces: o.GetNamespace()})
 }
 
 // tenantsOfRole returns the Tenant of a reader role. For the role that all admins are
@@ -151,39 +121,23 @@ func (r *Reconciler) tenantsOfRole(ctx context.Context, o client.Object) []recon
 	return requests
 }
 
-// tenantsDue returns the Ready Tenants whose periodic reconcile is due.
-func (r *Reconciler) tenantsDue(ctx context.Context, _ client.Object) []reconcile.Request {
-	var due []reconcile.Request
-	now := r.Clock.Now()
-	for _, t := range r.tenants(ctx, client.MatchingFields{indexReady: "True"}) {
-		last, known := r.lastReconciled.Load(t.Name)
-		if !known || !reconciler.NextDue(last.(time.Time), r.Options.SyncPeriod, t.UID).After(now) {
-			due = append(due, requestFor(t.Name))
-		}
-	}
-	return due
+// tenantsReady returns the Tenants for the periodic reconcile. Others are retried by the queue.
+func (r *Reconciler) tenantsReady(ctx context.Context, _ client.Object) []reconcile.Request {
+	return r.list(ctx, client.MatchingFields{indexReady: string(metav1.ConditionTrue)})
 }
 
-func (r *Reconciler) tenantsUsing(ctx context.Context, namespace string) []reconcile.Request {
-	return r.list(ctx, client.MatchingFields{indexNamespaces: namespace})
-}
-
+// list returns the Tenants of the cache. It must not wait for writes, which would block an informer. It
+// logs an error, since a map function cannot return one. The cache fails only while the manager stops.
 func (r *Reconciler) list(ctx context.Context, opts ...client.ListOption) []reconcile.Request {
-	var requests []reconcile.Request
-	for _, t := range r.tenants(ctx, opts...) {
-		requests = append(requests, requestFor(t.Name))
-	}
-	return requests
-}
-
-// tenants lists Tenants from the cache. It logs an error, since a map function cannot
-// return one. The cache fails only while the manager stops.
-func (r *Reconciler) tenants(ctx context.Context, opts ...client.ListOption) []v1beta1.Tenant {
 	var list v1beta1.TenantList
-	if err := r.Client.List(ctx, &list, opts...); err != nil {
+	if err := r.Client.List(ctx, &list, append(opts, client.DisableReadYourWritesConsistency)...); err != nil {
 		log.FromContext(ctx).Error(err, "listing tenants")
 	}
-	return list.Items
+	var requests []reconcile.Request
+	for i := range list.Items {
+		requests = append(requests, requestFor(list.Items[i].Name))
+	}
+	return requests
 }
 
 // claimedNames returns the Tenants that an object names by label or owner reference. The
@@ -194,7 +148,7 @@ func claimedNames(o client.Object) []reconcile.Request {
 		requests = append(requests, requestFor(name))
 	}
 	for _, ref := range o.GetOwnerReferences() {
-		if ref.Kind == tenantKind.Kind && ref.APIVersion == tenantKind.GroupVersion().String() {
+		if isTenant(ref) {
 			requests = append(requests, requestFor(ref.Name))
 		}
 	}
@@ -203,4 +157,72 @@ func claimedNames(o client.Object) []reconcile.Request {
 
 func requestFor(name string) reconcile.Request {
 	return reconcile.Request{NamespacedName: types.NamespacedName{Name: name}}
+}
+
+// Field indexes of the cache.
+const (
+	// indexClaims maps a Tenant UID to the namespaces that carry it.
+	indexClaims = "leasehold.dev/claims"
+	// indexNamespaces maps the full name of a namespace to the Tenants that name it in
+	// their spec or status.
+	indexNamespaces = "leasehold.dev/holds"
+	// indexReady maps a status of the Ready condition to Tenants.
+	indexReady = "leasehold.dev/ready"
+)
+
+// addIndexes registers the indexes. It must run before the cache starts.
+func addIndexes(ctx context.Context, indexer client.FieldIndexer) error {
+	for _, index := range []struct {
+		object client.Object
+		name   string
+		keys   client.IndexerFunc
+	}{
+		{&corev1.Namespace{}, indexClaims, func(o client.Object) []string { return claimedTenants(o) }},
+		{&v1beta1.Tenant{}, indexNamespaces, func(o client.Object) []string { return usedNames(o.(*v1beta1.Tenant)) }},
+		{&v1beta1.Tenant{}, indexReady, func(o client.Object) []string { return readyStatus(o.(*v1beta1.Tenant)) }},
+	} {
+		if err := indexer.IndexField(ctx, index.object, index.name, index.keys); err != nil {
+			return fmt.Errorf("adding field index %s: %w", index.name, err)
+		}
+	}
+	return nil
+}
+
+// readyStatus returns the status of the Ready condition, if there is one.
+func readyStatus(t *v1beta1.Tenant) []string {
+	if c := meta.FindStatusCondition(t.Status.Conditions, v1beta1.ConditionReady); c != nil {
+		return []string{string(c.Status)}
+	}
+	return nil
+}
+
+// CacheByObject returns cache options that select the RoleBindings of the reserved name. Users who may
+// write RoleBindings in any namespace can create one there, so of each the cache stores at most what
+// a Tenant's own can have.
+func CacheByObject() map[client.Object]cache.ByObject {
+	return map[client.Object]cache.ByObject{&rbacv1.RoleBinding{}: {
+		Field: fields.OneTermEqualSelector("metadata.name", adminBindingName), Transform: slimBinding}}
+}
+
+// slimBinding drops what no reconcile reads of a binding, and writes nothing with: labels and
+// annotations of others, and what exceeds a Tenant's. One subject more suffices to differ from all.
+func slimBinding(in any) (any, error) {
+	b, ok := in.(*rbacv1.RoleBinding)
+	if !ok {
+		return in, nil
+	}
+	slim := &rbacv1.RoleBinding{RoleRef: b.RoleRef,
+		Subjects: slices.Clone(b.Subjects[:min(len(b.Subjects), v1beta1.MaxAdmins+1)]),
+		ObjectMeta: metav1.ObjectMeta{Namespace: b.Namespace, Name: b.Name, UID: b.UID, ResourceVersion: b.ResourceVersion,
+			DeletionTimestamp: b.DeletionTimestamp, OwnerReferences: b.OwnerReferences,
+			Finalizers: slices.Clone(b.Finalizers[:min(len(b.Finalizers), 1)])}}
+	for _, key := range []string{v1beta1.LabelTenant, v1beta1.LabelManagedBy} {
+		if value, ok := b.Labels[key]; ok {
+			metav1.SetMetaDataLabel(&slim.ObjectMeta, key, value)
+		}
+	}
+	if value, ok := b.Annotations[v1beta1.AnnotationTenantUID]; ok {
+		metav1.SetMetaDataAnnotation(&slim.ObjectMeta, v1beta1.AnnotationTenantUID, value)
+	}
+	return slim, nil
 }

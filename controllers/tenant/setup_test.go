@@ -4,30 +4,28 @@ import (
 	"fmt"
 	"slices"
 	"testing"
-	"time"
 
+	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/client-go/tools/events"
-	testingclock "k8s.io/utils/clock/testing"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 	"sigs.k8s.io/controller-runtime/pkg/recorder"
 
 	"leasehold.dev/api/v1beta1"
-	"leasehold.dev/controllers/internal/reconciler"
 )
 
 func ready(status metav1.ConditionStatus) func(*v1beta1.Tenant) {
 	return having(v1beta1.ConditionReady, status, "", "")
 }
 
-func mapping(t *testing.T, now *testingclock.FakeClock, tenants ...client.Object) *Reconciler {
+func mapping(t *testing.T, tenants ...client.Object) *Reconciler {
 	t.Helper()
-	return &Reconciler{Client: store(t, tenants...), Clock: now,
-		Options: Options{AdminClusterRole: "admin", SyncPeriod: 10 * time.Minute}}
+	return &Reconciler{Client: store(t, tenants...), Options: Options{AdminClusterRole: "admin"}}
 }
 
 func requested(requests []reconcile.Request) string {
@@ -39,32 +37,18 @@ func requested(requests []reconcile.Request) string {
 	return fmt.Sprint(slices.Compact(names))
 }
 
-// The resync reconciles Ready Tenants that are due, and no others.
-func TestTenantsDue(t *testing.T) {
-	now := testingclock.NewFakeClock(epoch)
-	r := mapping(t, now, tenant("seen", ready(metav1.ConditionTrue)), tenant("new", ready(metav1.ConditionTrue)),
-		tenant("failing", ready(metav1.ConditionFalse)), tenant("fresh"))
-	r.lastReconciled.Store("seen", epoch)
-	seen := reconciler.NextDue(epoch, 10*time.Minute, "uid-seen")
-	for _, step := range []struct {
-		after time.Duration
-		want  string
-	}{
-		{0, "[new]"},
-		{8 * time.Minute, "[new]"},
-		{seen.Sub(epoch) - 8*time.Minute - 1, "[new]"},
-		{1, "[new seen]"}, // exactly when the period ends
-	} {
-		now.Step(step.after)
-		if got := requested(r.tenantsDue(t.Context(), nil)); got != step.want {
-			t.Errorf("after %s more: due %s, want %s", step.after, got, step.want)
-		}
+// A tick reconciles the Ready Tenants, and no others.
+func TestTenantsReady(t *testing.T) {
+	r := mapping(t, tenant("ready", ready(metav1.ConditionTrue)), tenant("failing", ready(metav1.ConditionFalse)),
+		tenant("fresh"))
+	if got := requested(r.tenantsReady(t.Context(), nil)); got != "[ready]" {
+		t.Errorf("a tick queues %s, want [ready]", got)
 	}
 }
 
 func TestMapFuncs(t *testing.T) {
 	a := tenant("a", owning("a-old"))
-	r := mapping(t, testingclock.NewFakeClock(epoch), a, tenant("b"))
+	r := mapping(t, a, tenant("b"))
 	owned := []metav1.OwnerReference{*metav1.NewControllerRef(a, tenantKind)}
 	meta := func(namespace, name string, refs ...metav1.OwnerReference) metav1.ObjectMeta {
 		return metav1.ObjectMeta{Namespace: namespace, Name: name, OwnerReferences: refs}
@@ -98,8 +82,6 @@ func TestMapFuncs(t *testing.T) {
 		"a role with the label of a Tenant": {r.tenantsOfRole(t.Context(),
 			&rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: "x", Labels: map[string]string{v1beta1.LabelTenant: "b"}}}),
 			"[b]"},
-		"the end of a Tenant with shared names": {r.tenantsSharing(t.Context(),
-			tenant("c", prefix("a-"), naming("dev", "old"))), "[a]"},
 		"a role without an owner": {r.tenantsOfRole(t.Context(), &rbacv1.ClusterRole{ObjectMeta: meta("", "view")}), "[]"},
 	} {
 		if got := requested(tc.got); got != tc.want {
@@ -127,4 +109,40 @@ func TestNewReadsTheAPIServer(t *testing.T) {
 	if err != nil || r.Client != m.client || r.Live != client.Reader(m.live) {
 		t.Errorf("New() = %+v, %v, does not use the manager's client and reader", r, err)
 	}
+}
+
+// The cache keeps of a binding of the reserved name what a reconcile compares. One subject more than a
+// Tenant can have shows that there are others.
+func TestCacheKeepsWhatIsCompared(t *testing.T) {
+	a := tenant("a", everyKindOfAdmin)
+	for kind, by := range CacheByObject() {
+		if _, ok := kind.(*rbacv1.RoleBinding); !ok || !by.Field.Matches(fields.Set{"metadata.name": adminBindingName}) ||
+			by.Field.Matches(fields.Set{"metadata.name": "other"}) {
+			t.Errorf("%T with the selector %s", kind, by.Field)
+		}
+	}
+	full := binding("a-dev", a)
+	full.Subjects = append(slices.Repeat(subjects(a), v1beta1.MaxAdmins), user("mallory"))
+	full.Finalizers = []string{"example.com/a", "example.com/b"}
+	full.Labels["example.com/large"], full.Annotations["example.com/large"] = "x", "y"
+	full.ManagedFields = []metav1.ManagedFieldsEntry{{}}
+	kept := slim(t, full)
+	want := binding("a-dev", a)
+	want.Subjects, want.Finalizers = full.Subjects[:v1beta1.MaxAdmins+1], full.Finalizers[:1]
+	if diff := cmp.Diff(want, kept); diff != "" || !bindsOthers(tenant("a", admins("ann")), kept) {
+		t.Errorf("the cache has (-want +got):\n%s", diff)
+	}
+}
+
+// slim applies the cache's transform twice, as a reflector does with streamed objects.
+func slim(t *testing.T, b *rbacv1.RoleBinding) *rbacv1.RoleBinding {
+	t.Helper()
+	var out any = b.DeepCopy()
+	for range 2 {
+		var err error
+		if out, err = slimBinding(out); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return out.(*rbacv1.RoleBinding)
 }

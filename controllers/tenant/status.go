@@ -1,18 +1,29 @@
 package tenant
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"leasehold.dev/api/v1beta1"
+	"leasehold.dev/controllers/internal/denial"
 	"leasehold.dev/controllers/internal/reporting"
 )
+
+// repairPeriod is how long a Tenant is not Ready after its admins' binding was repaired. A client that
+// changes the binding again and again thus does not find the Tenant Ready in between.
+const repairPeriod = 5 * time.Second
+
+// conflictAdvice resolves a NamespaceConflict without the loss of data.
+const conflictAdvice = "choose another name in spec.namespaces, or have an administrator hand the namespace over with its contents, " +
+	"by its annotation " + v1beta1.AnnotationTenantUID + " (docs/tenants.md)"
 
 // intent returns the status to write before namespaces are created. It records their
 // names, so that after a crash the next reconcile can identify them as owned.
@@ -22,19 +33,17 @@ func intent(t *v1beta1.Tenant, creates []string, now time.Time) v1beta1.TenantSt
 	for _, name := range creates {
 		setNamespace(&status, v1beta1.TenantNamespace{Name: name, Reason: v1beta1.ReasonPending})
 	}
-	reporting.SetCondition(&status.Conditions, t.Generation, now, metav1.Condition{
-		Type: v1beta1.ConditionReady, Status: metav1.ConditionFalse, Reason: v1beta1.ReasonProgressing,
-		Message: "creating " + namespacesText(creates),
-	})
+	reporting.SetCondition(&status.Conditions, t.Generation, now,
+		notReady(v1beta1.ReasonProgressing, "creating "+namespacesText(creates)))
 	return status
 }
 
 // declared reports whether the status records every name without a UID for this
 // generation.
 func declared(t *v1beta1.Tenant, creates []string) bool {
+	recorded := recordedUIDs(t)
 	for _, name := range creates {
-		if !slices.ContainsFunc(t.Status.Namespaces,
-			func(ns v1beta1.TenantNamespace) bool { return ns.Name == name && ns.UID == "" }) {
+		if uid, isRecorded := recorded[name]; !isRecorded || uid != "" {
 			return false
 		}
 	}
@@ -46,21 +55,17 @@ func summarize(o *observation, p plan, res *result, now time.Time) v1beta1.Tenan
 	t := o.tenant
 	status := *t.Status.DeepCopy()
 	status.ObservedGeneration = t.Generation
+	status.LastHandledReconcileAt = t.Annotations[v1beta1.AnnotationRequestedAt]
 	status.Namespaces = nil
-	for _, out := range res.outcomes {
-		if out.reason != "" {
-			setNamespace(&status, v1beta1.TenantNamespace{Name: out.name, UID: out.uid, Reason: out.reason})
+	for _, ns := range res.namespaces {
+		if ns.reason != "" {
+			status.Namespaces = append(status.Namespaces,
+				v1beta1.TenantNamespace{Name: ns.name, UID: ns.uid, Reason: ns.reason})
 		}
 	}
 	ready, stalled := verdict(o, p, res)
-	reporting.SetCondition(&status.Conditions, t.Generation, now, ready)
-	if stalled {
-		reporting.SetCondition(&status.Conditions, t.Generation, now, metav1.Condition{
-			Type: v1beta1.ConditionStalled, Status: metav1.ConditionTrue, Reason: ready.Reason, Message: ready.Message})
-	} else {
-		meta.RemoveStatusCondition(&status.Conditions, v1beta1.ConditionStalled)
-	}
-	if names := namesOf(slices.Concat(o.foreign, p.disown)); len(names) > 0 {
+	setReady(&status, t.Generation, now, ready, stalled)
+	if names := namesOf(p.foreign); len(names) > 0 {
 		reporting.SetCondition(&status.Conditions, t.Generation, now, metav1.Condition{
 			Type: v1beta1.ConditionForeignNamespace, Status: metav1.ConditionTrue, Reason: v1beta1.ReasonClaimed,
 			Message: "metadata of " + namespacesText(names) +
@@ -69,6 +74,24 @@ func summarize(o *observation, p plan, res *result, now time.Time) v1beta1.Tenan
 		meta.RemoveStatusCondition(&status.Conditions, v1beta1.ConditionForeignNamespace)
 	}
 	return status
+}
+
+// setReady sets the Ready condition, and Stalled with the same reason if stalled is true. A Tenant that
+// is reconciled is not paused.
+func setReady(status *v1beta1.TenantStatus, generation int64, now time.Time, ready metav1.Condition, stalled bool) {
+	meta.RemoveStatusCondition(&status.Conditions, v1beta1.ConditionPaused)
+	reporting.SetCondition(&status.Conditions, generation, now, ready)
+	if !stalled {
+		meta.RemoveStatusCondition(&status.Conditions, v1beta1.ConditionStalled)
+		return
+	}
+	ready.Type, ready.Status = v1beta1.ConditionStalled, metav1.ConditionTrue
+	reporting.SetCondition(&status.Conditions, generation, now, ready)
+}
+
+func notReady(reason, message string) metav1.Condition {
+	return metav1.Condition{Type: v1beta1.ConditionReady, Status: metav1.ConditionFalse, Reason: reason,
+		Message: reporting.Bounded(message)}
 }
 
 // failureReasons lists the reasons in order of precedence. If several apply, the status
@@ -85,70 +108,127 @@ var failureReasons = []struct {
 	{v1beta1.ReasonAdmissionDenied, false, ""},
 	{v1beta1.ReasonQuotaExceeded, false, ""},
 	{v1beta1.ReasonReconcileFailed, false, ""},
+	{v1beta1.ReasonAdminBindingRepaired, false,
+		"another client removes or changes the role binding " + adminBindingName + " in %s, which the operator restores; " +
+			"the audit log shows who"},
 	{v1beta1.ReasonNamespaceTerminating, false, "waiting for the deletion of %s"},
 	{v1beta1.ReasonPending, false, "reconciling %s"},
 }
 
 // verdict returns the Ready condition, and whether the Tenant is stalled.
-func verdict(o *observation, p plan, res *result) (metav1.Condition, bool) {
-	no := func(reason, message string) metav1.Condition {
-		return metav1.Condition{Type: v1beta1.ConditionReady, Status: metav1.ConditionFalse, Reason: reason, Message: message}
-	}
+func verdict(o *observation, p plan, res *result) (ready metav1.Condition, stalled bool) {
 	if len(p.invalid) > 0 {
-		return no(v1beta1.ReasonInvalidSpec, reporting.Bounded(p.invalid.ToAggregate().Error())), true
+		return notReady(v1beta1.ReasonInvalidSpec, p.invalid.ToAggregate().Error()), true
 	}
 	for _, kind := range failureReasons {
-		message, found := describe(kind.reason, kind.message, append(slices.Clone(res.outcomes), res.reader))
+		message, found := describe(kind.reason, kind.message, append(slices.Clone(res.namespaces), res.reader))
 		if !found {
 			continue
 		}
-		reason := kind.reason
 		if p.deleting && !kind.stalled {
-			reason = v1beta1.ReasonDeleting
+			return notReady(v1beta1.ReasonDeleting, message), false
 		}
-		return no(reason, reporting.Bounded(message)), kind.stalled
+		return notReady(kind.reason, message), kind.stalled
 	}
-	if len(res.errs) > 0 {
+	switch {
+	case len(res.errs) > 0:
 		reason := reasonFor(res.errs[0])
-		return no(reason, reporting.Bounded(res.errs[0].Error())), reason == v1beta1.ReasonRBACForbidden
-	}
-	if p.deleting {
-		return no(v1beta1.ReasonDeleting, "removing the last rights of the admins"), false
-	}
-	if o.missingAdminRole != "" {
-		return no(v1beta1.ReasonAdminRoleNotFound,
+		return notReady(reason, res.errs[0].Error()), reason == v1beta1.ReasonRBACForbidden
+	case p.deleting:
+		return notReady(v1beta1.ReasonDeleting, "removing the last rights of the admins"), false
+	case o.missingAdminRole != "":
+		return notReady(v1beta1.ReasonAdminRoleNotFound,
 			fmt.Sprintf("ClusterRole %s does not exist, so the admins cannot be bound to it; create it, or change the operator's flag --tenant-admin-cluster-role", o.missingAdminRole)), true
 	}
 	return metav1.Condition{Type: v1beta1.ConditionReady, Status: metav1.ConditionTrue, Reason: v1beta1.ReasonReconciled,
-		Message: "reconciled " + namespacesText(namesReported(res.outcomes))}, false
+		Message: "reconciled " + namespacesText(namesReported(res.namespaces))}, false
 }
 
-// describe returns the message for all outcomes of one reason; found is false if there are
-// none. The advice of an outcome replaces the general message.
-func describe(reason, general string, outcomes []outcome) (message string, found bool) {
-	var names, details, advice []string
-	for _, out := range outcomes {
-		switch {
-		case out.reason != reason:
+// untilTrusted returns how long a Tenant whose binding was repaired is still not Ready.
+func untilTrusted(status v1beta1.TenantStatus, now time.Time) time.Duration {
+	ready := reporting.FindCondition(status.Conditions, v1beta1.ConditionReady)
+	if ready.Reason != v1beta1.ReasonAdminBindingRepaired {
+		return 0
+	}
+	// The clock of a former leader may be ahead.
+	return min(max(repairPeriod-now.Sub(ready.LastTransitionTime.Time), 0), repairPeriod)
+}
+
+// describe returns the message for all namespaces of one reason; found is false if there are none.
+func describe(reason, general string, namespaces []state) (message string, found bool) {
+	var names, details []string
+	for _, ns := range namespaces {
+		if ns.reason != reason {
 			continue
-		case out.advice != "":
-			advice = append(advice, out.advice)
-		case out.name != "":
-			names = append(names, out.name)
 		}
 		found = true
-		if out.detail != "" {
-			details = append(details, out.detail)
+		if ns.name != "" {
+			names = append(names, ns.name)
+		}
+		if ns.detail != "" {
+			details = append(details, ns.detail)
 		}
 	}
 	message = strings.Join(details, "; ")
 	if general != "" && len(names) > 0 {
 		message = strings.TrimSuffix(fmt.Sprintf(general, namespacesText(names))+": "+message, ": ")
 	}
-	if message != "" {
-		advice = slices.Insert(advice, 0, message)
+	return message, found
+}
+
+// reasonFor maps an error to a condition reason.
+func reasonFor(err error) string {
+	switch {
+	case errors.Is(err, errForeign):
+		return v1beta1.ReasonChildConflict
+	case errors.Is(err, errContested):
+		return v1beta1.ReasonAdminBindingRepaired
+	case errors.Is(err, errMayNotBind):
+		return v1beta1.ReasonRBACForbidden
+	case terminatingCause(err):
+		return v1beta1.ReasonNamespaceTerminating
 	}
-	return strings.Join(advice, "; "), found
+	if reason := denial.Of(err).Reason(); reason != "" {
+		return reason
+	}
+	return v1beta1.ReasonReconcileFailed
+}
+
+// terminatingCause reports whether the API server refused a write because the namespace
+// is terminating, which a stale cache does not show.
+func terminatingCause(err error) bool {
+	return apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause)
+}
+
+// remaining returns what delays a namespace's deletion: the conditions of the namespace controller,
+// and the finalizers of the namespace itself, which no condition has.
+func remaining(ns *corev1.Namespace) string {
+	var causes []string
+	for _, c := range ns.Status.Conditions {
+		if c.Status == corev1.ConditionTrue {
+			causes = append(causes, c.Message)
+		}
+	}
+	finalizers := slices.Clone(ns.Finalizers)
+	for _, f := range ns.Spec.Finalizers {
+		if f != corev1.FinalizerKubernetes {
+			finalizers = append(finalizers, string(f))
+		}
+	}
+	if len(finalizers) > 0 {
+		causes = append(causes, "the namespace itself has finalizers: "+strings.Join(finalizers, ", "))
+	}
+	return strings.Join(causes, "; ")
+}
+
+// handoverAdvice returns the command that hands over a namespace of a former Tenant of the same
+// name, as after a restore. It returns "" if there was no such Tenant.
+func handoverAdvice(t *v1beta1.Tenant, ns *corev1.Namespace) string {
+	if !isOrphaned(t, ns) || isControlledByOther(t, ns) || !ns.DeletionTimestamp.IsZero() {
+		return ""
+	}
+	return fmt.Sprintf("%s belonged to a former Tenant %s (UID %s); if both were restored from a backup, an administrator hands it over: "+
+		"kubectl annotate namespace %s --overwrite %s=%s", ns.Name, t.Name, annotatedUID(ns), ns.Name, v1beta1.AnnotationTenantUID, t.UID)
 }
 
 // about adds a namespace to an event as the related object.
@@ -182,30 +262,19 @@ func transitions(before, after v1beta1.TenantStatus, wrote bool) []reporting.Pen
 	case now.Status == metav1.ConditionTrue &&
 		(wrote || old.Status != metav1.ConditionTrue || old.ObservedGeneration != now.ObservedGeneration):
 		list = append(list, reporting.Normal(v1beta1.EventUpdated, "Reconcile", "the tenant was updated"))
-	case failing(now) && (now.Reason != old.Reason || now.Message != old.Message):
+	case !slices.Contains(progress, now.Reason) && (now.Reason != old.Reason || now.Message != old.Message):
 		list = append(list, reporting.Warning(v1beta1.EventFailed, now.Reason, "failed to reconcile: %s", now.Message))
 	}
 	return list
 }
 
-// failing reports whether the Ready condition describes a failure and not progress.
-func failing(ready metav1.Condition) bool {
-	switch ready.Reason {
-	case v1beta1.ReasonReconciled, v1beta1.ReasonProgressing, v1beta1.ReasonPending, v1beta1.ReasonNamespaceTerminating,
-		v1beta1.ReasonDeleting, "":
-		return false
-	}
-	return true
-}
+// progress are the reasons of Ready that describe no failure. A repair has an event of its own.
+var progress = []string{v1beta1.ReasonReconciled, v1beta1.ReasonProgressing, v1beta1.ReasonPending,
+	v1beta1.ReasonNamespaceTerminating, v1beta1.ReasonDeleting, v1beta1.ReasonAdminBindingRepaired, ""}
 
 func setNamespace(status *v1beta1.TenantStatus, ns v1beta1.TenantNamespace) {
-	for i := range status.Namespaces {
-		if status.Namespaces[i].Name == ns.Name {
-			status.Namespaces[i] = ns
-			return
-		}
-	}
-	status.Namespaces = append(status.Namespaces, ns)
+	status.Namespaces = append(slices.DeleteFunc(status.Namespaces,
+		func(listed v1beta1.TenantNamespace) bool { return listed.Name == ns.Name }), ns)
 }
 
 // namespacesText joins at most five names for a message.
@@ -227,15 +296,15 @@ func namesOf(namespaces []*corev1.Namespace) []string {
 		names = append(names, ns.Name)
 	}
 	slices.Sort(names)
-	return slices.Compact(names)
+	return names
 }
 
 // namesReported returns the names that the status lists after the reconcile.
-func namesReported(outcomes []outcome) []string {
+func namesReported(namespaces []state) []string {
 	var names []string
-	for _, out := range outcomes {
-		if out.reason != "" {
-			names = append(names, out.name)
+	for _, ns := range namespaces {
+		if ns.reason != "" {
+			names = append(names, ns.name)
 		}
 	}
 	return names

@@ -16,15 +16,15 @@ import (
 	"leasehold.dev/controllers/internal/reporting"
 )
 
-func ended(outcomes ...outcome) *result {
-	return &result{outcomes: outcomes, reader: outcome{reason: v1beta1.ReasonReconciled}}
+func ended(namespaces ...state) *result {
+	return &result{namespaces: namespaces, reader: state{reason: v1beta1.ReasonReconciled}}
 }
 
 // Golden reconciles have the verdicts on each single failure.
 func TestVerdict(t *testing.T) {
-	dev := outcome{name: "a-dev", uid: "d", reason: v1beta1.ReasonReconciled}
+	dev := state{name: "a-dev", uid: "d", reason: v1beta1.ReasonReconciled}
 	failing := func(reason, detail string) *result {
-		return ended(dev, outcome{name: "a-prod", reason: reason, detail: detail})
+		return ended(dev, state{name: "a-prod", reason: reason, detail: detail})
 	}
 	long := strings.Repeat("x", 1000)
 	tooLong := plan{invalid: field.ErrorList{field.Invalid(field.NewPath("spec"), long, "no")}}
@@ -35,7 +35,7 @@ func TestVerdict(t *testing.T) {
 		message string
 		stalled bool
 	}{
-		"one was let go": {plan{}, ended(dev, outcome{name: "a-old"}), v1beta1.ReasonReconciled,
+		"one was let go": {plan{}, ended(dev, state{name: "a-old"}), v1beta1.ReasonReconciled,
 			"reconciled namespace a-dev", false},
 		"conflict": {plan{}, failing(v1beta1.ReasonNamespaceConflict, ""), v1beta1.ReasonNamespaceConflict,
 			"cannot create namespace a-prod: a namespace of that name exists", true},
@@ -44,10 +44,10 @@ func TestVerdict(t *testing.T) {
 		"deleting, refused": {plan{deleting: true}, failing(v1beta1.ReasonRBACForbidden, "no"),
 			v1beta1.ReasonRBACForbidden, "no", true},
 		"last rights": {plan{deleting: true}, ended(), v1beta1.ReasonDeleting, "removing the last rights of the admins", false},
-		"a refusal outside any namespace": {plan{}, &result{outcomes: []outcome{dev}, errs: []error{notHeld(),
+		"a refusal outside any namespace": {plan{}, &result{namespaces: []state{dev}, errs: []error{notHeld(),
 			errors.New("boom")}}, v1beta1.ReasonRBACForbidden, notHeld().Error(), true},
-		"two failures": {plan{}, ended(outcome{name: "x", reason: v1beta1.ReasonReconcileFailed, detail: "boom"},
-			outcome{name: "y", reason: v1beta1.ReasonReconcileFailed, detail: "bang"}), v1beta1.ReasonReconcileFailed,
+		"two failures": {plan{}, ended(state{name: "x", reason: v1beta1.ReasonReconcileFailed, detail: "boom"},
+			state{name: "y", reason: v1beta1.ReasonReconcileFailed, detail: "bang"}), v1beta1.ReasonReconcileFailed,
 			"boom; bang", false},
 		"a long failure": {plan{}, failing(v1beta1.ReasonReconcileFailed, long), v1beta1.ReasonReconcileFailed,
 			long[:900] + " ...", false},
@@ -70,7 +70,7 @@ func TestVerdict(t *testing.T) {
 var order = []string{
 	v1beta1.ReasonNamespaceConflict, v1beta1.ReasonChildConflict, v1beta1.ReasonRBACForbidden,
 	v1beta1.ReasonAdmissionDenied, v1beta1.ReasonQuotaExceeded, v1beta1.ReasonReconcileFailed,
-	v1beta1.ReasonNamespaceTerminating, v1beta1.ReasonPending, v1beta1.ReasonReconciled,
+	v1beta1.ReasonAdminBindingRepaired, v1beta1.ReasonNamespaceTerminating, v1beta1.ReasonPending, v1beta1.ReasonReconciled,
 }
 
 func TestReasonPrecedence(t *testing.T) {
@@ -81,7 +81,7 @@ func TestReasonPrecedence(t *testing.T) {
 	for _, deletingNow := range []bool{false, true} {
 		for i, first := range order {
 			for j, second := range order {
-				outcomes := []outcome{
+				namespaces := []state{
 					{name: "x", reason: first, detail: "detail-of-x"}, {name: "y", reason: second, detail: "detail-of-y"}}
 				want, stalled, named := order[min(i, j)], min(i, j) < 3, "x"
 				if j < i {
@@ -94,7 +94,7 @@ func TestReasonPrecedence(t *testing.T) {
 					named = ""
 				}
 				p := plan{deleting: deletingNow}
-				status := summarize(observed(a), p, ended(outcomes...), epoch)
+				status := summarize(observed(a), p, ended(namespaces...), epoch)
 				ready := reporting.FindCondition(status.Conditions, v1beta1.ConditionReady)
 				if ready.Reason != want || (ready.Status == metav1.ConditionTrue) != (want == v1beta1.ReasonReconciled) {
 					t.Errorf("%s and %s, deleting %t: Ready %s (%s), want %s", first, second, deletingNow, ready.Status,
@@ -131,7 +131,7 @@ func TestHandoverIsAdvised(t *testing.T) {
 		"another Tenant's":                   {namespace("a-dev", ownedBy(tenant("b"))), false},
 		"another Tenant's, without an owner": {namespace("a-dev", ownedBy(tenant("b")), unowned), false},
 	} {
-		if got := handover(a, tc.ns); strings.HasSuffix(got, command) != tc.advice || (got != "") != tc.advice {
+		if got := handoverAdvice(a, tc.ns); strings.HasSuffix(got, command) != tc.advice || (got != "") != tc.advice {
 			t.Errorf("%s: %q, want the command: %t", name, got, tc.advice)
 		}
 	}
@@ -154,11 +154,11 @@ func TestTransitions(t *testing.T) {
 	clash := status(metav1.ConditionFalse, v1beta1.ReasonNamespaceConflict, "clash",
 		listing("x", v1beta1.ReasonNamespaceConflict))
 	claimed := func(names ...string) v1beta1.TenantStatus {
-		o := observed(tenant("a"))
+		p := plan{}
 		for _, name := range names {
-			o.foreign = append(o.foreign, namespace(name))
+			p.foreign = append(p.foreign, namespace(name))
 		}
-		return summarize(o, plan{}, ended(), epoch)
+		return summarize(observed(tenant("a")), p, ended(), epoch)
 	}
 	const updated, failure, conflict = "Normal Updated the tenant was updated",
 		"Warning Failed failed to reconcile: ", "Warning NamespaceConflict namespace x exists"
@@ -215,24 +215,35 @@ func TestNamespacesText(t *testing.T) {
 	}
 }
 
-// The message of the first deletion condition that is True states what a namespace waits for.
+// Each condition of the namespace controller that is True states what a namespace waits for. Finalizers
+// of the namespace itself are in no condition.
 func TestRemaining(t *testing.T) {
-	for kind, waits := range map[corev1.NamespaceConditionType]bool{
-		corev1.NamespaceFinalizersRemaining: true, corev1.NamespaceDeletionContentFailure: true,
-		corev1.NamespaceContentRemaining: true, corev1.NamespaceDeletionDiscoveryFailure: false,
-		corev1.NamespaceDeletionGVParsingFailure: false,
+	condition := func(kind corev1.NamespaceConditionType, status corev1.ConditionStatus) corev1.NamespaceCondition {
+		return corev1.NamespaceCondition{Type: kind, Status: status, Message: string(kind)}
+	}
+	for _, tc := range []struct {
+		conditions     []corev1.NamespaceCondition
+		finalizers     []string
+		specFinalizers []corev1.FinalizerName
+		want           string
+	}{
+		{nil, nil, []corev1.FinalizerName{corev1.FinalizerKubernetes}, ""},
+		{[]corev1.NamespaceCondition{condition(corev1.NamespaceDeletionDiscoveryFailure, "True")}, nil, nil,
+			"NamespaceDeletionDiscoveryFailure"},
+		{[]corev1.NamespaceCondition{condition(corev1.NamespaceDeletionGVParsingFailure, "True")}, nil, nil,
+			"NamespaceDeletionGroupVersionParsingFailure"},
+		{[]corev1.NamespaceCondition{condition(corev1.NamespaceDeletionContentFailure, "False"),
+			condition(corev1.NamespaceContentRemaining, "True"), condition(corev1.NamespaceFinalizersRemaining, "True"),
+			condition(corev1.NamespaceDeletionDiscoveryFailure, "Unknown")}, nil, nil,
+			"NamespaceContentRemaining; NamespaceFinalizersRemaining"},
+		{[]corev1.NamespaceCondition{condition(corev1.NamespaceDeletionContentFailure, "True")},
+			[]string{"example.com/held"}, []corev1.FinalizerName{corev1.FinalizerKubernetes, "example.com/spec"},
+			"NamespaceDeletionContentFailure; the namespace itself has finalizers: example.com/held, example.com/spec"},
 	} {
-		for _, status := range []corev1.ConditionStatus{"True", "False", "Unknown"} {
-			ns, want := namespace("a-dev", terminating), ""
-			ns.Status.Conditions = []corev1.NamespaceCondition{
-				{Type: corev1.NamespaceContentRemaining, Status: corev1.ConditionFalse, Message: "not this one"},
-				{Type: kind, Status: status, Message: "pods remain"}}
-			if waits && status == corev1.ConditionTrue {
-				want = "pods remain"
-			}
-			if got := remaining(ns); got != want {
-				t.Errorf("%s is %s: waits for %q, want %q", kind, status, got, want)
-			}
+		ns := namespace("a-dev", terminating)
+		ns.Status.Conditions, ns.Finalizers, ns.Spec.Finalizers = tc.conditions, tc.finalizers, tc.specFinalizers
+		if got := remaining(ns); got != tc.want {
+			t.Errorf("waits for %q, want %q", got, tc.want)
 		}
 	}
 }

@@ -4,11 +4,9 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -63,9 +61,6 @@ func (w *Webhook) Default(_ context.Context, t *v1beta1.Tenant) error {
 // ValidateCreate refuses names that are reserved or in use by another Tenant. It warns of
 // existing namespaces, which the operator does not adopt.
 func (w *Webhook) ValidateCreate(ctx context.Context, t *v1beta1.Tenant) (admission.Warnings, error) {
-	if err := validateForm(t); err != nil {
-		return nil, err
-	}
 	return w.validate(ctx, t, nil)
 }
 
@@ -75,12 +70,6 @@ func (w *Webhook) ValidateCreate(ctx context.Context, t *v1beta1.Tenant) (admiss
 func (w *Webhook) ValidateUpdate(ctx context.Context, old, t *v1beta1.Tenant) (admission.Warnings, error) {
 	if !t.DeletionTimestamp.IsZero() {
 		return nil, nil
-	}
-	if err := validateForm(old); err != nil {
-		return nil, err
-	}
-	if err := validateForm(t); err != nil {
-		return nil, err
 	}
 	var dropped []string
 	kept := namespaceNames(t)
@@ -93,49 +82,19 @@ func (w *Webhook) ValidateUpdate(ctx context.Context, old, t *v1beta1.Tenant) (a
 	return append(removalWarnings(dropped, policyOf(t)), warnings...), err
 }
 
-// ValidateDelete warns of each namespace that the deletion removes, and refuses nothing. A status
-// that no schema permits has no namespace.
+// ValidateDelete warns of each namespace that the deletion removes, and refuses nothing.
 func (w *Webhook) ValidateDelete(_ context.Context, t *v1beta1.Tenant) (admission.Warnings, error) {
 	if !t.DeletionTimestamp.IsZero() {
 		return nil, nil
 	}
 	var owned []string
 	for _, ns := range t.Status.Namespaces {
-		if ns.UID != "" && len(ns.Name) <= validation.DNS1123LabelMaxLength {
+		if ns.UID != "" {
 			owned = append(owned, ns.Name)
 		}
 	}
-	if len(owned) > v1beta1.MaxStatusNamespaces {
-		return nil, nil
-	}
 	slices.Sort(owned)
 	return removalWarnings(owned, policyOf(t)), nil
-}
-
-// validateForm repeats limits of the schema, before any name is checked. Its errors quote nothing.
-// The attacker is a client that sends reviews without credentials: one error for each of 8,000 names
-// takes seconds to join, and one that quotes a name of 7 MiB needs more memory than a replica has.
-func validateForm(t *v1beta1.Tenant) error {
-	var errs field.ErrorList
-	path := field.NewPath("spec", "namespaces")
-	if n := len(t.Spec.Namespaces); n > v1beta1.MaxNamespaces {
-		errs = append(errs, field.TooMany(path, n, v1beta1.MaxNamespaces))
-	} else if slices.ContainsFunc(t.Spec.Namespaces, func(suffix v1beta1.NamespaceSuffix) bool {
-		return len(suffix) > validation.DNS1123LabelMaxLength
-	}) {
-		errs = append(errs, field.TooLong(path, "", validation.DNS1123LabelMaxLength))
-	}
-	for path, value := range map[*field.Path]string{
-		field.NewPath("metadata", "name"): t.Name, field.NewPath("spec", "namespacePrefix"): t.Spec.NamespacePrefix,
-	} {
-		if len(value) > validation.DNS1123SubdomainMaxLength {
-			errs = append(errs, field.TooLong(path, "", validation.DNS1123SubdomainMaxLength))
-		}
-	}
-	if len(errs) > 0 {
-		return apierrors.NewInvalid(tenantKind.GroupKind(), "", errs)
-	}
-	return nil
 }
 
 // validate checks the names that are not in before, the names of the old object.
@@ -144,20 +103,20 @@ func (w *Webhook) validate(ctx context.Context, t *v1beta1.Tenant, before []stri
 	var errs field.ErrorList
 	names := namespaceNames(t)
 	if !slices.Equal(names, before) {
-		errs = validateNames(t, w.OperatorNamespace)
+		_, errs = refusedNames(t, w.OperatorNamespace)
 	}
 	path := field.NewPath("spec", "namespaces")
 	for i, name := range names {
 		if slices.Contains(before, name) {
 			continue
 		}
-		other, err := w.otherTenant(ctx, name, t.Name)
+		used, err := w.usedByOther(ctx, name, t.Name)
 		if err != nil {
 			return nil, err
 		}
-		if other != "" {
+		if used {
 			errs = append(errs, field.Invalid(path.Index(i), string(t.Spec.Namespaces[i]), fmt.Sprintf(
-				"namespace %s is in use by Tenant %s; choose another name or prefix", name, other)))
+				"namespace %s is in use by another Tenant; choose another name or prefix", name)))
 			continue
 		}
 		taken, err := w.taken(ctx, t, name)
@@ -176,22 +135,15 @@ func (w *Webhook) validate(ctx context.Context, t *v1beta1.Tenant, before []stri
 	return warnings, nil
 }
 
-// otherTenant returns the names of other Tenants that use the namespace, or "". It reads
-// from the cache, so two Tenants created at the same time may both pass. The reconciler
-// then gives the namespace to exactly one of them.
-func (w *Webhook) otherTenant(ctx context.Context, namespace, self string) (string, error) {
+// usedByOther reports whether another Tenant uses the namespace. It reads from the cache, so two
+// Tenants created at the same time may both pass. The reconciler then gives the namespace to
+// exactly one of them. The answer does not name the other: its names may be no business of the user.
+func (w *Webhook) usedByOther(ctx context.Context, namespace, self string) (bool, error) {
 	var list v1beta1.TenantList
 	if err := w.Reader.List(ctx, &list, client.MatchingFields{indexNamespaces: namespace}); err != nil {
-		return "", fmt.Errorf("listing tenants that hold namespace %s: %w", namespace, err)
+		return false, fmt.Errorf("listing tenants that use namespace %s: %w", namespace, err)
 	}
-	var names []string
-	for _, other := range list.Items {
-		if other.Name != self {
-			names = append(names, other.Name)
-		}
-	}
-	slices.Sort(names)
-	return strings.Join(names, ", "), nil
+	return slices.ContainsFunc(list.Items, func(other v1beta1.Tenant) bool { return other.Name != self }), nil
 }
 
 // taken reports whether the namespace exists and the Tenant does not own it.
@@ -200,7 +152,7 @@ func (w *Webhook) taken(ctx context.Context, t *v1beta1.Tenant, name string) (bo
 	if err != nil {
 		return false, fmt.Errorf("reading namespace %s: %w", name, err)
 	}
-	return ns != nil && !ownsNamespace(t, map[string]bool{name: true}, ns), nil
+	return ns != nil && !owns(t, ns, true, recordedUIDs(t)[name]), nil
 }
 
 // removalWarnings returns a warning for each namespace that is removed from its Tenant.

@@ -50,6 +50,7 @@ type world struct {
 	live   client.WithWatch
 	cache  client.Client
 	r      *Reconciler
+	clock  *testingclock.FakePassiveClock
 	deny   refusal      // nil sends all requests
 	unseen func(*world) // changes objects after the next sync, so the cache does not show it
 
@@ -63,6 +64,7 @@ func newWorld(t testing.TB, objects ...client.Object) *world {
 	admin := &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: "admin"}}
 	w := &world{live: interceptor.NewClient(store(t, append(objects, admin)...), interceptor.Funcs{List: listInPages}),
 		requests: map[string]int{}}
+	w.clock = testingclock.NewFakePassiveClock(epoch)
 	w.Recording = reconcilertest.Recording{T: t, OnRequest: w.onRequest}
 	cached := interceptor.NewClient(w.live, interceptor.Funcs{
 		Get: func(ctx context.Context, _ client.WithWatch, key client.ObjectKey, o client.Object,
@@ -78,7 +80,7 @@ func newWorld(t testing.TB, objects ...client.Object) *world {
 	w.must(err)
 	w.r = &Reconciler{
 		Client: w.Intercept(cached, true), Live: w.Intercept(w.live, false), Recorder: w,
-		Clock: testingclock.NewFakePassiveClock(epoch), metrics: m,
+		Clock: w.clock, metrics: m,
 		Options: Options{AdminClusterRole: "admin", OperatorNamespace: "leasehold-system", PodSecurityLevel: "baseline"},
 	}
 	w.sync()
@@ -123,10 +125,10 @@ func store(t testing.TB, objects ...client.Object) client.WithWatch {
 	return builder.Build()
 }
 
-// listInPages lists metadata as the API server does, in pages, but of two objects.
+// listInPages lists namespaces as the API server does, in pages, but of two objects.
 func listInPages(ctx context.Context, c client.WithWatch, list client.ObjectList, opts ...client.ListOption) error {
-	page, ok := list.(*metav1.PartialObjectMetadataList)
-	if !ok {
+	page, ok := list.(*corev1.NamespaceList)
+	if !ok || (&client.ListOptions{}).ApplyOptions(opts).Limit == 0 {
 		return c.List(ctx, list, opts...)
 	}
 	from := 0
@@ -161,7 +163,8 @@ func (w *world) apply(ctx context.Context, c client.WithWatch, config runtime.Ap
 		desired.SetUID(types.UID(fmt.Sprintf("made-%s-%s", desired.GetNamespace(), desired.GetName())))
 		desired.SetResourceVersion("")
 		err = c.Create(ctx, desired)
-	case desired.GetResourceVersion() != stored.GetResourceVersion() || desired.GetUID() != stored.GetUID():
+	case desired.GetUID() != stored.GetUID(),
+		desired.GetResourceVersion() != "" && desired.GetResourceVersion() != stored.GetResourceVersion():
 		return changed()
 	case had != nil && now != nil && had.UID != now.UID:
 		return apierrors.NewInvalid(schema.GroupKind{}, desired.GetName(), nil)
@@ -305,12 +308,22 @@ func (w *world) settle() {
 			w.T.Fatalf("after %d reconciles there is still something to do:\n%s", n, w.last)
 		}
 		before, did = w.state(), w.last
-		w.sync()
-		_, _ = w.reconcile() // the error is recorded
+		_, _ = w.round() // the error is recorded
 	}
 }
 
-// state returns all objects of the API server without resource versions and the times of deletions, and
+// round reconciles with a current cache, and lets the time pass after which the Tenant is reconciled again.
+func (w *world) round() (ctrl.Result, error) {
+	w.T.Helper()
+	w.sync()
+	result, err := w.reconcile()
+	if err == nil && result != again {
+		w.clock.SetTime(w.clock.Now().Add(result.RequeueAfter))
+	}
+	return result, err
+}
+
+// state returns all objects of the API server without resource versions and times, and
 // without the status of a released Tenant.
 func (w *world) state() string {
 	w.T.Helper()
@@ -321,8 +334,13 @@ func (w *world) state() string {
 			if o.GetDeletionTimestamp() != nil {
 				o.SetDeletionTimestamp(&metav1.Time{Time: epoch}) // the fake takes it from the clock
 			}
-			if x, ok := o.(*v1beta1.Tenant); ok && !controllerutil.ContainsFinalizer(x, v1beta1.TenantFinalizer) {
-				x.Status = v1beta1.TenantStatus{}
+			if x, ok := o.(*v1beta1.Tenant); ok {
+				for i := range x.Status.Conditions {
+					x.Status.Conditions[i].LastTransitionTime = metav1.Time{}
+				}
+				if !controllerutil.ContainsFinalizer(x, v1beta1.TenantFinalizer) {
+					x.Status = v1beta1.TenantStatus{}
+				}
 			}
 			fmt.Fprintf(&text, "%s %s\n", reconcilertest.NameOf(o), byTenant(w.JSON(o)))
 		}

@@ -216,6 +216,7 @@ func age(t *testing.T, c cluster) *Source {
 	t.Helper()
 	mgr, source := newManager(t, c)
 	if err := AddRotator(mgr, source, RotatorOptions{
+		Client:  mgr.GetClient(),
 		Service: "webhooks", Validating: "validating", Mutating: "mutating",
 		ControllerName: fmt.Sprintf("aged-%d", runs.Add(1)),
 	}); err != nil {

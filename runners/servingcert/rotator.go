@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
 	"k8s.io/utils/clock"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 )
 
@@ -22,6 +23,9 @@ type RotatorOptions struct {
 	Service string
 	// Validating and Mutating name the webhook configurations that must trust the certificate.
 	Validating, Mutating string
+	// Client writes the certificates. It must not wait for its own writes, as the manager's may: that
+	// would watch the Secrets of all namespaces.
+	Client client.Client
 	// ControllerName must be unique in the process; empty means cert-rotator.
 	ControllerName string
 }
@@ -33,7 +37,7 @@ type RotatorOptions struct {
 // it the leader stops with an error that names the Secret.
 func AddRotator(mgr manager.Manager, source *Source, o RotatorOptions) error {
 	host := o.Service + "." + source.secret.Namespace + ".svc"
-	err := rotator.AddRotator(narrowed(mgr, source.secret), &rotator.CertRotator{
+	err := rotator.AddRotator(narrowed(mgr, o.Client, source.secret), &rotator.CertRotator{
 		SecretKey:      source.secret,
 		CertDir:        source.signDir,
 		CAName:         "leasehold-ca",
@@ -53,7 +57,7 @@ func AddRotator(mgr manager.Manager, source *Source, o RotatorOptions) error {
 	if err != nil {
 		return fmt.Errorf("adding the certificate rotator: %w", err)
 	}
-	if err := mgr.Add(premature{source, mgr.GetClient(), clock.RealClock{}}); err != nil {
+	if err := mgr.Add(premature{source, o.Client, clock.RealClock{}}); err != nil {
 		return fmt.Errorf("adding the check of the serving certificate: %w", err)
 	}
 	return nil
@@ -63,13 +67,16 @@ func AddRotator(mgr manager.Manager, source *Source, o RotatorOptions) error {
 type narrowedManager struct {
 	manager.Manager
 	config *rest.Config
+	client client.Client
 }
 
 func (m narrowedManager) GetConfig() *rest.Config { return m.config }
 
+func (m narrowedManager) GetClient() client.Client { return m.client }
+
 // narrowed restricts the rotator's own cache to one Secret. Without it the cache would list the
 // whole namespace. With it RBAC can grant that one Secret by name.
-func narrowed(mgr manager.Manager, secret types.NamespacedName) manager.Manager {
+func narrowed(mgr manager.Manager, writer client.Client, secret types.NamespacedName) manager.Manager {
 	config := rest.CopyConfig(mgr.GetConfig())
 	config.Wrap(func(next http.RoundTripper) http.RoundTripper {
 		return oneSecret{
@@ -78,7 +85,7 @@ func narrowed(mgr manager.Manager, secret types.NamespacedName) manager.Manager 
 			selector: fields.OneTermEqualSelector("metadata.name", secret.Name).String(),
 		}
 	})
-	return narrowedManager{Manager: mgr, config: config}
+	return narrowedManager{Manager: mgr, config: config, client: writer}
 }
 
 // oneSecret adds a field selector to requests for the collection at path.

@@ -24,6 +24,7 @@ func TestAddRotator_runs_nothing_on_standby(t *testing.T) {
 	mgr, source := newManager(t, newCluster(t, &corev1.Secret{}))
 	recorded := &runnables{Manager: mgr}
 	if err := AddRotator(recorded, source, RotatorOptions{
+		Client:  mgr.GetClient(),
 		Service: "webhooks", Validating: "validating", Mutating: "mutating",
 		ControllerName: fmt.Sprintf("standby-%d", runs.Add(1)),
 	}); err != nil {

@@ -51,7 +51,7 @@ func Arguments(p env.ReplicaPorts) []string {
 	return []string{
 		fmt.Sprintf("--health-probe-bind-address=127.0.0.1:%d", p.Probe),
 		fmt.Sprintf("--metrics-bind-address=127.0.0.1:%d", p.Metrics),
-		"--webhook-host=127.0.0.1", fmt.Sprintf("--webhook-port=%d", p.Webhook),
+		fmt.Sprintf("--webhook-bind-address=127.0.0.1:%d", p.Webhook),
 	}
 }
 

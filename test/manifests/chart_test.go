@@ -151,13 +151,14 @@ func TestChartRefusesBadValues(t *testing.T) {
 }
 
 // A key without a value is null in YAML, and Helm deletes a null value. Helm fails if the templates
-// need it. Otherwise the default applies. Only resources may be null.
+// need it. Otherwise the default applies. Only resources and the node selector may be null.
 func TestChartRefusesMissingValues(t *testing.T) {
 	defaults := map[string]any{}
 	if err := yaml.Unmarshal([]byte(read(t, "config", "chart", "values.yaml")), &defaults); err != nil {
 		t.Fatal(err)
 	}
 	delete(defaults, "resources")
+	delete(defaults["scheduling"].(map[string]any), "nodeSelector")
 	want := string(release(t, operatorNamespace))
 	for _, path := range paths(defaults) {
 		t.Run(path, func(t *testing.T) {
@@ -191,14 +192,13 @@ func paths(values map[string]any) []string {
 func TestChartHasEachFlag(t *testing.T) {
 	fixed := []string{
 		"default-viewer-image", "tenant-admin-cluster-role", // separate values
-		"enable-webhooks", "webhook-cert-key", "webhook-cert-name", "webhook-cert-path", "webhook-configurations-prefix",
 		// the webhook configurations, the Service and the Secret
-		"webhook-host", "webhook-port", "webhook-secret", "webhook-service",
-		"leader-elect", "leader-election-id", "leader-election-namespace", // the fence and the Role
+		"enable-webhooks", "webhook-bind-address", "webhook-cert-path", "webhook-name-prefix",
+		"leader-elect", // the fence
 		// the ServiceMonitor
-		"metrics-bind-address", "metrics-cert-key", "metrics-cert-name", "metrics-cert-path", "metrics-secure",
+		"metrics-bind-address", "metrics-cert-path", "metrics-secure",
 		// the Pod
-		"health-probe-bind-address", "graceful-shutdown-timeout", "shutdown-delay-duration", "kubeconfig", "version",
+		"health-probe-bind-address", "graceful-shutdown-timeout", "kubeconfig", "version",
 	}
 	types := map[string][]string{"": {"boolean"}, "int": {"#/$defs/count"}, "float": {"number"},
 		"duration": {"#/$defs/duration", "#/$defs/positiveDuration", "#/$defs/wholeSeconds"}}

@@ -25,7 +25,6 @@ var unfenced = map[string]string{
 	"events.k8s.io/events":                                         "an event about what happened may come late",
 	"authentication.k8s.io/tokenreviews":                           "the standby serves metrics too; nothing is stored",
 	"authorization.k8s.io/subjectaccessreviews":                    "likewise",
-	"authorization.k8s.io/selfsubjectaccessreviews":                "the standby reviews its own rights; nothing is stored",
 	"admissionregistration.k8s.io/mutatingwebhookconfigurations":   "no admission policy ever judges these",
 	"admissionregistration.k8s.io/validatingwebhookconfigurations": "likewise",
 }

@@ -90,13 +90,13 @@ func TestThresholdsAreThoseOfTheManifests(t *testing.T) {
 		t.Fatal("there are no webhooks")
 	}
 	share := capture(t, "main.go", `memoryShare = ([0-9.]+)`)
-	stuck, err := time.ParseDuration(capture(t, "docs/flags.txt", `stuck-after duration\n.*\(default (\S+)\)`))
+	limit, err := time.ParseDuration(capture(t, "manager.go", `reconcileTimeout = (\d+) \* time.Second`) + "s")
 	if err != nil {
 		t.Fatal(err)
 	}
 	thresholds := map[string][]string{
 		"LeaseholdMemory":      {fmt.Sprintf("/ %s)\n  > 0.9", share)},
-		"LeaseholdWorkerStuck": {fmt.Sprintf("> %g", 1.2*stuck.Seconds()/2)},
+		"LeaseholdWorkerStuck": {fmt.Sprintf("> %g", 1.2*limit.Seconds())},
 	}
 	for _, w := range all {
 		thresholds["LeaseholdWebhookSlow"] = append(thresholds["LeaseholdWebhookSlow"],

@@ -102,18 +102,15 @@ func TestGracePeriodOutlastsGracefulShutdown(t *testing.T) {
 		t.Fatalf("the Deployment sets no --%s", name)
 		return 0
 	}
-	delay, graceful := duration("shutdown-delay-duration"), duration("graceful-shutdown-timeout")
+	graceful := duration("graceful-shutdown-timeout")
 	grace := time.Duration(*d.Spec.Template.Spec.TerminationGracePeriodSeconds) * time.Second
 	sleep := time.Duration(manager(t, d).Lifecycle.PreStop.Sleep.Seconds) * time.Second
 	if sleep < 3*time.Second {
 		t.Errorf("the preStop sleep is %s: endpoints and kube-proxy follow within a second each", sleep)
 	}
-	if delay < time.Second {
-		t.Errorf("the shutdown delay is %s: the API server's connections end with their next request", delay)
-	}
-	if grace < sleep+delay+graceful+5*time.Second {
-		t.Errorf("the Pod's grace period is %s, its preStop sleep %s, the manager's delay %s and its grace %s: leave 5s",
-			grace, sleep, delay, graceful)
+	if grace < sleep+graceful+5*time.Second {
+		t.Errorf("the Pod's grace period is %s, its preStop sleep %s and the manager's grace %s: leave 5s",
+			grace, sleep, graceful)
 	}
 }
 

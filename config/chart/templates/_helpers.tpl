@@ -38,9 +38,3 @@
 {{- end -}}
 {{- $sum -}}
 {{- end -}}
-
-{{- /* From which age of a reconcile LeaseholdWorkerStuck fires: a fifth more than half of the flag. */ -}}
-{{- define "leasehold.stuckSeconds" -}}
-{{- $stuck := include "leasehold.milliseconds" (dig "stuck-after" "5m" .Values.flags) | int64 -}}
-{{- div (mul 6 $stuck) 10000 -}}
-{{- end -}}

@@ -34,10 +34,6 @@ const absent = "1"
 // reports it in no other way.
 const otherUID = "Precondition failed: UID in precondition: "
 
-// removeAttempts bounds the deletions of one object in one reconcile. Each fails only if another
-// client adds a finalizer within the milliseconds since the patch.
-const removeAttempts = 3
-
 // Configuration is an apply configuration of a kind with metadata.
 type Configuration[T any] interface {
 	runtime.ApplyConfiguration
@@ -52,9 +48,10 @@ func Create[T Configuration[T]](ctx context.Context, c client.Client, desired T)
 }
 
 // TryCreate returns an error if the API server would reject the creation of o. The request is a dry
-// run. o has a generateName, so an existing object does not block it.
+// run. o has a generateName, so an existing object does not block it. No read waits for it: the
+// response has no version.
 func TryCreate(ctx context.Context, c client.Client, o client.Object) error {
-	return c.Create(ctx, o, client.DryRunAll, FieldOwner)
+	return c.Create(ctx, o, client.DryRunAll, FieldOwner, client.DisableReadYourWritesConsistency)
 }
 
 // Update applies desired over live. If the stored object has another UID or version than live,
@@ -62,6 +59,13 @@ func TryCreate(ctx context.Context, c client.Client, o client.Object) error {
 func Update[T Configuration[T]](ctx context.Context, c client.Client, live metav1.Object, desired T) error {
 	desired = desired.WithUID(live.GetUID()).WithResourceVersion(live.GetResourceVersion())
 	return c.Apply(ctx, desired, FieldOwner, client.ForceOwnership)
+}
+
+// Overwrite applies desired over live at any version, so a client that changes the object all the
+// time cannot prevent it. It serves for an object of a reserved name, whose content does not matter.
+// It returns an error if the stored object has another UID than live.
+func Overwrite[T Configuration[T]](ctx context.Context, c client.Client, live metav1.Object, desired T) error {
+	return c.Apply(ctx, desired.WithUID(live.GetUID()), FieldOwner, client.ForceOwnership)
 }
 
 // Patch writes the difference between base and changed. It can remove a field that another manager
@@ -149,31 +153,23 @@ func Delete(ctx context.Context, c client.Client, live client.Object) error {
 	return ignoreDeleted(c.Delete(ctx, live, client.Preconditions{UID: &uid}))
 }
 
-// Remove deletes live with its finalizers, whatever other clients write to it meanwhile. It serves
-// where an object that exists grants rights, also while it is terminating.
+// Remove deletes live with its finalizers, at any version. It serves where an object that exists
+// grants rights, also while it is terminating.
 //
-// The attacker changes the object all the time, adds finalizers and fills it to the limit of etcd.
-// No request has a version, so the API server repeats it after a change. The patch changes only
-// fields of the garbage collector, which RBAC permits without the right to bind the role. After the
-// deletion timestamp the API server refuses new finalizers, so the deletion comes first. It fails
-// for an object that is too large for the timestamp; the patch then frees the space.
+// Another client may add a finalizer between the two requests. The object then gets a deletion
+// timestamp, after which the API server refuses new finalizers, so the next Remove succeeds.
 func Remove(ctx context.Context, c client.Client, live client.Object) error {
-	for attempt := 1; ; attempt++ {
-		err := Delete(ctx, c, live)
-		tooLarge := err != nil && BlockedByContent(err) && !apierrors.IsConflict(err)
-		if len(live.GetFinalizers()) == 0 || err != nil && !tooLarge {
-			return err
-		}
-		if stripErr := strip(ctx, c, live); stripErr != nil {
-			return fmt.Errorf("removing finalizers: %w", stripErr)
-		}
-		if err == nil || attempt == removeAttempts {
-			return err
+	if len(live.GetFinalizers()) > 0 {
+		if err := strip(ctx, c, live); err != nil {
+			return fmt.Errorf("removing finalizers: %w", err)
 		}
 	}
+	return Delete(ctx, c, live)
 }
 
-// strip removes the finalizers and the managed fields of live.
+// strip removes the finalizers of live. It also removes the managed fields, as the API server could
+// not add an entry to an object at etcd's size limit. RBAC permits such a patch without the right to
+// bind the role of a binding, because it changes only fields of the garbage collector.
 func strip(ctx context.Context, c client.Client, live client.Object) error {
 	body, err := json.Marshal(map[string]any{"metadata": map[string]any{
 		"uid": live.GetUID(), "finalizers": nil, "managedFields": []any{struct{}{}}}})
@@ -214,9 +210,9 @@ func BlockedByContent(err error) bool {
 
 // DeleteUnchanged deletes live if its owner cannot have changed since the decision. It returns a
 // Conflict error if the stored object is no longer at live's version.
-func DeleteUnchanged(ctx context.Context, c client.Client, live client.Object) error {
+func DeleteUnchanged(ctx context.Context, c client.Client, live client.Object, opts ...client.DeleteOption) error {
 	uid, version := live.GetUID(), live.GetResourceVersion()
-	return ignoreDeleted(c.Delete(ctx, live, client.Preconditions{UID: &uid, ResourceVersion: &version}))
+	return ignoreDeleted(c.Delete(ctx, live, append(opts, client.Preconditions{UID: &uid, ResourceVersion: &version})...))
 }
 
 // tooLarge are parts of the messages of etcd and of its client about an object that is too large.

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"slices"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -82,6 +81,9 @@ func TestWritesHavePreconditions(t *testing.T) {
 		"Update": {func(ctx context.Context, c client.Client) error {
 			return Update(ctx, c, judged(), corev1ac.Namespace("a"))
 		}, apply + `"uid":"u","resourceVersion":"7"}}`},
+		"Overwrite": {func(ctx context.Context, c client.Client) error {
+			return Overwrite(ctx, c, judged(), corev1ac.Namespace("a"))
+		}, apply + `"uid":"u"}}`},
 		"Patch": {func(ctx context.Context, c client.Client) error { return Patch(ctx, c, changedLabel, judged()) },
 			`patch as leasehold Namespace a {"metadata":{"labels":null,"resourceVersion":"7"}}`},
 		"PatchStatusUnchanged": {func(ctx context.Context, c client.Client) error {
@@ -127,8 +129,7 @@ func TestAnswersToDeletions(t *testing.T) {
 	}
 }
 
-// Remove deletes an object with its finalizers. It repeats the deletion only of an object that was
-// too large for a deletion timestamp.
+// Remove deletes an object with its finalizers, which go first.
 func TestRemove(t *testing.T) {
 	const deletion, strip = `delete Namespace a {"preconditions":{"uid":"u"}}`,
 		`patch as leasehold Namespace a {"metadata":{"finalizers":null,"managedFields":[{}],"uid":"u"}}`
@@ -139,16 +140,13 @@ func TestRemove(t *testing.T) {
 		sent    []string
 		want    error
 	}{
-		"plain":                 {judged(), []error{nil}, []string{deletion}, nil},
-		"with a finalizer":      {held, []error{nil}, []string{deletion, strip}, nil},
-		"gone before the patch": {held, []error{nil, errDeleted}, []string{deletion, strip}, nil},
-		"too large":             {held, []error{errLarge, nil}, []string{deletion, strip, deletion, strip}, nil},
-		"always too large": {held, slices.Repeat([]error{errLarge, nil}, 3), slices.Repeat([]string{deletion, strip}, 3),
-			errLarge},
-		"too large, not shown":   {judged(), []error{errLarge}, []string{deletion}, errLarge},
-		"a Conflict of deletion": {held, []error{errChanged}, []string{deletion}, errChanged},
-		"a failed deletion":      {held, []error{errBoom}, []string{deletion}, errBoom},
-		"a failed patch":         {held, []error{nil, errBoom}, []string{deletion, strip}, errBoom},
+		"plain":                  {judged(), []error{nil}, []string{deletion}, nil},
+		"with a finalizer":       {held, []error{nil}, []string{strip, deletion}, nil},
+		"gone with the patch":    {held, []error{nil, errDeleted}, []string{strip, deletion}, nil},
+		"gone before the patch":  {held, []error{errDeleted}, []string{strip, deletion}, nil},
+		"a Conflict of deletion": {held, []error{nil, errChanged}, []string{strip, deletion}, errChanged},
+		"a failed deletion":      {held, []error{nil, errBoom}, []string{strip, deletion}, errBoom},
+		"a failed patch":         {held, []error{errBoom}, []string{strip}, errBoom},
 	} {
 		c, sent := answering(t, tc.answers...)
 		err := Remove(t.Context(), c, tc.object)

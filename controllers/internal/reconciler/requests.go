@@ -1,9 +1,13 @@
 package reconciler
 
 import (
+	"time"
+
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/util/workqueue"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"leasehold.dev/api/v1beta1"
 )
@@ -19,3 +23,16 @@ var Changed = predicate.Or(predicate.GenerationChangedPredicate{}, predicate.Fun
 			e.ObjectOld.GetAnnotations()[v1beta1.AnnotationRequestedAt] != e.ObjectNew.GetAnnotations()[v1beta1.AnnotationRequestedAt]
 	},
 })
+
+const (
+	// FirstRetry is the pause after the first failure of an object.
+	FirstRetry = 5 * time.Millisecond
+	// lastRetry is the longest pause, so a cause that was mended has an effect soon.
+	lastRetry = time.Minute
+)
+
+// RateLimiter returns the limiter of a controller's queue. The pause of an object that fails is first at
+// first, and doubles up to lastRetry.
+func RateLimiter(first time.Duration) workqueue.TypedRateLimiter[reconcile.Request] {
+	return workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](first, lastRetry)
+}

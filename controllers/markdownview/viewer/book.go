@@ -5,31 +5,24 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
-	"path"
 	"slices"
 	"strings"
 	"sync"
 
-	"leasehold.dev/controllers/markdownview/summary"
+	"leasehold.dev/controllers/markdownview/viewer/render"
 )
 
-// The limits of a folder. A ConfigMap holds at most 1 MiB.
-const (
-	maxFileBytes = 1 << 20
-	maxBookBytes = 4 << 20
-	maxFiles     = 1000
-	maxAttempts  = 10 // of reading a folder that changes meanwhile
-)
+// maxAttempts bounds the reads of a folder that changes meanwhile.
+const maxAttempts = 10
 
 // book holds the files of a folder at one point in time. It is immutable.
 type book struct {
 	// version is different after any change in the folder.
 	version string
 	files   map[string][]byte
-	summary summary.Summary
+	summary render.Summary
 	// chapters are the existing files that SUMMARY.md lists, each once, in reading order.
 	chapters []string
 }
@@ -37,7 +30,7 @@ type book struct {
 // first returns the file of the front page.
 func (b *book) first() string {
 	if len(b.chapters) == 0 {
-		return summary.FileName
+		return render.SummaryName
 	}
 	return b.chapters[0]
 }
@@ -65,7 +58,7 @@ type bookCache struct {
 }
 
 // current returns the current book of the folder. It returns an error if the folder or its
-// SUMMARY.md cannot be read, or if the folder exceeds a limit.
+// SUMMARY.md cannot be read. A ConfigMap, and so the folder, has at most 1 MiB.
 func (s *bookCache) current() (*book, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -116,19 +109,13 @@ func scan(root *os.Root) (names []string, version string, err error) {
 		return nil, "", fmt.Errorf("listing the folder: %w", err)
 	}
 	sum := sha256.New()
-	target, _ := root.Readlink(dataLink) // empty in a plain folder
+	target, _ := root.Readlink("..data") // empty in a plain folder
 	fmt.Fprintln(sum, target)
 	for _, entry := range entries {
-		if !summary.IsFileName(entry.Name()) || !mayRead(root, entry) {
-			continue
-		}
 		// Stat follows the link. The os.Root rejects links that lead out of the folder.
 		info, err := root.Stat(entry.Name())
-		if err != nil || !info.Mode().IsRegular() {
+		if err != nil || !info.Mode().IsRegular() || !render.IsFileName(entry.Name()) {
 			continue
-		}
-		if len(names) == maxFiles {
-			return nil, "", fmt.Errorf("listing the folder: it holds more than %d Markdown files", maxFiles)
 		}
 		names = append(names, entry.Name())
 		fmt.Fprintln(sum, entry.Name(), info.Size(), info.ModTime().UnixNano())
@@ -136,68 +123,30 @@ func scan(root *os.Root) (names []string, version string, err error) {
 	return names, hex.EncodeToString(sum.Sum(nil)), nil
 }
 
-// dataLink is the link that the kubelet replaces when a mounted ConfigMap changes. It leads to the
-// folder with the files; each file beside it is a link through it.
-const dataLink = "..data"
-
-// mayRead reports whether an entry is a file, or a link of the form that the kubelet creates. No
-// other link is followed.
-func mayRead(root *os.Root, entry fs.DirEntry) bool {
-	switch entry.Type() {
-	case 0:
-		return true
-	case fs.ModeSymlink:
-		target, err := root.Readlink(entry.Name())
-		return err == nil && target == path.Join(dataLink, entry.Name())
-	}
-	return false
-}
-
 // readBook returns a book with these files.
 func readBook(root *os.Root, names []string) (*book, error) {
 	b := &book{files: map[string][]byte{}}
-	total := 0
 	for _, name := range names {
-		content, err := readFile(root, name)
+		content, err := root.ReadFile(name)
 		if errors.Is(err, fs.ErrNotExist) {
 			continue // removed after the scan
 		}
 		if err != nil {
-			return nil, err
-		}
-		if total += len(content); total > maxBookBytes {
-			return nil, fmt.Errorf("reading the folder: its Markdown files hold more than %d bytes", maxBookBytes)
+			return nil, fmt.Errorf("reading %s: %w", name, err)
 		}
 		b.files[name] = content
 	}
-	contents, ok := b.files[summary.FileName]
+	contents, ok := b.files[render.SummaryName]
 	if !ok {
-		return nil, fmt.Errorf("reading %s: %w", summary.FileName, fs.ErrNotExist)
+		return nil, fmt.Errorf("reading %s: %w", render.SummaryName, fs.ErrNotExist)
 	}
-	b.summary = summary.Parse(contents)
+	b.summary = render.Contents(contents)
 	for _, entry := range b.summary.Entries {
 		if _, ok := b.files[entry.File]; ok && !slices.Contains(b.chapters, entry.File) {
 			b.chapters = append(b.chapters, entry.File)
 		}
 	}
 	return b, nil
-}
-
-// readFile returns the contents of a file of at most maxFileBytes.
-func readFile(root *os.Root, name string) ([]byte, error) {
-	file, err := root.Open(name)
-	if err != nil {
-		return nil, fmt.Errorf("opening %s: %w", name, err)
-	}
-	defer file.Close() //nolint:errcheck // as above
-	content, err := io.ReadAll(io.LimitReader(file, maxFileBytes+1))
-	if err != nil {
-		return nil, fmt.Errorf("reading %s: %w", name, err)
-	}
-	if len(content) > maxFileBytes {
-		return nil, fmt.Errorf("reading %s: it holds more than %d bytes", name, maxFileBytes)
-	}
-	return content, nil
 }
 
 // title returns the title of a page: that of SUMMARY.md, or else the file's name.

@@ -2,7 +2,6 @@ package main
 
 import (
 	"errors"
-	"fmt"
 	"maps"
 	"net/http"
 	"os"
@@ -110,70 +109,6 @@ func TestResponsesAreOfOneVersion(t *testing.T) {
 	for i := range seen {
 		if !seen[i]["555"] { // the last one: 49 % 9 + 1
 			t.Errorf("reader %d has read %v, not the last version", i, slices.Collect(maps.Keys(seen[i])))
-		}
-	}
-}
-
-// A folder at each limit is served. One byte or file more is an error, which has the reason.
-func TestFolderIsBounded(t *testing.T) {
-	const list = "# Book\n"
-	full := strings.Repeat("x", maxFileBytes)
-	many := func(n int) map[string]string {
-		files := map[string]string{}
-		for i := range n {
-			files[fmt.Sprintf("%d.md", i)] = ""
-		}
-		return files
-	}
-	for name, tc := range map[string]struct {
-		files map[string]string // beside SUMMARY.md
-		want  string            // in the error; "" for none
-	}{
-		"the largest file": {map[string]string{"a.md": full}, ""},
-		"one byte more":    {map[string]string{"a.md": full + "x"}, "reading a.md: it holds more than 1048576 bytes"},
-		"the largest book": {map[string]string{"a.md": full, "b.md": full, "c.md": full, "d.md": full[len(list):]}, ""},
-		"one byte more in total": {
-			map[string]string{"a.md": full, "b.md": full, "c.md": full, "d.md": full[len(list)-1:]},
-			"its Markdown files hold more than 4194304 bytes"},
-		"the most files": {many(maxFiles - 1), ""},
-		"one file more":  {many(maxFiles), "it holds more than 1000 Markdown files"},
-		"ignored files":  {map[string]string{"a.txt": full + full + full + full + full}, ""},
-	} {
-		t.Run(name, func(t *testing.T) {
-			tc.files["SUMMARY.md"] = list
-			_, err := (&bookCache{dir: newMount(t, tc.files).dir}).current()
-			if (err != nil) != (tc.want != "") || err != nil && !strings.Contains(err.Error(), tc.want) {
-				t.Errorf("%v, want %q", err, tc.want)
-			}
-		})
-	}
-}
-
-// Only links of the kubelet's form are followed: each file's own, through ..data.
-func TestOnlyKubeletLinksAreFollowed(t *testing.T) {
-	for target, followed := range map[string]bool{
-		"..data/page.md":                  true,
-		"..data/other.md":                 false, // another file with the same contents
-		"..data/../beside/page.md":        false,
-		"..data-old/page.md":              false,
-		"..data/folder/page.md":           false,
-		"./..data/page.md":                false,
-		"..2026_11_21_00_00_01.1/page.md": false,
-		"../page.md":                      false,
-		"..data":                          false,
-		"page2.md":                        false,
-	} {
-		m := newMount(t, map[string]string{"SUMMARY.md": "", "other.md": "other", "page2.md": "two"})
-		for _, folder := range []string{"beside", "..data-old", "..data/folder"} {
-			must(t, os.MkdirAll(filepath.Join(m.dir, folder), 0o755))
-			must(t, os.WriteFile(filepath.Join(m.dir, folder, "page.md"), []byte("secret"), 0o644))
-		}
-		must(t, os.WriteFile(filepath.Join(m.dir, "..data", "page.md"), []byte("page"), 0o644))
-		must(t, os.Symlink(target, filepath.Join(m.dir, "page.md")))
-		b, err := (&bookCache{dir: m.dir}).current()
-		must(t, err)
-		if _, got := b.files["page.md"]; got != followed {
-			t.Errorf("page.md is a link to %s: followed %t, want %t", target, got, followed)
 		}
 	}
 }

@@ -22,7 +22,7 @@ func TestResponsesGolden(t *testing.T) {
 			"    - [5](5.md)\n",
 		"0.md": "0", "1.md": "1", "2.md": "2", "3.md": "3", "4.md": "4", "5.md": "5",
 	})
-	titled := &site{books: &bookCache{dir: nested.dir}, renderer: &pageRenderer{title: "By the flag", language: "de"},
+	titled := &site{books: &bookCache{dir: nested.dir}, renderer: newPageRenderer("By the flag", "de"),
 		log: slog.New(slog.DiscardHandler)}
 	var got strings.Builder
 	for _, of := range []struct {

@@ -16,15 +16,11 @@ import (
 	"syscall"
 	"time"
 
-	"leasehold.dev/runners/connections"
 	"leasehold.dev/runners/version"
 )
 
 // drainTimeout bounds the time for open requests after SIGTERM; Kubernetes allows 30 s.
 const drainTimeout = 10 * time.Second
-
-// maxConnections bounds the open connections. Each has up to 40 KiB, and the kernel's buffer.
-const maxConnections = 256
 
 // options are the values of the flags.
 type options struct {
@@ -78,13 +74,13 @@ func parse(args []string, usage io.Writer) (options, error) {
 // run serves until ctx is done, and then finishes the open requests. It also runs while the folder
 // cannot be read: /healthz reports the reason, and the folder may become readable.
 func run(ctx context.Context, o options, log *slog.Logger) error {
-	listener, err := connections.Listen(ctx, o.address, maxConnections)
+	listener, err := listen(ctx, o.address)
 	if err != nil {
 		return fmt.Errorf("serving: %w", err)
 	}
 	s := &site{
 		books:    &bookCache{dir: o.dir},
-		renderer: &pageRenderer{title: o.title, language: o.language},
+		renderer: newPageRenderer(o.title, o.language),
 		log:      log,
 	}
 	server := newServer(s)

@@ -163,18 +163,24 @@ func memoryKiB(t *testing.T, pid int, field string) int {
 // the viewer each time that a reader opens this page.
 func TestHostilePagesFitIntoMemory(t *testing.T) {
 	const limitKiB, size = 256 << 10, 900 << 10
-	files := sample()
-	for name, unit := range map[string]string{
-		"headings": "#\n", "underlined": "a\n=\n", "quotes": strings.Repeat(">", 31) + "- a\n\n",
-		"tables": strings.Repeat("a|", 30) + "a\n" + strings.Repeat("-|", 30) + "-\n" + strings.Repeat("a\n", 10) + "\n",
-	} {
-		files[name+".md"] = strings.Repeat(unit, size/len(unit))
+	repeat := func(unit string) string { return strings.Repeat(unit, size/len(unit)) }
+	tables := func(delimiters string) string {
+		return repeat(strings.Repeat("a|", 30) + "a\n" + delimiters + "\n" + strings.Repeat("a\n", 10) + "\n")
 	}
-	process, base := program(t, newMount(t, files).dir)
+	m := newMount(t, sample())
+	process, base := program(t, m.dir)
 	client := &http.Client{Transport: &http.Transport{}}
-	for _, name := range []string{"headings", "underlined", "quotes", "tables"} {
-		if status, _ := fetch(t, client, http.MethodGet, base+"/"+name+".html"); status != http.StatusOK {
-			t.Errorf("%s: status %d", name, status)
+	for name, text := range map[string]string{
+		"headings": repeat("#\n"), "underlined": repeat("a\n=\n"), "quotes": repeat(strings.Repeat(">", 31) + "- a\n\n"),
+		"tables": tables(strings.Repeat("-|", 31)), "aligned": tables("|" + strings.Repeat(" :-: |", 31) + "\t"),
+		"lists":  strings.Repeat("- ", 32) + "a\n" + strings.Repeat("\n", size),
+		"quoted": repeat(strings.Repeat("> ", 32) + "\n"), "apart": repeat("- a\n" + strings.Repeat("\n", 1000)),
+	} {
+		m.update(t, map[string]string{"SUMMARY.md": text[:64<<10], "page.md": text})
+		for _, page := range []string{"page", "SUMMARY"} {
+			if status, _ := fetch(t, client, http.MethodGet, base+"/"+page+".html"); status != http.StatusOK {
+				t.Errorf("%s of %s: status %d", page, name, status)
+			}
 		}
 		if most := memoryKiB(t, process.Process.Pid, "VmHWM:"); most >= limitKiB {
 			t.Errorf("%d KiB were resident after %s, want less than %d", most, name, limitKiB)

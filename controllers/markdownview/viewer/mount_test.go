@@ -60,7 +60,7 @@ func newHandler(t *testing.T, dir string) http.Handler {
 	t.Helper()
 	s := &site{
 		books:    &bookCache{dir: dir},
-		renderer: &pageRenderer{language: "en"},
+		renderer: newPageRenderer("", "en"),
 		log:      slog.New(slog.NewTextHandler(t.Output(), nil)),
 	}
 	return s.handler()

@@ -12,7 +12,6 @@ import (
 	"sync"
 	"time"
 
-	"leasehold.dev/controllers/markdownview/summary"
 	"leasehold.dev/controllers/markdownview/viewer/render"
 )
 
@@ -30,9 +29,6 @@ var (
 	styleName = hashedName("style", styleSource, "css")
 	iconName  = hashedName("icon", iconSource, "svg")
 )
-
-// reservedIDs are the element IDs that page.html uses.
-var reservedIDs = []string{"content"}
 
 func hashedName(name string, content []byte, ending string) string {
 	return fmt.Sprintf("%s-%s.%s", name, digest(content)[:12], ending)
@@ -76,15 +72,17 @@ func (b *book) navigation(root, file string) []navigationItem {
 	for _, entry := range b.summary.Entries {
 		i := navigationItem{Title: entry.Title, Kind: "chapter", Indent: min(entry.Depth, maxIndent)}
 		switch entry.Kind {
-		case summary.Part:
+		case render.Part:
 			i.Kind = "part"
-		case summary.Separator:
+		case render.Separator:
 			i.Kind = "separator"
 		}
 		if _, ok := b.files[entry.File]; ok {
-			i.Href = root + render.PageName(entry.File)
+			i.Href = root + entry.Href
 			i.Current = entry.File == file && !marked
 			marked = marked || i.Current
+		} else if entry.File == "" {
+			i.Href = entry.Href // of another web site
 		}
 		items = append(items, i)
 	}
@@ -96,91 +94,95 @@ type pageRenderer struct {
 	title    string // of the book; "" means the title in SUMMARY.md
 	language string
 
-	// cache holds the pages of one version of the book, up to maxCacheBytes. The mutex also
-	// serializes rendering, which bounds the memory to that of one page.
+	// cache holds the pages of one version of the book, up to maxCacheBytes.
 	mu      sync.Mutex
 	version string
 	cache   map[string]page
 	cached  int
-	// places are taken by pages beyond the cache, from before they are made until they are sent.
-	places chan struct{}
+	// place is taken while a page is made, and until a page beyond the cache is sent. So the memory
+	// is that of one page. Cached pages need no place.
+	place chan struct{}
+}
+
+func newPageRenderer(title, language string) *pageRenderer {
+	return &pageRenderer{title: title, language: language, place: make(chan struct{}, 1)}
 }
 
 const (
 	maxCacheBytes = 8 << 20 // a usual book of 900 KiB
 	largePage     = 64 << 10
-
-	// All readers share the cached pages. A response with another page keeps its own, which may
-	// have some MiB and be read slowly.
-	maxUncached  = 1
-	placeTimeout = 10 * time.Second // leaves time to send before the server's deadline
+	placeTimeout  = 10 * time.Second // leaves time to send before the server's deadline
 )
 
 // page is the body and the ETag of a response.
 type page struct {
 	html []byte
 	etag string
-	kept bool // in the cache
 }
 
-// hold returns the page of a file, and a function to call after the response. A page beyond the cache waits for a
-// place; the error is that of the context if none becomes free in time.
+// hold returns the page of a file, and a function to call after the response. The error is that of
+// the context if the place does not become free in time.
 func (p *pageRenderer) hold(ctx context.Context, b *book, file string) (made page, sent func(), err error) {
-	p.mu.Lock()
-	if p.places == nil {
-		p.places = make(chan struct{}, maxUncached)
-	}
-	made, kept := p.cache[file]
-	kept = kept && p.version == b.version
-	p.mu.Unlock()
-	if kept {
-		return made, func() {}, nil
+	none := func() {}
+	if made, ok := p.find(b, file); ok {
+		return made, none, nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, placeTimeout)
 	defer cancel()
 	select {
-	case p.places <- struct{}{}:
+	case p.place <- struct{}{}:
 	case <-ctx.Done():
 		return page{}, nil, fmt.Errorf("waiting for a place: %w", ctx.Err())
 	}
-	leave := func() { <-p.places }
-	made, err = p.page(b, file)
-	if err != nil || made.kept {
+	leave := func() { <-p.place }
+	made, ok := p.find(b, file)
+	if !ok {
+		if made, err = p.render(b, file); err == nil {
+			ok = p.keep(b, file, made)
+		}
+	}
+	if err != nil || ok {
 		leave()
-		leave = func() {}
+		leave = none
 	}
 	return made, leave, err
 }
 
-// page returns the page of a file of the book.
-func (p *pageRenderer) page(b *book, file string) (page, error) {
+// find returns a cached page.
+func (p *pageRenderer) find(b *book, file string) (page, bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	made, ok := p.cache[file]
+	return made, ok && p.version == b.version
+}
+
+// keep caches a page if there is room, and reports whether there was.
+func (p *pageRenderer) keep(b *book, file string, made page) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.version != b.version {
 		p.version, p.cache, p.cached = b.version, map[string]page{}, 0
 	}
-	if made, ok := p.cache[file]; ok {
-		return made, nil
+	if p.cached+len(made.html) > maxCacheBytes {
+		return false
 	}
-	body, err := render.HTML(b.files[file], reservedIDs...)
+	p.cache[file] = made
+	p.cached += len(made.html)
+	return true
+}
+
+// render makes the page of a file. It holds no lock: a hostile page takes seconds.
+func (p *pageRenderer) render(b *book, file string) (page, error) {
+	body, err := render.HTML(b.files[file])
 	if err != nil {
 		return page{}, fmt.Errorf("rendering the page of %s: %w", file, err)
-	}
-	made, err := p.compose(b, "", file, b.title(file), body)
-	if err != nil {
-		return page{}, err
 	}
 	if len(b.files[file]) > largePage {
 		// Rendering needed many times the size of the page. Without this call the process would
 		// keep that memory for minutes.
 		debug.FreeOSMemory()
 	}
-	if p.cached+len(made.html) <= maxCacheBytes {
-		made.kept = true
-		p.cache[file] = made
-		p.cached += len(made.html)
-	}
-	return made, nil
+	return p.compose(b, "", file, b.title(file), body)
 }
 
 // notice returns a page with a message; b may be nil. It has no navigation: that may have a MiB, and

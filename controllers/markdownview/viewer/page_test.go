@@ -14,63 +14,55 @@ import (
 
 // The cache holds the pages of one version, up to its limit, and counts their bytes.
 func TestPageCacheIsBounded(t *testing.T) {
-	b := &book{version: "1", files: map[string][]byte{"a.md": []byte("text"), "b.md": []byte("text")}}
-	size := func() int {
-		p := &pageRenderer{}
-		made, err := p.page(b, "a.md")
-		must(t, err)
-		if p.cached != len(made.html) || len(p.cache) != 1 {
-			t.Errorf("%d bytes of %d pages are counted, want one of %d bytes", p.cached, len(p.cache), len(made.html))
-		}
-		return len(made.html)
-	}()
-	for room, want := range map[int]int{
-		size - 1: 0, size: 1, size + 1: 1, 2*size - 1: 1, 2 * size: 2,
+	made := page{html: make([]byte, maxCacheBytes/2)}
+	first, second := &book{version: "1"}, &book{version: "2"}
+	p := newPageRenderer("", "")
+	for i, step := range []struct {
+		b    *book
+		file string
+		made page
+		kept bool
+	}{
+		{first, "a.md", made, true},
+		{first, "b.md", made, true},
+		{first, "c.md", page{html: []byte("x")}, false},
+		{second, "a.md", made, true},
+		{second, "b.md", page{html: make([]byte, maxCacheBytes/2+1)}, false},
+		{second, "c.md", made, true},
 	} {
-		p := &pageRenderer{version: "1", cache: map[string]page{}, cached: maxCacheBytes - room}
-		for range 2 {
-			for file := range b.files {
-				_, err := p.page(b, file)
-				must(t, err)
-			}
+		if kept := p.keep(step.b, step.file, step.made); kept != step.kept {
+			t.Errorf("step %d: %s of version %s is kept: %t, want %t", i, step.file, step.b.version, kept, step.kept)
 		}
-		if len(p.cache) != want || p.cached != maxCacheBytes-room+want*size {
-			t.Errorf("with room for %d bytes %d pages of %d are kept and %d bytes counted, want %d", room, len(p.cache), size,
-				p.cached, want)
+		if _, found := p.find(step.b, step.file); found != step.kept {
+			t.Errorf("step %d: %s of version %s is found: %t, want %t", i, step.file, step.b.version, found, step.kept)
 		}
-		_, err := p.page(&book{version: "2", files: b.files}, "a.md")
-		must(t, err)
-		if len(p.cache) != 1 || p.cached != size {
-			t.Errorf("of another version %d pages are kept and %d bytes counted, want the first", len(p.cache), p.cached)
-		}
+	}
+	if _, found := p.find(first, "a.md"); found || p.cached != maxCacheBytes {
+		t.Errorf("a page of a former version is found: %t; %d bytes are counted, want %d", found, p.cached, maxCacheBytes)
 	}
 }
 
-// Pages beyond the cache wait for each other until they are sent: 250 clients that read 8 MiB slowly took
-// the viewer beyond its memory limit. Cached pages wait for nothing.
+// Pages beyond the cache wait for each other until they are sent: 250 clients that read 8 MiB slowly
+// took the viewer beyond its memory limit. Cached pages wait for nothing, also while one is made.
 func TestPagesBeyondTheCacheTakeTurns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := &book{version: "1", files: map[string][]byte{"a.md": []byte("text"), "b.md": []byte("text")}}
-		p := &pageRenderer{}
-		for range 2 * maxUncached {
+		p := newPageRenderer("", "")
+		for range 2 {
 			_, _, err := p.hold(t.Context(), b, "a.md") // is never sent
 			must(t, err)
 		}
 		p.cached = maxCacheBytes
-		var all []func()
-		for range maxUncached {
-			_, sent, err := p.hold(t.Context(), b, "b.md")
-			must(t, err)
-			all = append(all, sent)
-		}
+		_, sent, err := p.hold(t.Context(), b, "b.md")
+		must(t, err)
 		if _, _, err := p.hold(t.Context(), b, "b.md"); !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("one page more returns %v, want the end of the wait", err)
 		}
-		_, _, err := p.hold(t.Context(), b, "a.md")
+		_, _, err = p.hold(t.Context(), b, "a.md")
 		must(t, err)
 		go func() {
 			<-time.After(placeTimeout / 2)
-			all[0]()
+			sent()
 		}()
 		_, _, err = p.hold(t.Context(), b, "b.md")
 		must(t, err)
@@ -79,9 +71,10 @@ func TestPagesBeyondTheCacheTakeTurns(t *testing.T) {
 
 // A reader who gets no place in time receives a notice.
 func TestReadersWithoutAPlaceGetANotice(t *testing.T) {
-	m := newMount(t, sample())
-	p := &pageRenderer{version: "1", cached: maxCacheBytes, places: make(chan struct{})}
-	s := &site{books: &bookCache{dir: m.dir}, renderer: p, log: slog.New(slog.NewTextHandler(t.Output(), nil))}
+	p := newPageRenderer("", "")
+	p.place <- struct{}{}
+	s := &site{books: &bookCache{dir: newMount(t, sample()).dir}, renderer: p,
+		log: slog.New(slog.NewTextHandler(t.Output(), nil))}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel() // instead of the wait
 	response := httptest.NewRecorder()

@@ -4,14 +4,17 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
+	"net"
 	"net/http"
 	"strings"
-	"sync"
+	"syscall"
 	"time"
 
+	"golang.org/x/net/netutil"
+
 	"leasehold.dev/controllers/markdownview/viewer/render"
-	"leasehold.dev/runners/connections"
 )
 
 // site serves the pages of a book.
@@ -25,11 +28,6 @@ type site struct {
 	books    *bookCache
 	renderer *pageRenderer
 	log      *slog.Logger
-
-	// lastError is the last logged error of the folder. It prevents a log line for each probe while
-	// the same error persists.
-	mu        sync.Mutex
-	lastError string
 }
 
 // policy allows the viewer's own style sheet and icon, and images inside the page.
@@ -76,7 +74,7 @@ func asset(w http.ResponseWriter, r *http.Request, content []byte, kind string) 
 // health responds with 200 if the book can be read, and otherwise with 503 and the reason.
 func (s *site) health(w http.ResponseWriter) {
 	w.Header().Set("Cache-Control", "no-store")
-	if _, err := s.book(); err != nil {
+	if _, err := s.books.current(); err != nil {
 		http.Error(w, err.Error(), http.StatusServiceUnavailable)
 		return
 	}
@@ -85,32 +83,13 @@ func (s *site) health(w http.ResponseWriter) {
 	_, _ = w.Write([]byte("ok\n"))
 }
 
-// book returns the current book. It logs when the folder becomes unreadable and readable again.
-func (s *site) book() (*book, error) {
-	b, err := s.books.current()
-	current := ""
-	if err != nil {
-		current = err.Error()
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	switch {
-	case current == s.lastError:
-	case err != nil:
-		s.log.Error("Cannot read the folder", "folder", s.books.dir, "error", err)
-	default:
-		s.log.Info("The folder is readable again", "folder", s.books.dir)
-	}
-	s.lastError = current
-	return b, err
-}
-
 // serve responds with the page of a file: the path / is the first chapter, /page1.html is page1.md.
 // The paths /page1 and /page1.md redirect to it.
 func (s *site) serve(w http.ResponseWriter, r *http.Request) {
-	b, err := s.book()
+	b, err := s.books.current()
 	if err != nil {
-		// The log and the probe have the reason, which the reader cannot resolve.
+		// /healthz and the log have the reason, which the reader cannot resolve.
+		s.log.Error("Cannot read the folder", "folder", s.books.dir, "error", err)
 		s.notice(w, r, nil, http.StatusServiceUnavailable, "Not available",
 			"The pages cannot be read at the moment. Try again in a minute.")
 		return
@@ -177,19 +156,39 @@ func (s *site) notice(w http.ResponseWriter, r *http.Request, b *book, status in
 	_, _ = w.Write(made.html)
 }
 
+// The bounds of connections. The kernel's buffer of a response that is not read counts as memory of
+// the container.
+const (
+	maxConnections = 256
+	sendBuffer     = 64 << 10
+)
+
+// listen returns a listener with bounded connections; further ones wait. Accepted connections
+// inherit the buffer's size.
+func listen(ctx context.Context, address string) (net.Listener, error) {
+	config := net.ListenConfig{Control: func(_, _ string, c syscall.RawConn) error {
+		var err error
+		controlErr := c.Control(func(fd uintptr) {
+			err = syscall.SetsockoptInt(int(fd), syscall.SOL_SOCKET, syscall.SO_SNDBUF, sendBuffer)
+		})
+		return errors.Join(err, controlErr)
+	}}
+	listener, err := config.Listen(ctx, "tcp", address)
+	if err != nil {
+		return nil, fmt.Errorf("listening: %w", err)
+	}
+	return netutil.LimitListener(listener, maxConnections), nil
+}
+
 // newServer returns a server for the site with timeouts for slow clients and a header limit.
 func newServer(s *site) *http.Server {
-	server := &http.Server{
+	return &http.Server{
 		Handler:           s.handler(),
 		ReadHeaderTimeout: 5 * time.Second,
 		ReadTimeout:       10 * time.Second,
 		WriteTimeout:      30 * time.Second,
-		IdleTimeout:       60 * time.Second,
+		IdleTimeout:       10 * time.Second,
 		MaxHeaderBytes:    16 << 10,
 		ErrorLog:          slog.NewLogLogger(s.log.Handler(), slog.LevelDebug),
 	}
-	// No request counts as complete: a response that is not read would spare its connection, and close
-	// those of probes.
-	connections.Bind(server)
-	return server
 }

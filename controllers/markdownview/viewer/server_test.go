@@ -1,8 +1,6 @@
 package main
 
 import (
-	"bytes"
-	"log/slog"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -16,7 +14,6 @@ func TestRequests(t *testing.T) {
 	outside := t.TempDir()
 	must(t, os.WriteFile(filepath.Join(outside, "secret.md"), []byte("secret"), 0o644))
 	must(t, os.Symlink(filepath.Join(outside, "secret.md"), filepath.Join(m.dir, "link.md")))
-	must(t, os.Symlink("one.md", filepath.Join(m.dir, "inner.md")))
 	must(t, os.Symlink("..data", filepath.Join(m.dir, "data.md")))
 	must(t, os.Mkdir(filepath.Join(m.dir, "folder.md"), 0o755))
 	must(t, os.Mkdir(filepath.Join(m.dir, "sub"), 0o755))
@@ -68,7 +65,6 @@ func TestRequests(t *testing.T) {
 		"/with space.html":    {404, "", ""},
 		"/folder.html":        {404, "", ""},
 		"/link.html":          {404, "", ""},
-		"/inner.html":         {404, "", ""},
 		"/data.html":          {404, "", ""},
 		"/one.html%00":        {404, "", ""},
 		"/<script>x</script>": {404, "", ""},
@@ -122,34 +118,5 @@ func TestETag(t *testing.T) {
 	m.update(t, sample())
 	if tag("/one.html") != one || tag("/two.html") != two {
 		t.Error("equal contents have other ETags")
-	}
-}
-
-// Each error of the folder is logged once, however often it occurs, and so is its end.
-func TestEachErrorIsLoggedOnce(t *testing.T) {
-	var out bytes.Buffer
-	dir := t.TempDir()
-	summary := filepath.Join(dir, "SUMMARY.md")
-	s := &site{books: &bookCache{dir: dir}, renderer: &pageRenderer{}, log: slog.New(slog.NewTextHandler(&out, nil))}
-	for _, step := range []struct {
-		change func() error
-		want   string // in the one line that is logged; "" for none
-	}{
-		{func() error { return nil }, "level=ERROR"},
-		{func() error { return os.WriteFile(summary, []byte(strings.Repeat("x", maxFileBytes+1)), 0o600) },
-			"it holds more than"},
-		{func() error { return os.WriteFile(summary, []byte("# Book"), 0o600) }, "level=INFO"},
-		{func() error { return os.WriteFile(summary, []byte("# Another book"), 0o600) }, ""},
-		{func() error { return os.Remove(summary) }, "level=ERROR"},
-	} {
-		must(t, step.change())
-		out.Reset()
-		for range 3 {
-			_, _ = s.book() // only the log matters
-		}
-		lines := strings.Count(out.String(), "\n")
-		if want := min(len(step.want), 1); lines != want || !strings.Contains(out.String(), step.want) {
-			t.Errorf("logged %q, want %d lines with %q", out.String(), want, step.want)
-		}
 	}
 }

@@ -8,19 +8,22 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
+	"net"
 	"net/http"
-	"net/http/httptrace"
 	"net/url"
-	"sync/atomic"
-
-	"github.com/minio/minio-go/v7"
+	"strings"
+	"time"
 )
 
 const (
-	// maxBody bounds the bytes that are read of a response's body.
-	maxBody = 64 << 10
+	// maxBody bounds the bytes that are read of a response's body. S3 permits 50 tags of 128 and 256
+	// characters, and XML takes up to 9 bytes for a character.
+	maxBody = 256 << 10
 	// maxHeaders bounds the bytes of a response's header.
 	maxHeaders = 64 << 10
+	// maxHandshake bounds the bytes that are read before a TLS handshake ends. The certificates of
+	// real services take a tenth of it.
+	maxHandshake = 64 << 10
 )
 
 // Target identifies a bucket and its endpoint.
@@ -33,6 +36,8 @@ type Target struct {
 	VirtualHost bool
 	// Roots verify the endpoint's certificate; nil means the system's roots.
 	Roots *x509.CertPool
+	// Timeout bounds all requests of a client together.
+	Timeout time.Duration
 }
 
 // Credentials sign the requests. The client never reads others from the environment, from files or
@@ -47,16 +52,18 @@ func (Credentials) String() string { return "[redacted]" }
 // GoString does the same for %#v.
 func (c Credentials) GoString() string { return c.String() }
 
-// Client sends requests about one bucket. It sends each request once; the caller retries by its own
-// schedule.
+// Client sends requests about one bucket until its timeout. It sends each request once; the caller
+// retries by its own schedule.
 //
-// It uses minio-go for signatures and errors, but not its client. That client takes any 404
-// for a missing bucket, even a load balancer's, sends requests to other hosts if the endpoint is
-// Amazon's, and lists page after page.
+// It uses minio-go for signatures, but not its client. That client takes any 404 for a missing
+// bucket, even a load balancer's, sends requests to other hosts if the endpoint is Amazon's, and
+// lists page after page.
 type Client struct {
 	target      Target
-	endpoint    *url.URL
+	location    url.URL // of the bucket
+	host        string  // the header, as SDKs sign it
 	credentials Credentials
+	deadline    time.Time
 	transport   *http.Transport
 	http        *http.Client
 }
@@ -68,12 +75,17 @@ func New(target Target, creds Credentials, rules Rules) (*Client, error) {
 		// url.Error would contain the URL, which may contain a password.
 		return nil, errors.New("parsing the endpoint: not a URL")
 	}
-	c := &Client{target: target, endpoint: endpoint, credentials: creds}
+	location := url.URL{Scheme: endpoint.Scheme, Host: endpoint.Host, Path: "/" + target.Bucket}
+	if target.VirtualHost {
+		location.Host, location.Path = target.Bucket+"."+endpoint.Host, "/"
+	}
+	c := &Client{target: target, location: location, host: hostHeader(&location), credentials: creds,
+		deadline: time.Now().Add(target.Timeout)}
 	c.transport = &http.Transport{
 		// Proxy is not set: the transport would dial the proxy, and the rules would not apply to
 		// the endpoint.
 		DialContext:            rules.dialer().DialContext,
-		TLSClientConfig:        &tls.Config{RootCAs: target.Roots, MinVersion: tls.VersionTLS12},
+		DialTLSContext:         c.dialTLS,
 		MaxResponseHeaderBytes: maxHeaders,
 		DisableCompression:     true, // a small body could decompress to a large one
 	}
@@ -88,44 +100,65 @@ func New(target Target, creds Credentials, rules Rules) (*Client, error) {
 	return c, nil
 }
 
+// hostHeader returns the Host header of requests to a URL. Proxies write a host in lower case,
+// without a final dot and without the default port, and the signature must be of what arrives.
+func hostHeader(location *url.URL) string {
+	host, port := strings.TrimSuffix(strings.ToLower(location.Hostname()), "."), location.Port()
+	switch {
+	case port != "" && port != map[string]string{"http": "80", "https": "443"}[location.Scheme]:
+		return net.JoinHostPort(host, port)
+	case strings.Contains(host, ":"):
+		return "[" + host + "]"
+	}
+	return host
+}
+
 // Close closes the idle connections.
 func (c *Client) Close() { c.transport.CloseIdleConnections() }
 
-// Probe checks whether the bucket can be used. It sends a HEAD request. If the response is
-// ambiguous, it sends a GET request for the error code, which HEAD responses cannot contain.
-func (c *Client) Probe(ctx context.Context) Verdict {
-	return c.judge(ctx, func(ctx context.Context) error {
-		_, head := c.send(ctx, http.MethodHead, "", nil)
-		if !isAmbiguous(head) {
-			return head
-		}
-		// The list is limited to one key, because only the error code matters.
-		_, get := c.send(ctx, http.MethodGet, listOneKey, nil)
-		if get == nil {
-			return head // denied, without a code
-		}
-		return get
-	})
-}
+// handshakeError is the error of a TLS handshake.
+type handshakeError struct{ error }
 
-// isAmbiguous reports whether a response to HEAD has several possible causes. A 404 may come from a
-// load balancer without an S3 server.
-func isAmbiguous(err error) bool {
-	answer, _ := errors.AsType[minio.ErrorResponse](err) // zero if there was no response
-	switch answer.StatusCode {
-	case http.StatusBadRequest, http.StatusForbidden, http.StatusNotFound:
-		return true
-	case http.StatusMovedPermanently, http.StatusTemporaryRedirect:
-		return answer.Region == ""
+func (e handshakeError) Unwrap() error { return e.error }
+
+// errLongHandshake is returned for a handshake of more than maxHandshake bytes.
+var errLongHandshake = errors.New("the handshake is too long")
+
+// dialTLS dials through the transport's dialer, which the guard has wrapped, and bounds what is read
+// before the handshake ends. crypto/tls keeps all of a peer's certificates in memory.
+func (c *Client) dialTLS(ctx context.Context, network, address string) (net.Conn, error) {
+	conn, err := c.transport.DialContext(ctx, network, address)
+	if err != nil {
+		return nil, err
 	}
-	return false
+	bounded := &boundedConn{Conn: conn, left: maxHandshake}
+	secured := tls.Client(bounded, &tls.Config{
+		ServerName: strings.TrimSuffix(c.location.Hostname(), "."), RootCAs: c.target.Roots, MinVersion: tls.VersionTLS12,
+	})
+	if err := secured.HandshakeContext(ctx); err != nil {
+		_ = conn.Close() // the handshake's error is the cause
+		return nil, handshakeError{err}
+	}
+	bounded.left = -1
+	return secured, nil
 }
 
-// judge executes a request and returns the verdict on its error.
-func (c *Client) judge(ctx context.Context, request func(context.Context) error) Verdict {
-	var handshakeFailed atomic.Bool
-	traced := httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
-		TLSHandshakeDone: func(_ tls.ConnectionState, err error) { handshakeFailed.Store(err != nil) },
-	})
-	return verdictOn(request(traced), handshakeFailed.Load())
+// boundedConn fails a read after a number of bytes; a negative number is no bound.
+type boundedConn struct {
+	net.Conn
+
+	left int
+}
+
+// Read implements net.Conn.
+func (c *boundedConn) Read(into []byte) (int, error) {
+	if c.left < 0 {
+		return c.Conn.Read(into)
+	}
+	if c.left == 0 {
+		return 0, errLongHandshake
+	}
+	n, err := c.Conn.Read(into[:min(len(into), c.left)])
+	c.left -= n
+	return n, err
 }

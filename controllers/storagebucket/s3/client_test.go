@@ -2,6 +2,7 @@ package s3
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"maps"
@@ -13,7 +14,9 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
+	"github.com/google/go-cmp/cmp"
 	"gotest.tools/v3/golden"
 
 	"leasehold.dev/api/v1beta1"
@@ -36,7 +39,7 @@ func serve(t *testing.T, rules Rules, handle http.HandlerFunc) (*Client, func() 
 		handle(w, r)
 	}))
 	t.Cleanup(server.Close)
-	c, err := New(Target{Endpoint: server.URL, Region: "us-east-1", Bucket: "team-data"},
+	c, err := New(Target{Endpoint: server.URL, Region: "us-east-1", Bucket: "team-data", Timeout: time.Minute},
 		Credentials{AccessKeyID: "key", SecretAccessKey: sentinel}, rules)
 	if err != nil {
 		t.Fatal(err)
@@ -54,53 +57,87 @@ func respondError(w http.ResponseWriter, status int, code string) {
 	fmt.Fprintf(w, "<Error><Code>%s</Code><Message>MARKER</Message></Error>", code)
 }
 
-func TestProbe_requests_code_after_ambiguous_HEAD(t *testing.T) {
-	const head, list = "HEAD /team-data", "GET /team-data?list-type=2&max-keys=1"
+// A HEAD of 200 proves a bucket only with a header of S3. For it and for an ambiguous response the list
+// decides. A web page, a balancer or a proxy is no bucket, whatever it answers.
+func TestProbe(t *testing.T) {
+	const (
+		head, list = "HEAD /team-data", "GET /team-data?list-type=2&max-keys=1"
+		listing    = `<?xml version="1.0"?><ListBucketResult xmlns="http://s3.amazonaws.com/doc/2006-03-01/"/>`
+		page       = "<!doctype html><html><head><title>Console</title></head><body></body></html>"
+	)
+	xmlError := func(code string) string { return "<Error><Code>" + code + "</Code><Message>MARKER</Message></Error>" }
 	for name, tc := range map[string]struct {
-		head, get int
-		code      string // of the GET; of one that is not sent, the region
-		sends     int
-		want      string
+		head, get    int // get is 0 if no GET is sent
+		region, body string
+		want         Verdict
 	}{
-		"200":            {200, 0, "", 1, v1beta1.ReasonProbeSucceeded},
-		"404":            {404, 404, "NoSuchBucket", 2, v1beta1.ReasonBucketNotFound},
-		"404 of a proxy": {404, 0, "", 2, v1beta1.ReasonServerError},
-		"500":            {500, 0, "", 1, v1beta1.ReasonServerError},
-		"503":            {503, 0, "", 1, v1beta1.ReasonThrottled},
-		"204":            {204, 0, "", 1, v1beta1.ReasonServerError},
-		"403, denied":    {403, 403, "AccessDenied", 2, v1beta1.ReasonAccessDenied},
-		"403, signature": {403, 403, "SignatureDoesNotMatch", 2, v1beta1.ReasonInvalidCredentials},
-		"400, region":    {400, 400, "AuthorizationHeaderMalformed", 2, v1beta1.ReasonRegionMismatch},
-		"403, then 200":  {403, 200, "", 2, v1beta1.ReasonAccessDenied},
-		"403, then 500":  {403, 500, "InternalError", 2, v1beta1.ReasonServerError},
-		"301":            {301, 301, "PermanentRedirect", 2, v1beta1.ReasonRegionMismatch},
-		"302":            {302, 0, "", 1, v1beta1.ReasonEndpointForbidden},
-		"307 with its region, so that a GET would find nothing new": {307, 0, "eu-west-1", 1, v1beta1.ReasonRegionMismatch},
+		"200 with a region":                     {200, 0, "us-east-1", "", succeeded},
+		"200 of a web page":                     {200, 200, "", page, notS3},
+		"200 of XML":                            {200, 200, "", "<Tagging/>", notS3},
+		"200, and nothing":                      {200, 200, "", "", notS3},
+		"200, and 204":                          {200, 204, "", "", notS3},
+		"200, and 404":                          {200, 404, "", page, notS3},
+		"200, and a list":                       {200, 200, "", listing, succeeded},
+		"200, and no right to list, without S3": {200, 403, "", page, deniedBefore},
+		"200, and no right to list":             {200, 403, "", xmlError("AccessDenied"), succeeded},
+		"200, and wrong keys":                   {200, 403, "", xmlError("InvalidAccessKeyId"), badKeys},
+		"204":                                   {204, 0, "", "", notS3},
+
+		"404":                        {404, 404, "", xmlError("NoSuchBucket"), missing},
+		"404 of a proxy":             {404, 404, "", page, notS3},
+		"404 to HEAD alone":          {404, 200, "", listing, succeeded},
+		"405, and a list":            {405, 200, "", listing, succeeded},
+		"403":                        {403, 403, "", xmlError("AccessDenied"), denied},
+		"403, unknown code":          {403, 403, "", xmlError("UserSuspended"), denied},
+		"403 of a proxy":             {403, 403, "", page, deniedBefore},
+		"403, wrong signature":       {403, 403, "", xmlError("SignatureDoesNotMatch"), badSignature},
+		"403, clocks":                {403, 403, "", xmlError("RequestTimeTooSkewed"), skewed},
+		"400, expired token":         {400, 400, "", xmlError("ExpiredToken"), expiredToken},
+		"400, region":                {400, 400, "eu-west-1", xmlError("AuthorizationHeaderMalformed"), otherRegion},
+		"400, of a kind of its own":  {400, 400, "", xmlError("XCustom"), refused},
+		"400 of a proxy":             {400, 400, "", page, notS3},
+		"400, name":                  {400, 400, "", xmlError("InvalidBucketName"), badName},
+		"403, then a failing server": {403, 500, "", xmlError("InternalError"), failing},
+		"401 of a proxy":             {401, 0, "", "", deniedBefore},
+
+		"500":                  {500, 0, "", "", failing},
+		"502":                  {502, 0, "", "", unavailable},
+		"503 of a balancer":    {503, 503, "", page, unavailable},
+		"503, not started":     {503, 503, "", xmlError("XMinioServerNotInitialized"), unavailable},
+		"503, too fast":        {503, 503, "", xmlError("SlowDown"), throttled},
+		"503, too fast, MinIO": {503, 503, "", xmlError("SlowDownRead"), throttled},
+		"504":                  {504, 0, "", "", unavailable},
+		"429":                  {429, 0, "", "", throttled},
+
+		"301":                           {301, 301, "", xmlError("PermanentRedirect"), otherRegionOrEndpoint},
+		"301 of a proxy":                {301, 301, "", page, redirected},
+		"301 to the region of the spec": {301, 0, "us-east-1", "", redirected},
+		"302":                           {302, 0, "", "", redirected},
+		"307 to another region":         {307, 0, "eu-west-1", "", otherRegion},
+		"307 to the region of the spec": {307, 0, "us-east-1", "", redirected},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c, requests := serve(t, allowLoopback, func(w http.ResponseWriter, r *http.Request) {
 				w.Header().Set("Location", "http://127.0.0.1:1/elsewhere")
-				if tc.sends == 1 {
-					w.Header().Set("X-Amz-Bucket-Region", tc.code)
+				if tc.region != "" {
+					w.Header().Set("X-Amz-Bucket-Region", tc.region)
 				}
-				switch {
-				case r.Method == http.MethodHead:
+				if r.Method == http.MethodHead {
 					w.WriteHeader(tc.head)
-				case tc.get == 0:
-					http.NotFound(w, r)
-				case tc.get == 200:
-					fmt.Fprint(w, "<ListBucketResult><Name>team-data</Name></ListBucketResult>")
-				default:
-					respondError(w, tc.get, tc.code)
+					return
 				}
+				w.WriteHeader(tc.get)
+				_, _ = io.WriteString(w, tc.body) // 204 allows no body
 			})
-			got := c.Probe(t.Context())
-			if got.Reason != tc.want || strings.Contains(got.Message, "MARKER") {
-				t.Errorf("got %+v, want %s", got, tc.want)
+			if got := c.Probe(t.Context()); got != tc.want {
+				t.Errorf("got %+v, want %+v", got, tc.want)
 			}
-			sent := requests()
-			if len(sent) != tc.sends || sent[0] != head || (tc.sends == 2 && !strings.HasPrefix(sent[1], list)) {
-				t.Errorf("requests %q, want %d", sent, tc.sends)
+			want := []string{head, list}
+			if tc.get == 0 {
+				want = want[:1]
+			}
+			if diff := cmp.Diff(want, requests()); diff != "" {
+				t.Errorf("requests (-want +got):\n%s", diff)
 			}
 		})
 	}
@@ -109,7 +146,10 @@ func TestProbe_requests_code_after_ambiguous_HEAD(t *testing.T) {
 // Only a HEAD response with status 200 means that the bucket can be used.
 func TestProbe_status_codes(t *testing.T) {
 	status := 0
-	c, _ := serve(t, allowLoopback, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(status) })
+	c, _ := serve(t, allowLoopback, func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("X-Amz-Bucket-Region", "us-east-1")
+		w.WriteHeader(status)
+	})
 	for status = 200; status < 600; status++ {
 		if got := c.Probe(t.Context()); got.OK() != (status == http.StatusOK) {
 			t.Errorf("%d: %+v", status, got)
@@ -121,6 +161,51 @@ func TestProbe_status_codes(t *testing.T) {
 	}
 }
 
+// The Host header, which is signed, is as proxies and SDKs write it.
+func TestHostHeader(t *testing.T) {
+	for endpoint, want := range map[string]string{
+		"http://s3.example.com":        "s3.example.com",
+		"http://s3.example.com:80":     "s3.example.com",
+		"https://s3.example.com:443/":  "s3.example.com",
+		"http://s3.example.com:443":    "s3.example.com:443",
+		"https://s3.example.com:80":    "s3.example.com:80",
+		"https://S3.Example.COM.:9000": "s3.example.com:9000",
+		"https://s3.example.com.":      "s3.example.com",
+		"http://[FD00::1]:80":          "[fd00::1]",
+		"http://[fd00::1]:9000":        "[fd00::1]:9000",
+	} {
+		for _, virtualHost := range []bool{false, true} {
+			c, err := New(Target{Endpoint: endpoint, Bucket: "team-data", VirtualHost: virtualHost}, Credentials{}, Rules{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if virtualHost && !strings.Contains(endpoint, "[") {
+				want = "team-data." + want
+			}
+			if c.host != want && !(virtualHost && strings.Contains(endpoint, "[")) {
+				t.Errorf("%s, virtual host %t: %q, want %q", endpoint, virtualHost, c.host, want)
+			}
+		}
+	}
+}
+
+// The header that is signed is the one that is sent, also through the default port.
+func TestHostHeader_is_sent(t *testing.T) {
+	rules := Rules{Guard: func(*http.Transport) http.RoundTripper {
+		return roundTripper(func(r *http.Request) (*http.Response, error) {
+			if r.Host != "s3.example.com" || r.URL.Host != "s3.example.com.:80" {
+				t.Errorf("Host %q at %q", r.Host, r.URL.Host)
+			}
+			return nil, errors.New("not sent")
+		})
+	}}
+	c, err := New(Target{Endpoint: "http://s3.example.com.:80", Bucket: "team-data", Timeout: time.Minute}, Credentials{}, rules)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.Probe(t.Context())
+}
+
 func TestWriteErrors(t *testing.T) {
 	for name, tc := range map[string]struct {
 		code   string
@@ -129,6 +214,12 @@ func TestWriteErrors(t *testing.T) {
 		want   string // reason; "" is a success
 	}{
 		"creating what we have": {CodeOwned, 409,
+			func(ctx context.Context, c *Client) error { return c.Create(ctx, "k", "v") }, v1beta1.ReasonServerError},
+		"creating in another region": {"IllegalLocationConstraintException", 400,
+			func(ctx context.Context, c *Client) error { return c.Create(ctx, "k", "v") }, v1beta1.ReasonRegionMismatch},
+		"creating one too many": {"TooManyBuckets", 400,
+			func(ctx context.Context, c *Client) error { return c.Create(ctx, "k", "v") }, v1beta1.ReasonQuotaExceeded},
+		"creating while it is removed": {"OperationAborted", 409,
 			func(ctx context.Context, c *Client) error { return c.Create(ctx, "k", "v") }, v1beta1.ReasonServerError},
 		"creating without the right": {"AccessDenied", 403,
 			func(ctx context.Context, c *Client) error { return c.Create(ctx, "k", "v") }, v1beta1.ReasonAccessDenied},
@@ -170,6 +261,8 @@ func TestRemove_lists_first(t *testing.T) {
 			v1beta1.ReasonAccessDenied, false},
 		"not a list": {func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "<html>welcome</html>") },
 			v1beta1.ReasonServerError, false},
+		"not to be listed, by a proxy": {func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(403) },
+			v1beta1.ReasonAccessDenied, false},
 		"gone": {func(w http.ResponseWriter, _ *http.Request) { respondError(w, 404, "NoSuchBucket") }, "",
 			false},
 		"a balancer's words": {http.NotFound, v1beta1.ReasonServerError, false},
@@ -190,6 +283,20 @@ func TestRemove_lists_first(t *testing.T) {
 				t.Errorf("requests %q, want a removal: %t", requests(), tc.removes)
 			}
 		})
+	}
+}
+
+// A bucket that lists nothing can still have versions, which the operator never removes.
+func TestRemove_versions_remain(t *testing.T) {
+	c, _ := serve(t, allowLoopback, func(w http.ResponseWriter, r *http.Request) {
+		if r.Method == http.MethodDelete {
+			respondError(w, http.StatusConflict, "BucketNotEmpty")
+			return
+		}
+		fmt.Fprint(w, "<ListBucketResult/>")
+	})
+	if v := VerdictOf(c.Remove(t.Context())); v == nil || *v != hasVersions {
+		t.Errorf("got %+v, want that versions remain", v)
 	}
 }
 
@@ -240,7 +347,7 @@ func TestRequestsGolden(t *testing.T) {
 	for _, target := range []Target{
 		{Region: "us-east-1"}, {Region: "eu-west-1"}, {Region: "eu-west-1", VirtualHost: true},
 	} {
-		target.Endpoint, target.Bucket = "http://s3.example.com:9000", "team-data"
+		target.Endpoint, target.Bucket, target.Timeout = "http://s3.example.com:9000", "team-data", time.Minute
 		c, err := New(target, Credentials{AccessKeyID: "key", SecretAccessKey: sentinel, SessionToken: "token"}, rules)
 		if err != nil {
 			t.Fatal(err)
@@ -277,9 +384,9 @@ func FuzzAnswers(f *testing.F) {
 			_, _ = io.WriteString(w, body) // 204 and 304 allow no body
 		})
 		known := func(v Verdict) bool {
-			return messages[v.Reason] != "" && (len(body) < 8 || !strings.Contains(v.Message, body))
+			return v.Reason != "" && v.Message != "" && (len(body) < 8 || !strings.Contains(v.Message, body))
 		}
-		if got := c.Probe(t.Context()); !known(got) || (got.OK() && head != 200) {
+		if got := c.Probe(t.Context()); !known(got) || (got.OK() && head != 200 && !strings.Contains(body, "ListBucketResult")) {
 			t.Errorf("HEAD %d, GET %d: %+v", head, get, got)
 		}
 		if _, _, err := c.Tag(t.Context(), "owner"); err != nil && !known(*VerdictOf(err)) {

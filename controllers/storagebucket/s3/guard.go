@@ -33,10 +33,6 @@ var denylist = prefixes(
 // metadataV4 is the address at which most clouds serve metadata.
 var metadataV4 = netip.AddrFrom4([4]byte{169, 254, 169, 254})
 
-// privateRanges are the ranges from which clusters allocate Service ranges. They are denied while
-// the Service ranges are unknown.
-var privateRanges = prefixes("10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "fc00::/7")
-
 // ipv4Embeddings are IPv6 ranges whose addresses contain an IPv4 address, with the offsets of its
 // first byte. A range with several possible offsets is checked at all of them.
 var ipv4Embeddings = []struct {
@@ -64,12 +60,7 @@ func prefixes(texts ...string) []netip.Prefix {
 }
 
 // ForbiddenError is returned for an address that must not be dialled.
-type ForbiddenError struct {
-	Address netip.Addr
-	// ServicesUnknown is true if the only reason is that the Service ranges are unknown, and one of
-	// them could contain the address.
-	ServicesUnknown bool
-}
+type ForbiddenError struct{ Address netip.Addr }
 
 func (e *ForbiddenError) Error() string {
 	return fmt.Sprintf("dialling %s is forbidden", e.Address)
@@ -82,28 +73,20 @@ type Rules struct {
 	Deny []netip.Prefix
 	// Allow are ranges that may be dialled although other rules deny them.
 	Allow []netip.Prefix
-	// Cluster are the addresses of the cluster itself: the API server and the Services. Only Allow
-	// permits dialling them.
+	// Cluster are the addresses of the operator and of the API server. Only Allow permits dialling
+	// them.
 	Cluster []netip.Prefix
-	// ServicesUnknown is true if Cluster lacks the Service ranges. Then only Allow permits dialling
-	// private addresses.
-	ServicesUnknown bool
 	// Guard wraps the transport of a client and may reject its requests; nil rejects none.
 	Guard func(*http.Transport) http.RoundTripper
 }
 
 // Check returns a *ForbiddenError for an address that must not be dialled.
 func (r Rules) Check(address netip.Addr) error {
-	unknown := false
 	for _, a := range destinations(address) {
-		allowed := containedIn(r.Allow, a)
-		if containedIn(r.Deny, a) || (!allowed && (containedIn(denylist, a) || containedIn(r.Cluster, a))) {
+		refused := containedIn(denylist, a) || containedIn(r.Cluster, a)
+		if containedIn(r.Deny, a) || refused && !containedIn(r.Allow, a) {
 			return &ForbiddenError{Address: address}
 		}
-		unknown = unknown || (r.ServicesUnknown && !allowed && containedIn(privateRanges, a))
-	}
-	if unknown {
-		return &ForbiddenError{Address: address, ServicesUnknown: true}
 	}
 	return nil
 }

@@ -132,31 +132,6 @@ func TestRulesCheck_allowed_embedding(t *testing.T) {
 			t.Errorf("%s is denied and may be dialled", address)
 		}
 	}
-	unknown := Rules{ServicesUnknown: true, Allow: prefixes("64:ff9b::/96")}
-	if err := unknown.Check(netip.MustParseAddr("64:ff9b::a60:a")); err == nil {
-		t.Error("allowing NAT64 allows an address that could be a Service's")
-	}
-}
-
-func TestRulesCheck_servicesUnknown(t *testing.T) {
-	rules := Rules{ServicesUnknown: true, Allow: prefixes("10.1.0.0/16"), Deny: prefixes("10.1.1.0/24"),
-		Cluster: prefixes("10.9.9.9/32")}
-	type refusal struct{ refused, unknown bool }
-	for address, want := range map[string]refusal{
-		"9.255.255.255": {}, "10.0.0.0": {true, true}, "10.255.255.255": {true, true}, "11.0.0.0": {},
-		"172.15.255.255": {}, "172.16.0.0": {true, true}, "172.31.255.255": {true, true}, "172.32.0.0": {},
-		"192.167.255.255": {}, "192.168.0.0": {true, true}, "192.168.255.255": {true, true}, "192.169.0.0": {},
-		"fbff:ffff::": {}, "fc00::": {true, true}, "fdff:ffff:ffff:ffff:ffff:ffff:ffff:ffff": {true, true}, "fe00::": {},
-		"::ffff:10.96.0.10": {true, true}, "64:ff9b::a60:a": {true, true}, "2001:db8::5efe:a60:a": {true, true},
-		// The other rules apply here too.
-		"127.0.0.1": {true, false}, "10.9.9.9": {true, false}, "10.1.2.3": {}, "10.1.1.3": {true, false},
-		"100.64.0.1": {true, false},
-	} {
-		forbidden, refused := errors.AsType[*ForbiddenError](rules.Check(netip.MustParseAddr(address)))
-		if got := (refusal{refused, refused && forbidden.ServicesUnknown}); got != want {
-			t.Errorf("%s: %+v, want %+v", address, got, want)
-		}
-	}
 }
 
 func FuzzRulesCheck(f *testing.F) {

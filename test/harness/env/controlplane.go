@@ -47,15 +47,22 @@ type ControlPlane struct {
 	stopErr error
 }
 
+// ErrExistingCluster is returned by Start for a caller that was not made for the cluster of a user.
+var ErrExistingCluster = errors.New("starting a control plane: " + existingVariable +
+	" is true, and this would change the cluster of the current kubeconfig: unset it")
+
 // startTimeout bounds the start of etcd and of kube-apiserver, each. envtest's 20 s are too short for
 // a machine that is busy with tests, and a program that cannot start ends long before.
 const startTimeout = time.Minute
 
-// Start starts a control plane, or with USE_EXISTING_CLUSTER=true connects to that of the current kubeconfig. It
-// returns as soon as the API server answers, while kube-controller-manager may still start. It ignores ctx while etcd
+// Start starts a control plane, or with USE_EXISTING_CLUSTER=true connects to that of the current kubeconfig, if
+// Options.ExistingCluster allows it. It returns as soon as the API server answers, while kube-controller-manager may still start. It ignores ctx while etcd
 // and kube-apiserver start. It returns ErrNoAssets, wrapped, if the programs are missing.
 func Start(ctx context.Context, o Options) (_ *ControlPlane, err error) {
 	existing := os.Getenv(existingVariable) == "true"
+	if existing && !o.ExistingCluster {
+		return nil, ErrExistingCluster
+	}
 	assets, err := FindAssets(o.AssetsDir)
 	if err != nil && !existing {
 		return nil, fmt.Errorf("starting a control plane: %w", err)

@@ -6,6 +6,10 @@ import (
 
 // Options configure a control plane. The zero value is a good default.
 type Options struct {
+	// ExistingCluster allows USE_EXISTING_CLUSTER=true. Without it Start refuses that variable: the
+	// caller may change what belongs to the cluster's users.
+	ExistingCluster bool
+
 	// AssetsDir holds etcd, kube-apiserver, kubectl and, if it can be had,
 	// kube-controller-manager. Empty: see FindAssets.
 	AssetsDir string

@@ -41,7 +41,7 @@ func (c *counter) countFleet(ctx context.Context) {
 
 // restart restarts all replicas. They resync frequently, and are idle in between.
 func (c *counter) restart(ctx context.Context) {
-	suite.RestartReplicas(ctx, "--tenant-sync-period=2s", "--markdownview-sync-period=2s")
+	suite.RestartReplicas(ctx, "--sync-period=2s")
 	for _, r := range suite.Replicas() {
 		Eventually(ctx, r.Ready).WithTimeout(expect.Medium).Should(Succeed())
 	}

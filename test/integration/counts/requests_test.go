@@ -75,9 +75,6 @@ func isUpkeep(e auditv1.Event) bool {
 	case o.APIGroup == "admissionregistration.k8s.io", o.Resource == "secrets" && o.Namespace == operator.Namespace:
 		// The webhooks' certificate.
 		return true
-	case o.Resource == "endpointslices" || o.Resource == "servicecidrs":
-		// The denied addresses are read every ten minutes.
-		return true
 	}
 	return false
 }
@@ -173,7 +170,6 @@ func TestKeyOf(t *testing.T) {
 			answered("create", "authorization.k8s.io", "subjectaccessreviews", 201),
 			answered("get", "", "secrets", 200, in(operator.Namespace)),
 			answered("update", "admissionregistration.k8s.io", "validatingwebhookconfigurations", 200),
-			answered("list", "networking.k8s.io", "servicecidrs", 200),
 		},
 	} {
 		for _, e := range all {

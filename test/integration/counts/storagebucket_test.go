@@ -43,10 +43,7 @@ func (c *counter) countBuckets(ctx context.Context) {
 	create(&corev1.Secret{ObjectMeta: named(team, credentials), StringData: map[string]string{
 		v1beta1.SecretKeyAccessKeyID: account.AccessKey, v1beta1.SecretKeySecretAccessKey: account.SecretKey,
 	}})(ctx)
-	// At the first probe the operator reads the denied addresses.
-	first := newBucket("first", v1beta1.BucketObserve, v1beta1.BucketRetain)
-	for _, step := range []step{makeBucket("first"), create(first), ready(first), remove(first), gone(first), c.rest,
-		makeBucket("observed")} {
+	for _, step := range []step{c.rest, makeBucket("observed")} {
 		step(ctx)
 	}
 
@@ -68,8 +65,8 @@ func (c *counter) countBuckets(ctx context.Context) {
 			[]step{change(managed, func(b *v1beta1.StorageBucket) { b.Labels = map[string]string{"example.com/a": "b"} })}},
 		phase{"storagebucket.drift", "the status, for the generation that was observed; the object, before its bucket is created again",
 			[]step{loseBucket("managed"), edit(managed, func(s *v1beta1.ProbeSpec) { s.TimeoutSeconds = 8 })}},
-		phase{"storagebucket.delete.retain", "the finalizer", []step{then(remove(retained), gone(retained))}},
-		phase{"storagebucket.delete", "the finalizer", []step{then(remove(managed), gone(managed))}},
+		phase{"storagebucket.delete.retain", "the finalizer; the namespace", []step{then(remove(retained), gone(retained))}},
+		phase{"storagebucket.delete", "the finalizer; the namespace, which decides about lost keys and the place of events", []step{then(remove(managed), gone(managed))}},
 		phase{"storagebucket.update.period", "the status",
 			[]step{edit(observed, func(s *v1beta1.ProbeSpec) { s.PeriodSeconds = 10 })}},
 		phase{"storagebucket.probe", "the Secret; the status does not change", []step{func(ctx context.Context) {

@@ -136,6 +136,17 @@ var _ = Describe("Drift", func() {
 			})),
 	)
 
+	It("of an immutable ConfigMap is corrected by a new one, when the text changes", func(ctx SpecContext) {
+		v := givenReady(ctx, build(unique("immutable")))
+		child := configMapOf(v)
+		change(ctx, child, func(c *corev1.ConfigMap) { c.Immutable = new(true) })
+		change(ctx, v, showing(files{"SUMMARY.md": "- [Two](two.md)\n", "two.md": "# Two\n"}))
+		Eventually(ctx, fetched(configMapOf(v))).WithTimeout(expect.Medium).Should(And(expect.BeControlledBy(v),
+			HaveField("Immutable", BeNil()), HaveField("GetUID()", Not(Equal(child.UID))),
+			HaveField("Data", Equal(map[string]string{"SUMMARY.md": "- [Two](two.md)\n", "two.md": "# Two\n"}))))
+		eventuallyReady(ctx, v)
+	})
+
 	DescribeTable("of a child that is deleted is corrected and reported", func(ctx SpecContext, childOf childOf) {
 		v := givenReady(ctx, build(unique("lost")))
 		child := childOf(v)

@@ -174,9 +174,41 @@ var _ = Describe("A MarkdownView", func() {
 		Eventually(ctx, eventsAbout(v)).Should(expect.ContainEvent(
 			expect.Event{Type: corev1.EventTypeWarning, Reason: v1beta1.EventDegraded, Note: "do not become ready", Times: 1}))
 
+		By("passing on why Pods are refused")
+		deploymentSays(ctx, v, func(d *appsv1.Deployment) {
+			d.Status.Conditions = append(d.Status.Conditions, appsv1.DeploymentCondition{
+				Type: appsv1.DeploymentReplicaFailure, Status: corev1.ConditionTrue, Reason: "FailedCreate",
+				Message: `pods "viewer-x" is forbidden: failed quota: compute-resources: must specify limits.cpu for: viewer`})
+		})
+		Eventually(ctx, fetched(v)).Should(And(
+			expect.HaveCondition(v1beta1.ConditionDegraded, metav1.ConditionTrue, v1beta1.ReasonQuotaExceeded),
+			HaveField("Status.Conditions", ContainElement(HaveField("Message", ContainSubstring("compute-resources"))))))
+
 		By("recovering")
 		eventuallyReady(ctx, v)
 		Expect(v.Status.Conditions).NotTo(ContainElement(HaveField("Type", v1beta1.ConditionStalled)))
 		Expect(v).To(expect.HaveCondition(v1beta1.ConditionDegraded, metav1.ConditionFalse, v1beta1.ReasonAsExpected))
+	})
+
+	It("is paused, resumed and reconciled on request by annotations", func(ctx SpecContext) {
+		v := givenReady(ctx, build(unique("pause")))
+		annotated := func(key, value string) {
+			GinkgoHelper()
+			change(ctx, v, func(v *v1beta1.MarkdownView) { metav1.SetMetaDataAnnotation(&v.ObjectMeta, key, value) })
+		}
+		annotated(v1beta1.AnnotationPaused, "true")
+		Eventually(ctx, fetched(v)).Should(And(
+			expect.HaveCondition(v1beta1.ConditionPaused, metav1.ConditionTrue, v1beta1.ReasonPaused),
+			expect.HaveCondition(v1beta1.ConditionReady, metav1.ConditionTrue)))
+		content := configMapOf(v)
+		change(ctx, content, func(c *corev1.ConfigMap) { c.Data["one.md"] = "defaced" })
+		annotated(v1beta1.AnnotationRequestedAt, "now")
+		// The reconcile of another view, made later, shows that the operator is alive.
+		eventuallyReady(ctx, given(ctx, build(unique("pause-other"))))
+		Expect(fetched(content)(ctx)).To(HaveField("Data", HaveKeyWithValue("one.md", "defaced")))
+		annotated(v1beta1.AnnotationPaused, "false")
+		Eventually(ctx, fetched(content)).Should(HaveField("Data", HaveKeyWithValue("one.md", "# One\n")))
+		Eventually(ctx, fetched(v)).Should(And(HaveField("Status.LastHandledReconcileAt", "now"),
+			HaveField("Status.Conditions", Not(ContainElement(HaveField("Type", v1beta1.ConditionPaused))))))
 	})
 })

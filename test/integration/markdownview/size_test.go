@@ -2,13 +2,10 @@ package markdownview_test
 
 import (
 	"encoding/json"
-	"sort"
 	"strings"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
-	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -34,7 +31,7 @@ func largest(name string) *v1beta1.MarkdownView {
 }
 
 var _ = Describe("The stored size of a MarkdownView", func() {
-	It("leaves space for every status, and is reported if another client uses the space", func(ctx SpecContext) {
+	It("leaves space for every status", func(ctx SpecContext) {
 		v := given(ctx, largest(unique("largest")))
 		eventuallyObserved(ctx, v)
 		By("refusing an annotation that uses the space")
@@ -47,20 +44,6 @@ var _ = Describe("The stored size of a MarkdownView", func() {
 		Expect(suite.Kubectl(ctx, "scale", "markdownview/"+v.Name, "-n", v.Namespace, "--replicas=2")).NotTo(BeEmpty())
 		eventuallyObserved(ctx, v)
 
-		By("filling the object to the limit of etcd by a condition of another client")
-		// The longest message that is stored.
-		most := sort.Search(32768, func(n int) bool {
-			err := fill(ctx, v, n)
-			Expect(err == nil || apierrors.ReasonForError(err) == metav1.StatusReasonUnknown).To(BeTrue(), "%v", err)
-			return err != nil
-		}) - 1
-		Expect(most).To(BeNumerically(">", 5000), "the room must be that of some kilobytes")
-		Expect(fill(ctx, v, most)).To(Succeed())
-		rollOut(ctx, v)
-		Eventually(ctx, eventsAbout(v)).WithTimeout(expect.Medium).Should(expect.ContainEvent(
-			expect.Event{Type: corev1.EventTypeWarning, Reason: v1beta1.EventTooLarge}))
-		Eventually(ctx, fetched(v)).WithTimeout(expect.Medium).Should(
-			expect.HaveCondition(v1beta1.ConditionReady, metav1.ConditionTrue, v1beta1.ReasonReconciled))
 	})
 
 	It("is that of the text, and each character is served", func(ctx SpecContext) {
@@ -82,12 +65,3 @@ var _ = Describe("The stored size of a MarkdownView", func() {
 		}
 	})
 })
-
-// fill writes a condition with n characters of 6 bytes each.
-func fill(ctx SpecContext, v *v1beta1.MarkdownView, n int) error {
-	filled := v.DeepCopy()
-	filled.Status.Conditions = append(filled.Status.Conditions, metav1.Condition{Type: "Filler",
-		Status: metav1.ConditionTrue, Reason: "Filled", Message: strings.Repeat("<", n),
-		LastTransitionTime: v.CreationTimestamp})
-	return k8s.Status().Patch(ctx, filled, client.MergeFrom(v), client.FieldOwner("filler"))
-}

@@ -17,7 +17,7 @@ var (
 		Name:        "markdownview",
 		AuditGroups: []string{"", "apps"},
 		// The period of live reads of foreign objects with a child's name.
-		Args:    []string{"--markdownview-sync-period=4s"},
+		Args:    []string{"--sync-period=4s"},
 		Answers: func() client.Object { return build("answers") },
 	})
 	k8s client.Client

@@ -114,6 +114,22 @@ func given(ctx context.Context, b *v1beta1.StorageBucket) *v1beta1.StorageBucket
 	return b
 }
 
+// annotate sets an annotation; empty removes it.
+func annotate(ctx context.Context, b *v1beta1.StorageBucket, key, value string) {
+	GinkgoHelper()
+	operator.Change(ctx, k8s, b, func(b *v1beta1.StorageBucket) {
+		if delete(b.Annotations, key); value != "" {
+			metav1.SetMetaDataAnnotation(&b.ObjectMeta, key, value)
+		}
+	})
+}
+
+// request requests a probe.
+func request(ctx context.Context, b *v1beta1.StorageBucket, value string) {
+	GinkgoHelper()
+	annotate(ctx, b, v1beta1.AnnotationRequestedAt, value)
+}
+
 // eventually waits for the Ready condition of the current generation.
 func eventually(ctx context.Context, b *v1beta1.StorageBucket, status metav1.ConditionStatus, reason string) {
 	GinkgoHelper()

@@ -10,7 +10,6 @@ import (
 	"github.com/minio/minio-go/v7/pkg/tags"
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
-	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"leasehold.dev/api/v1beta1"
@@ -89,17 +88,16 @@ var _ = Describe("A managed bucket", func() {
 		}
 	}, SpecTimeout(time.Minute))
 
-	It("is handed over by an annotation of its namespace at once, however long the period", func(ctx SpecContext) {
-		const former = "11111111-2222-3333-4444-555555555555"
+	It("belongs to its StorageBucket once somebody sets the tag that the message names", func(ctx SpecContext) {
 		name := bucketOnServer(ctx)
-		tag(ctx, name, map[string]string{v1beta1.BucketTagOwner: former, "team": "a"})
+		tag(ctx, name, map[string]string{v1beta1.BucketTagOwner: "11111111-2222-3333-4444-555555555555", "team": "a"})
 		b := given(ctx, build(place(ctx), storage.Endpoint(), name, managed(v1beta1.BucketRetain), probing(3600, 5, 1)))
 		eventually(ctx, b, metav1.ConditionFalse, v1beta1.ReasonBucketConflict)
-		operator.Change(ctx, k8s, namespaceOf(b.Namespace), func(ns *corev1.Namespace) {
-			ns.Annotations = map[string]string{v1beta1.AnnotationBucketHandoverPrefix + former: b.Name}
-		})
+		Expect(b.Status.Conditions).To(ContainElement(HaveField("Message",
+			HaveSuffix("set its tag with any S3 tool: %s=%s", v1beta1.BucketTagOwner, b.UID))))
+		tag(ctx, name, map[string]string{v1beta1.BucketTagOwner: string(b.UID), "team": "a"})
+		request(ctx, b, "now")
 		eventuallyReady(ctx, b)
-		Expect(ownerOf(ctx, name)).To(BeEquivalentTo(b.UID))
 	}, SpecTimeout(time.Minute))
 
 	// The leader is killed at each point at which the S3 server and the API server disagree.

@@ -17,7 +17,6 @@ import (
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
-	networkingv1 "k8s.io/api/networking/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -113,23 +112,6 @@ var _ = Describe("The guard of addresses", operator.OldestKubernetes, func() {
 		Expect(accepted.Load()).To(BeZero())
 		Eventually(ctx, reasonsOf(b)).Should(Equal([]string{"Warning EndpointForbidden"}))
 	}, SpecTimeout(time.Minute))
-
-	It("detects the addresses of the API server and the Services, and then denies no others",
-		func(ctx SpecContext) {
-			service, namespace := &corev1.Service{}, place(ctx)
-			Expect(k8s.Get(ctx, client.ObjectKey{Namespace: "default", Name: "kubernetes"}, service)).To(Succeed())
-			b := given(ctx, build(namespace, "https://"+service.Spec.ClusterIP, "some-bucket"))
-			eventually(ctx, b, metav1.ConditionFalse, v1beta1.ReasonEndpointForbidden)
-			// Kubernetes 1.33 lists the Service ranges. No server needs to answer at the address.
-			reason := Equal(v1beta1.ReasonEndpointForbidden)
-			if k8s.List(ctx, &networkingv1.ServiceCIDRList{}) == nil {
-				reason = Not(reason)
-			}
-			private := given(ctx, build(namespace, "http://10.254.254.254:9000", "some-bucket", probing(10, 1, 1)))
-			Eventually(ctx, operator.Fetched(k8s, private)).Should(HaveField("Status.Conditions", ContainElement(And(
-				HaveField("Type", v1beta1.ConditionReady), HaveField("Status", metav1.ConditionFalse),
-				HaveField("Reason", reason)))))
-		}, SpecTimeout(time.Minute))
 })
 
 var _ = Describe("Requests to a bucket", func() {

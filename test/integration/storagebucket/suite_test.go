@@ -29,8 +29,7 @@ var (
 			// denied.
 			"--endpoint-allow-cidr=127.0.0.1/32",
 			"--probe-tick-interval=200ms",
-			// A spec waits for its end; a successful removal takes a moment.
-			"--bucket-removal-grace-period=40s",
+			"--max-concurrent-probes=32", // the default
 		},
 		Env: []string{"AWS_ACCESS_KEY_ID=" + ambientKey, "AWS_SECRET_ACCESS_KEY=" + ambientSecret},
 		// StorageBuckets have no webhooks; those of Tenants show that the operator answers.

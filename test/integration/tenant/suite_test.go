@@ -13,8 +13,9 @@ import (
 
 var (
 	suite = operator.NewSuite(operator.Options{
-		Name:    "tenant",
-		Answers: func() client.Object { return build("answers") },
+		Name:            "tenant",
+		ExistingCluster: true,
+		Answers:         func() client.Object { return build("answers") },
 	})
 	k8s client.Client
 )

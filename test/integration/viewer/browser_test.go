@@ -143,7 +143,7 @@ var _ = Describe("The viewer in a browser", Ordered, func() {
 		t.do(chromedp.KeyEvent("\t"))
 		Expect(value[string](t, `document.activeElement.className`)).To(Equal("skip"))
 		t.do(chromedp.KeyEvent("\r"))
-		Eventually(ctx, func() (string, error) { return evaluate[string](t, `location.href`) }).Should(Equal(base + "/#content"))
+		Eventually(ctx, func() (string, error) { return evaluate[string](t, `location.href`) }).Should(Equal(base + "/#page."))
 		Expect(value[string](t, `document.activeElement.localName`)).To(Equal("main"))
 	})
 

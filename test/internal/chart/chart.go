@@ -31,7 +31,12 @@ func Open(root string) (*Chart, error) {
 
 // Template returns the objects of a release in the namespace.
 func (c *Chart) Template(ctx context.Context, namespace string, args ...string) ([]byte, error) {
-	args = append([]string{"template", "leasehold", c.dir(), "--namespace", namespace}, args...)
+	return c.TemplateOf(ctx, c.dir(), namespace, args...)
+}
+
+// TemplateOf returns the objects of a release of the chart in a folder, which may depend on this one.
+func (c *Chart) TemplateOf(ctx context.Context, dir, namespace string, args ...string) ([]byte, error) {
+	args = append([]string{"template", "leasehold", dir, "--namespace", namespace}, args...)
 	return output(exec.CommandContext(ctx, c.helm, args...))
 }
 

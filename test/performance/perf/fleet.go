@@ -75,7 +75,7 @@ func withFleet(ctx context.Context, b bench, what string, measure func(*environm
 	b.logf("%s: starting a control plane", what)
 	e, err := start(ctx, b.checkout,
 		env.Options{Controllers: []string{"clusterrole-aggregation-controller"}, AuditPolicy: fleetAudit}, 1, nil,
-		append([]string{"--leader-elect-retry-period=500ms", "--shutdown-delay-duration=0s"}, args...)...)
+		append([]string{"--leader-elect-retry-period=500ms"}, args...)...)
 	if err == nil {
 		err = errors.Join(measure(e), e.stop(context.WithoutCancel(ctx)))
 	}
@@ -106,7 +106,7 @@ func measureFleet(ctx context.Context, b bench, n int) (r fleet, err error) {
 			func() error { return e.rest(ctx, calm) },
 			func() (err error) { r.known, err = e.footprint(ctx); return err },
 		)
-	}, "--kube-api-qps=100000", "--kube-api-burst=100000")
+	}, "--kube-api-qps=100000")
 	return r, err
 }
 

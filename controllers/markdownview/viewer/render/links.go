@@ -11,8 +11,6 @@ import (
 	extensionast "github.com/yuin/goldmark/extension/ast"
 	"github.com/yuin/goldmark/renderer"
 	"github.com/yuin/goldmark/util"
-
-	"leasehold.dev/controllers/markdownview/summary"
 )
 
 // PageName returns the path of the page of a Markdown file: page.md is served as page.html, as in
@@ -77,7 +75,7 @@ func image(w util.BufWriter, source []byte, node ast.Node, entering bool) (ast.W
 	}
 	n := node.(*ast.Image)
 	destination := unescape(n.Destination)
-	alt := html.EscapeString(plainText(n, source))
+	alt := html.EscapeString(plainText(n, source, true))
 	if inlineImage.Match(destination) {
 		_, _ = w.WriteString(`<img src="` + html.EscapeString(string(destination)) + `" alt="` + alt + `">`)
 		return ast.WalkSkipChildren, nil
@@ -121,10 +119,19 @@ func unescape(s []byte) []byte {
 	return util.ResolveEntityNames(util.ResolveNumericReferences(util.UnescapePunctuations(bytes.Clone(s))))
 }
 
+// percent matches an escape, or a '%' that begins none; browsers accept both.
+var percent = regexp.MustCompile(`%(?:[0-9A-Fa-f]{2})?`)
+
 // sanitizeURL returns the href for a destination. It returns false unless the destination is a
 // page, a web site, a mail address or a telephone number.
 func sanitizeURL(destination []byte) (string, bool) {
 	s := strings.ToValidUTF8(string(destination), "\uFFFD")
+	s = percent.ReplaceAllStringFunc(s, func(escape string) string {
+		if escape == "%" {
+			return "%25"
+		}
+		return escape
+	})
 	u, err := url.Parse(s)
 	if err != nil {
 		return "", false
@@ -134,27 +141,11 @@ func sanitizeURL(destination []byte) (string, bool) {
 	default:
 		return "", false
 	}
-	if file := summary.LocalFile(s); summary.IsFileName(file) {
+	if file := localFile(s); IsFileName(file) {
 		page := url.URL{Path: PageName(file), Fragment: u.Fragment, RawFragment: u.RawFragment}
 		return page.String(), true
 	}
 	return u.String(), true
-}
-
-// plainText returns the text of a node without formatting.
-func plainText(node ast.Node, source []byte) string {
-	var b strings.Builder
-	// The function never returns an error, so neither does Walk.
-	_ = ast.Walk(node, func(n ast.Node, entering bool) (ast.WalkStatus, error) {
-		if t, ok := n.(*ast.Text); ok && entering {
-			b.Write(unescape(t.Value(source)))
-			if t.SoftLineBreak() {
-				b.WriteByte(' ')
-			}
-		}
-		return ast.WalkContinue, nil
-	})
-	return b.String()
 }
 
 func hasAncestor(node ast.Node, kind ast.NodeKind) bool {

@@ -7,6 +7,7 @@ package render
 import (
 	"bytes"
 	"fmt"
+	"regexp"
 
 	"github.com/yuin/goldmark"
 	"github.com/yuin/goldmark/extension"
@@ -20,12 +21,12 @@ import (
 var markdown = goldmark.New(
 	goldmark.WithParser(parser.NewParser(
 		parser.WithBlockParsers(
-			util.Prioritized(boundedHeading{parser.NewSetextHeadingParser(parser.WithAutoHeadingID())}, 100),
+			util.Prioritized(boundedHeading{parser.NewSetextHeadingParser()}, 100),
 			util.Prioritized(parser.NewThematicBreakParser(), 200),
 			util.Prioritized(boundedDepth{parser.NewListParser()}, 300),
 			util.Prioritized(parser.NewListItemParser(), 400),
 			util.Prioritized(parser.NewCodeBlockParser(), 500),
-			util.Prioritized(boundedHeading{parser.NewATXHeadingParser(parser.WithAutoHeadingID())}, 600),
+			util.Prioritized(boundedHeading{parser.NewATXHeadingParser()}, 600),
 			util.Prioritized(parser.NewFencedCodeBlockParser(), 700),
 			util.Prioritized(boundedDepth{parser.NewBlockquoteParser()}, 800),
 			util.Prioritized(parser.NewHTMLBlockParser(), 900),
@@ -33,6 +34,7 @@ var markdown = goldmark.New(
 		),
 		parser.WithInlineParsers(parser.DefaultInlineParsers()...),
 		parser.WithParagraphTransformers(parser.DefaultParagraphTransformers()...),
+		parser.WithASTTransformers(util.Prioritized(headingIDs{}, 100)),
 		// One guard runs before the transformers of references (100) and tables (200), the other
 		// one after them.
 		parser.WithParagraphTransformers(
@@ -41,20 +43,37 @@ var markdown = goldmark.New(
 		),
 	)),
 	goldmark.WithExtensions(
-		extension.Linkify, extension.Strikethrough, extension.TaskList,
+		extension.NewLinkify(extension.WithLinkifyURLRegexp(bareURL)), extension.Strikethrough, extension.TaskList,
 		// Alignment by attribute: the Content-Security-Policy allows no inline styles.
 		extension.NewTable(extension.WithTableCellAlignMethod(extension.TableCellAlignAttribute)),
 	),
 	goldmark.WithRendererOptions(renderer.WithNodeRenderers(util.Prioritized(nodeRenderer{}, 100))),
 )
 
+// bareURL matches a web address of any host, with or without a dot. Trailing punctuation is removed
+// afterwards.
+var bareURL = regexp.MustCompile(
+	`^https?://(?:[\pL\pN](?:[\pL\pN._-]*[\pL\pN])?|\[[0-9A-Fa-f:.]+\])(?::[0-9]+)?(?:[/?#][^\s<]*)?`)
+
 // HTML renders a page. Links to Markdown files in the same folder become links to their pages
-// (PageName). reserved are element IDs of the surrounding page, which headings do not get.
-func HTML(source []byte, reserved ...string) ([]byte, error) {
+// (PageName).
+func HTML(source []byte) ([]byte, error) {
 	var out bytes.Buffer
-	context := &boundedReferences{parser.NewContext(parser.WithIDs(newIDs(reserved))), max(len(source), leastReferences)}
-	if err := markdown.Convert(source, &out, parser.WithContext(context)); err != nil {
+	source = normalize(source)
+	if err := markdown.Convert(source, &out, parser.WithContext(newContext(source))); err != nil {
 		return nil, fmt.Errorf("rendering Markdown: %w", err)
 	}
 	return out.Bytes(), nil
+}
+
+// newContext returns the context of parsing one page.
+func newContext(source []byte) parser.Context {
+	return &boundedReferences{parser.NewContext(), max(len(source), leastReferences)}
+}
+
+// normalize removes the byte order mark that some editors write, and the line ends of other systems.
+func normalize(source []byte) []byte {
+	source = bytes.TrimPrefix(source, []byte("\uFEFF"))
+	source = bytes.ReplaceAll(source, []byte("\r\n"), []byte("\n"))
+	return bytes.ReplaceAll(source, []byte("\r"), []byte("\n"))
 }

@@ -13,9 +13,9 @@ import (
 )
 
 // rendered returns the page of a text.
-func rendered(t testing.TB, source string, reserved ...string) string {
+func rendered(t testing.TB, source string) string {
 	t.Helper()
-	page, err := HTML([]byte(source), reserved...)
+	page, err := HTML([]byte(source))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -29,8 +29,7 @@ func TestHTML(t *testing.T) {
 		"headings can be linked to": {"# Über *uns*!", `<h1 id="über-uns">Über <em>uns</em>!</h1>`},
 		"ids are unique": {"# A\n# A\n# A 1\n# ?",
 			`<h1 id="a">A</h1><h1 id="a-1">A</h1><h1 id="a-1-1">A 1</h1><h1 id="heading">?</h1>`},
-		"ids of the page around it are not taken": {"# Content", `<h1 id="content-1">Content</h1>`},
-		"underlined headings too":                 {"A\n===", `<h1 id="a">A</h1>`},
+		"underlined headings too": {"A\n===", `<h1 id="a">A</h1>`},
 		"tables scroll by themselves": {"a|b\n-|-:\n1|2",
 			`<div class="scroll"><table><thead><tr><th>a</th><th align="right">b</th></tr></thead>` +
 				`<tbody><tr><td>1</td><td align="right">2</td></tr></tbody></table></div>`},
@@ -61,15 +60,89 @@ func TestHTML(t *testing.T) {
 			`<p><img src="` + pixel + `" alt="a&#34;b"/></p>`},
 	} {
 		t.Run(reason, func(t *testing.T) {
-			if diff := cmp.Diff(normalize(t, tc.want), normalize(t, rendered(t, tc.source, "content"))); diff != "" {
+			if diff := cmp.Diff(parsed(t, tc.want), parsed(t, rendered(t, tc.source))); diff != "" {
 				t.Errorf("page (-want +got):\n%s", diff)
 			}
 		})
 	}
 }
 
-// normalize returns the HTML as a browser parses it, without white space between tags.
-func normalize(t *testing.T, source string) string {
+// hrefsOf returns the addresses of the links of a page.
+func hrefsOf(t *testing.T, source string) []string {
+	t.Helper()
+	all := []string{}
+	for _, root := range parse(t, "<div>"+rendered(t, source)+"</div>") {
+		for n := range root.Descendants() {
+			for _, a := range n.Attr {
+				if a.Key == "href" {
+					all = append(all, a.Val)
+				}
+			}
+		}
+	}
+	return all
+}
+
+// Bare links are those of GFM, and web addresses of hosts without a dot.
+func TestBareLinks(t *testing.T) {
+	for source, want := range map[string]string{
+		"http://localhost:8080/metrics":            "http://localhost:8080/metrics",
+		"- http://10.1.2.3:9090/targets":           "http://10.1.2.3:9090/targets",
+		"(http://prometheus:9090/graph)":           "http://prometheus:9090/graph",
+		"see https://grafana.":                     "https://grafana",
+		"http://[::1]:8080/a":                      "http://[::1]:8080/a",
+		"http://prometheus":                        "http://prometheus",
+		"https://a-b_c.example.com:8443":           "https://a-b_c.example.com:8443",
+		"https://bücher.example/straße":            "https://b%C3%BCcher.example/stra%C3%9Fe",
+		"http://a/b_(c)":                           "http://a/b_(c)",
+		"(http://a/b)":                             "http://a/b",
+		"http://a/b?c=d&e=f#g":                     "http://a/b?c=d&e=f#g",
+		"http://a/b&amp;":                          "http://a/b",
+		"http://a/b, then":                         "http://a/b",
+		"**http://a/b**":                           "http://a/b",
+		"http://a/100%":                            "http://a/100%25",
+		"http://a<b":                               "http://a",
+		"http://host/path#/deep/!x":                "http://host/path#/deep/!x",
+		"http://commonmark.org/he<lp":              "http://commonmark.org/he",
+		"www.commonmark.org/help.":                 "http://www.commonmark.org/help",
+		"foo@bar.example.com":                      "mailto:foo@bar.example.com",
+		"| a |\n|---|\n| http://prometheus:9090 |": "http://prometheus:9090",
+		"http://":                                  "",
+		"http:///a":                                "",
+		"xhttp://a":                                "",
+		"`http://a`":                               "",
+		"ftp://a/b":                                "",
+		"http://-a":                                "",
+		"a:b@c":                                    "",
+	} {
+		if got := strings.Join(hrefsOf(t, source), " "); got != want {
+			t.Errorf("%q leads to %q, want %q", source, got, want)
+		}
+	}
+}
+
+// A '%' that begins no escape is one, as in browsers.
+func TestBarePercent(t *testing.T) {
+	for source, want := range map[string]string{
+		"[a](https://www.example.org/css-unit-%/)":     "https://www.example.org/css-unit-%25/",
+		"<https://www.example.org/css-unit-%/>":        "https://www.example.org/css-unit-%25/",
+		"[a](https://en.example.org/wiki/100_%_human)": "https://en.example.org/wiki/100_%25_human",
+		"[a](https://example.org/%41%zz%%20%2)":        "https://example.org/%41%25zz%25%20%252",
+		"[a](https://example.org/?q=100%#50%)":         "https://example.org/?q=100%25#50%25",
+		"[a](page1.md#100%)":                           "page1.html#100%25",
+		"[a](#50%-off)":                                "#50%25-off",
+		"![a](https://example.org/%.png)":              "https://example.org/%25.png",
+		"[a][r]\n\n[r]: https://example.org/%":         "https://example.org/%25",
+		"[a](mailto:a@example.org?subject=100%)":       "mailto:a@example.org?subject=100%25",
+	} {
+		if got := strings.Join(hrefsOf(t, source), " "); got != want {
+			t.Errorf("%q leads to %q, want %q", source, got, want)
+		}
+	}
+}
+
+// parsed returns the HTML as a browser parses it, without white space between tags.
+func parsed(t *testing.T, source string) string {
 	t.Helper()
 	var b strings.Builder
 	for _, n := range parse(t, source) {

@@ -1,0 +1,158 @@
+package storagebucket
+
+import (
+	"fmt"
+	"math"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"leasehold.dev/api/v1beta1"
+	"leasehold.dev/controllers/storagebucket/s3"
+)
+
+func failed(reason string) s3.Verdict { return s3.Verdict{Reason: reason, Message: "it failed"} }
+
+var (
+	good     = s3.Verdict{Reason: v1beta1.ReasonProbeSucceeded, Message: "fine"}
+	bad      = failed(v1beta1.ReasonServerError)
+	timedOut = failed(v1beta1.ReasonProbeTimeout)
+	lacking  = failed(v1beta1.ReasonCredentialsNotFound)
+)
+
+// probed reports a probe at a time in the status; without a reason it succeeded.
+func probed(at time.Time, reason string) func(*v1beta1.StorageBucket) {
+	return func(b *v1beta1.StorageBucket) {
+		b.Status.LastProbeTime, b.Status.ObservedGeneration = new(metav1.NewTime(at)), b.Generation
+		if reason != "" {
+			setReady(&b.Status, b.Generation, at, metav1.Condition{Status: metav1.ConditionFalse, Reason: reason})
+		}
+	}
+}
+
+func newSpec(b *v1beta1.StorageBucket) { b.Generation++ }
+
+// The status of a former leader, or this process's last probe, decides when a bucket is due. A
+// period is followed by at most a tenth of it.
+func TestDue(t *testing.T) {
+	const day = 86400
+	just, before := epoch.Add(-time.Second), epoch.Add(-10*time.Minute) // the status has whole seconds
+	for name, tc := range map[string]struct {
+		bucket   *v1beta1.StorageBucket
+		known    probe // of this process; without a time, of the status
+		from, to time.Duration
+	}{
+		"never probed":  {bucket: bucket("b")},
+		"changed since": {bucket: bucket("b", probed(just, ""), newSpec)},
+		"a former leader's": {bucket: bucket("b", every(3600), probed(before, "")),
+			from: 3001 * time.Second, to: 3361 * time.Second},
+		"overdue":        {bucket: bucket("b", probed(before, "")), to: time.Minute},
+		"long overdue":   {bucket: bucket("b", every(day), probed(epoch.Add(-100*time.Hour), "")), to: refresh},
+		"in two minutes": {bucket: bucket("b", probed(epoch.Add(2*time.Minute), "")), to: time.Minute},
+		"in a year":      {bucket: bucket("b", probed(epoch.AddDate(1, 0, 0), "")), to: time.Minute},
+		"a missing Secret": {bucket: bucket("b", every(day), probed(just, v1beta1.ReasonCredentialsNotFound)),
+			from: firstRetry, to: 6 * time.Second},
+		"a missing ConfigMap": {bucket: bucket("b", every(day), probed(just, v1beta1.ReasonTLSVerificationFailed)),
+			from: firstRetry, to: 6 * time.Second},
+		"a failing service": {bucket: bucket("b", every(day), probed(just, v1beta1.ReasonServerError)),
+			from: 24 * time.Hour, to: 27 * time.Hour},
+		"probed now": {bucket: bucket("b"), known: probe{ended: epoch, generation: 1},
+			from: time.Minute, to: 66 * time.Second},
+		"probed and changed": {bucket: bucket("b", newSpec), known: probe{ended: epoch, generation: 1}},
+	} {
+		s := tc.known
+		if s.ended.IsZero() {
+			s = (&probes{}).of(tc.bucket, epoch)
+		}
+		if after := max(0, s.due(tc.bucket).Sub(epoch)); after < tc.from || after > tc.to {
+			t.Errorf("%s: due after %s, want %s to %s", name, after, tc.from, tc.to)
+		}
+	}
+}
+
+func TestRestartSpreadsProbes(t *testing.T) {
+	for period, window := range map[int32]time.Duration{60: time.Minute, 86400: refresh} {
+		first := 0
+		for i := range 1000 {
+			b := bucket(fmt.Sprint(i), every(period), probed(epoch.Add(-100*time.Hour), ""))
+			if (&probes{}).of(b, epoch).due(b).Before(epoch.Add(time.Second)) {
+				first++
+			}
+		}
+		if most := 3 * 1000 / int(window/time.Second); first > most {
+			t.Errorf("period %d s: %d of 1000 in the first second, want at most %d", period, first, most)
+		}
+	}
+}
+
+func TestProbeStateIsOfOneUID(t *testing.T) {
+	var l probes
+	b, again := bucket("b"), bucket("b")
+	again.UID = "another"
+	l.store(b, l.of(b, epoch).after(1, false, good, epoch))
+	if l.isDue(again, epoch.AddDate(1, 0, 0)) {
+		t.Error("an object created again has the state of the first")
+	}
+	if due := l.of(again, epoch).due(again); !due.IsZero() {
+		t.Errorf("an object created again is due at %s, want at once", due)
+	}
+}
+
+func TestPauses(t *testing.T) {
+	const s, m = time.Second, time.Minute
+	for name, tc := range map[string]struct {
+		period  int32
+		results []s3.Verdict
+		want    []time.Duration
+	}{
+		"timeouts, beyond the threshold of 3": {60,
+			[]s3.Verdict{timedOut, timedOut, timedOut, timedOut, timedOut, timedOut, timedOut, timedOut},
+			[]time.Duration{m, m, m, 2 * m, 4 * m, 8 * m, 10 * m, 10 * m}},
+		"timeouts with a period longer than any pause": {3600, []s3.Verdict{timedOut, timedOut, timedOut, timedOut, timedOut},
+			[]time.Duration{60 * m, 60 * m, 60 * m, 60 * m, 60 * m}},
+		"a success after timeouts": {60, []s3.Verdict{timedOut, timedOut, timedOut, timedOut, good, timedOut},
+			[]time.Duration{m, m, m, 2 * m, m, m}},
+		"another failure after timeouts": {60, []s3.Verdict{timedOut, timedOut, timedOut, timedOut, bad, timedOut},
+			[]time.Duration{m, m, m, 2 * m, m, m}},
+		"other failures": {60, []s3.Verdict{bad, bad, bad, bad, bad}, []time.Duration{m, m, m, m, m}},
+		"no Secret": {60, []s3.Verdict{lacking, lacking, lacking, lacking, lacking, good},
+			[]time.Duration{5 * s, 10 * s, 20 * s, 40 * s, m, m}},
+		"a Secret that is deleted": {60, []s3.Verdict{good, lacking, good, lacking}, []time.Duration{m, 5 * s, m, 5 * s}},
+	} {
+		var state probe
+		var got []time.Duration
+		b := bucket("b", every(tc.period))
+		for _, result := range tc.results {
+			state = state.after(b.Generation, result == lacking, result, epoch)
+			got = append(got, state.pause(b))
+		}
+		if diff := cmp.Diff(tc.want, got); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", name, diff)
+		}
+	}
+	// The doubling overflows neither the pause nor the counters.
+	many := probe{failures: math.MaxInt32, lacking: math.MaxInt32}
+	many = many.after(0, true, lacking, epoch)
+	if got := many.pause(bucket("b", every(86400))); got != 5*s<<10 || many.failures != math.MaxInt32 {
+		t.Errorf("a pause of %s after %d probes without a Secret, want %s", got, many.failures, 5*s<<10)
+	}
+}
+
+// A changed spec resets all counters, whatever the result of its first probe.
+func TestNewSpecResetsCounters(t *testing.T) {
+	counted := probe{failures: 9, timeouts: 9, lacking: 9, generation: 1}
+	for _, tc := range []struct {
+		result s3.Verdict
+		want   probe
+	}{
+		{timedOut, probe{failures: 1, timeouts: 1}}, {lacking, probe{failures: 1, lacking: 1}},
+		{bad, probe{failures: 1}}, {good, probe{}},
+	} {
+		s := counted.after(2, tc.result == lacking, tc.result, epoch)
+		if got := (probe{failures: s.failures, timeouts: s.timeouts, lacking: s.lacking}); got != tc.want {
+			t.Errorf("%s: %+v, want %+v", tc.result.Reason, got, tc.want)
+		}
+	}
+}

@@ -1,0 +1,95 @@
+package tenant
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"leasehold.dev/api/v1beta1"
+	"leasehold.dev/controllers/internal/reporting"
+)
+
+func annotated(key, value string) func(*v1beta1.Tenant) {
+	return func(t *v1beta1.Tenant) { t.Annotations = map[string]string{key: value} }
+}
+
+// A paused Tenant gets the condition, once, and nothing else: no finalizer, no child, no deletion. A
+// resumed one loses the condition.
+func TestPausedTenant(t *testing.T) {
+	paused := annotated(v1beta1.AnnotationPaused, "true")
+	for name, w := range map[string]*world{
+		"new":     newWorld(t, tenant("a", fresh, paused)),
+		"drifted": newWorld(t, provision(unbound, paused)...),
+		"deleted": newWorld(t, provision(nil, paused, deleted)...),
+	} {
+		before := w.ready()
+		w.settle()
+		if writes := strings.Count(strings.Join(w.Lines, "\n"), " as leasehold ") +
+			strings.Count(strings.Join(w.Lines, "\n"), "delete "); writes > 0 || w.requests["json-patch+json of status Tenant a"] != 1 {
+			t.Errorf("%s: it is written to:\n%s", name, strings.Join(w.Lines, "\n"))
+		}
+		got := reporting.FindCondition(w.status().Conditions, v1beta1.ConditionPaused)
+		if got.Status != metav1.ConditionTrue || got.Reason != v1beta1.ReasonPaused ||
+			!strings.Contains(got.Message, v1beta1.AnnotationPaused) || w.ready() != before {
+			t.Errorf("%s: Paused %+v, Ready %+v, want %+v", name, got, w.ready(), before)
+		}
+		resumed := find[v1beta1.Tenant](w, "", "a")
+		resumed.Annotations = map[string]string{v1beta1.AnnotationPaused: "no"}
+		w.must(w.live.Update(t.Context(), resumed))
+		w.settle()
+		if got := reporting.FindCondition(w.status().Conditions, v1beta1.ConditionPaused); got.Type != "" {
+			t.Errorf("%s: Paused %+v after it was resumed", name, got)
+		}
+	}
+}
+
+// The status repeats the value of the request that was handled last.
+func TestRequestedReconcile(t *testing.T) {
+	w := newWorld(t, provision(nil, annotated(v1beta1.AnnotationRequestedAt, "now"))...)
+	w.settle()
+	if got := w.status().LastHandledReconcileAt; got != "now" {
+		t.Errorf("the request handled last is %q, want now", got)
+	}
+}
+
+// An error that prevents a reconcile is in Ready, also of a new Tenant. The former status would claim what
+// nobody has checked.
+func TestErrorThatPreventsAReconcile(t *testing.T) {
+	boom := errors.New("boom")
+	for name, tc := range map[string]struct {
+		w       *world
+		request string
+		err     error
+		reason  string
+	}{
+		"a new Tenant, a policy refuses the finalizer": {newWorld(t, tenant("a", fresh)), "patch as leasehold Tenant a",
+			forbidden("tenants", `violates "x"`), v1beta1.ReasonAdmissionDenied},
+		"a new Tenant, a read fails": {newWorld(t, tenant("a", fresh)), "cached get Namespace a-dev", boom,
+			v1beta1.ReasonReconcileFailed},
+		"a Ready Tenant, a right is lost": {newWorld(t, provision(nil, owning("a-old"))...), "live get Namespace a-old",
+			forbidden("namespaces", `User "op" cannot get resource "namespaces"`), v1beta1.ReasonRBACForbidden},
+		"a declared Tenant, a read fails": {newWorld(t, tenant("a", declaring("a-dev"))), "live get Tenant a", boom,
+			v1beta1.ReasonReconcileFailed},
+	} {
+		tc.w.deny = refuse(tc.request, tc.err)
+		if _, err := tc.w.reconcile(); !errors.Is(err, tc.err) {
+			t.Errorf("%s: %v, want %v", name, err, tc.err)
+		}
+		ready := tc.w.ready()
+		stalled := reporting.FindCondition(tc.w.status().Conditions, v1beta1.ConditionStalled).Status == metav1.ConditionTrue
+		if ready.Status != metav1.ConditionFalse || ready.Reason != tc.reason || !strings.Contains(ready.Message, tc.err.Error()) ||
+			stalled != (tc.reason == v1beta1.ReasonRBACForbidden) || !strings.Contains(tc.w.last, "event Warning Failed") {
+			t.Errorf("%s: Ready %s %s (%s), stalled %t", name, ready.Status, ready.Reason, ready.Message, stalled)
+		}
+	}
+	for name, err := range map[string]error{"a Conflict": changed(), "the fence": denied()} {
+		w := newWorld(t, tenant("a", fresh))
+		w.deny = refuse("patch as leasehold Tenant a", err)
+		_, _ = w.reconcile() // TestRefusedWritesAreNoFailures has the result
+		if got := w.ready().Reason; got != "" {
+			t.Errorf("%s: Ready is False with %s", name, got)
+		}
+	}
+}

@@ -1,0 +1,151 @@
+package runners_test
+
+import (
+	"bytes"
+	"context"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"testing"
+	"time"
+
+	"k8s.io/utils/clock"
+	testingclock "k8s.io/utils/clock/testing"
+	"sigs.k8s.io/controller-runtime/pkg/webhook"
+
+	"leasehold.dev/runners"
+)
+
+// admission is a webhook server whose hook reads the body, reports its arrival and waits to be released.
+type admission struct {
+	*httptest.Server
+	arrived  chan int
+	released chan struct{}
+}
+
+func newAdmission(t *testing.T, c clock.PassiveClock) admission {
+	t.Helper()
+	a := admission{arrived: make(chan int, 100), released: make(chan struct{})}
+	server := webhook.NewServer(webhook.Options{})
+	runners.BoundBodies(server, c).Register("/hook", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, err := io.ReadAll(r.Body)
+		if err != nil {
+			http.Error(w, err.Error(), http.StatusBadRequest)
+			return
+		}
+		a.arrived <- len(body)
+		<-a.released
+	}))
+	a.Server = httptest.NewServer(server.WebhookMux())
+	t.Cleanup(a.Close)
+	return a
+}
+
+// post sends a body of a size, of which the server knows the length if it is told, and returns the status.
+func (a admission) post(ctx context.Context, size int, known bool) chan int {
+	status := make(chan int, 1)
+	go func() {
+		var body io.Reader = bytes.NewReader(make([]byte, size))
+		if !known {
+			body = io.MultiReader(body)
+		}
+		request, err := http.NewRequestWithContext(ctx, http.MethodPost, a.URL+"/hook", body)
+		if err != nil {
+			status <- 0
+			return
+		}
+		answer, err := http.DefaultClient.Do(request)
+		if err != nil {
+			status <- 0
+			return
+		}
+		status <- answer.StatusCode
+		_ = answer.Body.Close()
+	}()
+	return status
+}
+
+// Two large bodies fit at once, a third waits, and a body of unknown length takes all room. Small ones never wait.
+func TestBoundBodies(t *testing.T) {
+	for name, tc := range map[string]struct {
+		first []int
+		known bool
+	}{
+		"two large bodies":         {[]int{3 << 20, 3 << 20}, true},
+		"a body of unknown length": {[]int{1}, false},
+		"a body that is too large": {[]int{100 << 20}, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			a := newAdmission(t, clock.RealClock{})
+			var answers []chan int
+			for _, size := range tc.first {
+				answers = append(answers, a.post(t.Context(), size, tc.known))
+			}
+			for range tc.first {
+				<-a.arrived
+			}
+			answers = append(answers, a.post(t.Context(), 2<<20, true))
+			for range 20 {
+				answers = append(answers, a.post(t.Context(), 64<<10, true))
+			}
+			for range 20 {
+				if size := <-a.arrived; size != 64<<10 {
+					t.Fatalf("a body of %d bytes did not wait", size)
+				}
+			}
+			close(a.released)
+			if size := <-a.arrived; size != 2<<20 {
+				t.Errorf("then a body of %d bytes arrived", size)
+			}
+			for _, answer := range answers {
+				if status := <-answer; status != http.StatusOK {
+					t.Errorf("status %d, want 200", status)
+				}
+			}
+		})
+	}
+}
+
+// A client that gives up does not keep its place.
+func TestBoundBodies_client_gives_up(t *testing.T) {
+	a := newAdmission(t, clock.RealClock{})
+	first := a.post(t.Context(), 7<<20, true)
+	<-a.arrived
+	impatient, giveUp := context.WithCancel(t.Context())
+	second := a.post(impatient, 1<<20, true)
+	giveUp()
+	if status := <-second; status != 0 {
+		t.Errorf("status %d, want none", status)
+	}
+	third := a.post(t.Context(), 7<<20, true)
+	close(a.released)
+	<-a.arrived
+	for _, answer := range []chan int{first, third} {
+		if status := <-answer; status != http.StatusOK {
+			t.Errorf("status %d, want 200", status)
+		}
+	}
+}
+
+// A client that stops sending loses its room. The clock is behind, so the deadline passes at once.
+func TestBoundBodies_slow_body(t *testing.T) {
+	a := newAdmission(t, testingclock.NewFakePassiveClock(time.Now().Add(-time.Hour))) //nolint:forbidigo // of net/http
+	slow, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", a.Listener.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer slow.Close()
+	if _, err := io.WriteString(slow, "POST /hook HTTP/1.1\r\nHost: a\r\nContent-Length: 7000000\r\n\r\nx"); err != nil {
+		t.Fatal(err)
+	}
+	answer, err := io.ReadAll(io.LimitReader(slow, 12))
+	if err != nil || string(answer) != "HTTP/1.1 400" {
+		t.Errorf("the server answers %q (%v), want that the body did not arrive", answer, err)
+	}
+	select {
+	case size := <-a.arrived:
+		t.Errorf("a body of %d bytes arrived", size)
+	default:
+	}
+}
