@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
@@ -13,7 +12,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/util/workqueue"
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
@@ -31,10 +29,6 @@ import (
 	"leasehold.dev/api/v1beta1"
 	"leasehold.dev/controllers/internal/reconciler"
 )
-
-// mostBackoff is the longest pause after failed reconciles. What a policy or a quota refuses may be
-// possible later, without an event.
-const mostBackoff = time.Minute
 
 // Options are the operator's flags for Tenants.
 type Options struct {
@@ -81,7 +75,7 @@ func SetupWithManager(ctx context.Context, mgr ctrl.Manager, o Options) error {
 		return err
 	}
 	options := controller.Options{MaxConcurrentReconciles: o.MaxConcurrentReconciles,
-		RateLimiter: workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](5*time.Millisecond, mostBackoff)}
+		RateLimiter: reconciler.RateLimiter(reconciler.FirstRetry)}
 	b := ctrl.NewControllerManagedBy(mgr).Named("tenant").WithOptions(options).
 		For(&v1beta1.Tenant{}, builder.WithPredicates(predicate.Or(reconciler.Changed, finalizerLost))).
 		Watches(&corev1.Namespace{}, handler.EnqueueRequestsFromMapFunc(r.tenantsOfNamespace)).
