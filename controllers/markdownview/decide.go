@@ -8,7 +8,6 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	"k8s.io/utils/ptr"
@@ -42,7 +41,7 @@ const (
 	create   action = "create"   // does not exist
 	keep     action = "keep"     // owned and correct
 	update   action = "update"   // owned and different
-	replace  action = "replace"  // owned, and no update can correct it
+	replace  action = "replace"  // owned, and immutable
 	wait     action = "wait"     // terminating; created again after its deletion
 	conflict action = "conflict" // exists, and is not owned
 )
@@ -93,17 +92,14 @@ func decide(o *observation) plan {
 		pruned := prunedConfigMap(live, want)
 		content.judge(o.view, live, pruned, o.want.configMap)
 		// The API server changes no data of an immutable ConfigMap.
-		if ptr.Deref(live.Immutable, false) && (pruned != nil || !maps.Equal(live.Data, want.Data)) {
-			content.replaces()
+		if content.action == update && ptr.Deref(live.Immutable, false) &&
+			(pruned != nil || !maps.Equal(live.Data, want.Data)) {
+			content.action = replace
 		}
 	}
 	if live := o.deployment; live != nil {
 		want := typed[appsv1.Deployment](o.want.deployment)
 		viewer.judge(o.view, live, prunedDeployment(live, want), o.want.deployment)
-		// The selector of an existing Deployment is immutable.
-		if !equality.Semantic.DeepEqual(live.Spec.Selector, want.Spec.Selector) {
-			viewer.replaces()
-		}
 	}
 	if live := o.service; live != nil {
 		address.judge(o.view, live, prunedService(live, typed[corev1.Service](o.want.service)), o.want.service)
@@ -134,13 +130,6 @@ func (s *step) judge(v *v1beta1.MarkdownView, live, pruned client.Object, want a
 		s.action = update
 	default:
 		s.action = keep
-	}
-}
-
-// replaces makes a correction of an owned child a replacement.
-func (s *step) replaces() {
-	if s.action == keep || s.action == update {
-		s.action = replace
 	}
 }
 

@@ -66,8 +66,6 @@ func TestDecide(t *testing.T) {
 			o.service.Spec.Ports = append(o.service.Spec.Ports, corev1.ServicePort{Port: 81})
 		}, address},
 		"another protocol": {func(o *observation) { o.service.Spec.Ports[0].Protocol = "UDP" }, address},
-		"another selector of the Deployment": {func(o *observation) { o.deployment.Spec.Selector.MatchLabels["a"] = "b" },
-			[3]action{keep, replace, keep}},
 		"another surge": {func(o *observation) {
 			o.deployment.Spec.Strategy.RollingUpdate.MaxUnavailable = new(intstr.FromInt32(1))
 		}, viewer},

@@ -220,9 +220,6 @@ func scenarios() map[string]scenario {
 				v.Generation++
 				v.Spec.Markdowns["a.md"] = "other"
 			}), served, noChange),
-		"drift: another selector of the Deployment": before(editDeployment(func(d *appsv1.Deployment) {
-			d.Spec.Selector.MatchLabels["app.kubernetes.io/instance"] = "x"
-		}), served, noChange),
 		"drift: a label that the cache selects by": before(
 			editConfigMap(func(c *corev1.ConfigMap) { c.Labels, c.Data["stray.md"] = nil, "x" }), noChange),
 		"paused, resumed and requested": before(annotate(v1beta1.AnnotationPaused, "true"),

@@ -14,7 +14,7 @@ import (
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 
 	"leasehold.dev/api/v1beta1"
-	"leasehold.dev/controllers/markdownview/viewer/render"
+	viewer "leasehold.dev/controllers/markdownview/viewer/render"
 )
 
 // field returns the schema of a field of a kind.
@@ -67,8 +67,8 @@ func TestMarkdownViewSample(t *testing.T) {
 	if len(views) != 1 || views[0].Namespace != "default" {
 		t.Fatalf("got %d MarkdownViews, want one in namespace default, which every cluster has", len(views))
 	}
-	files, listed := views[0].Spec.Markdowns, map[string]bool{render.SummaryName: true}
-	for _, entry := range render.Contents([]byte(files[render.SummaryName])).Entries {
+	files, listed := views[0].Spec.Markdowns, map[string]bool{viewer.SummaryName: true}
+	for _, entry := range viewer.Contents([]byte(files[viewer.SummaryName])).Entries {
 		if _, ok := files[entry.File]; !ok {
 			t.Errorf("the entry %q leads to no page", entry.Title)
 		}

@@ -108,8 +108,8 @@ func violations(namespace string, rule rbacv1.PolicyRule) []string {
 		{"Pods are read in the operator's namespace only", has("pods") && (namespace != operatorNamespace || !onlyReads)},
 		{"nothing that runs but Deployments, made and never removed", hasPrefix("pods/") || hasPrefix("serviceaccounts") ||
 			hasPrefix("deployments/") || (hasPrefix("deployments") && intersects(rule.Verbs, "update", "delete"))},
-		{"content and Services are never removed", (has("configmaps") || has("services")) &&
-			intersects(rule.Verbs, "update", "delete")},
+		{"Services are never removed", has("services") && intersects(rule.Verbs, "update", "delete")},
+		{"ConfigMaps are applied, and removed if immutable", has("configmaps") && intersects(rule.Verbs, "update")},
 	}
 	var broken []string
 	for _, limit := range limits {
@@ -156,7 +156,8 @@ func TestViolationsAreFound(t *testing.T) {
 		"Pods are read in the operator's namespace only":                {rule("", "pods", "get")},
 		"nothing that runs but Deployments, made and never removed": {rule("", "serviceaccounts/token", "create"),
 			rule("", "pods/exec", "create"), rule("apps", "deployments", "delete"), rule("apps", "deployments/scale", "patch")},
-		"content and Services are never removed": {rule("", "configmaps", "delete"), rule("", "services", "delete")},
+		"Services are never removed":                       {rule("", "services", "delete")},
+		"ConfigMaps are applied, and removed if immutable": {rule("", "configmaps", "update")},
 	}, map[string][]rbacv1.PolicyRule{
 		"": {rule("", "pods", "get", "list", "watch"), named(rule("", "secrets", "get"), "leasehold-webhook-server-cert")},
 		"Secrets by name in the operator's namespace, else only get": {rule("", "secrets", "get", "update")},

@@ -247,6 +247,50 @@ func TestElementsAreBounded(t *testing.T) {
 	}
 }
 
+// Each line costs in each list and quote that is open. Beyond the budget these end, so what follows is
+// outside.
+func TestLinesInListsAreBounded(t *testing.T) {
+	const beyond = 2 * budget / lineCost / maxDepth
+	deepList, deepQuote := strings.Repeat("- ", maxDepth)+"a\n", strings.Repeat("> ", maxDepth)
+	for name, tc := range map[string]struct {
+		text func(lines int) string
+		in   string // the HTML of the last line within the budget
+	}{
+		"List": {func(n int) string {
+			return deepList + strings.Repeat("\n", n) + strings.Repeat(" ", 2*maxDepth) + "end"
+		}, "<p>end</p>\n</li>"},
+		"Quote": {func(n int) string { return strings.Repeat(deepQuote+"\n", n) + deepQuote + "end" }, "<p>end</p>\n</blockquote>"},
+	} {
+		for lines, within := range map[int]bool{100: true, beyond: false} {
+			if got := strings.Contains(rendered(t, tc.text(lines)), tc.in); got != within {
+				t.Errorf("%s, %d lines: the end is within: %t, want %t", name, lines, got, within)
+			}
+		}
+	}
+}
+
+// Each row that makes a table is known as a delimiter row, in every spelling of GFM, so its cells count.
+func TestEachDelimiterRowIsKnown(t *testing.T) {
+	tables := 0
+	for _, cell := range []string{"-", "---", ":-", "-:", ":-:", ":---:", " - ", "\t:-\t", " :-: "} {
+		for _, begin := range []string{"", "|", "  |", "   | "} {
+			for _, end := range []string{"", "|", "| ", "|\t", " \t", "|\r"} {
+				row := begin + cell + "|" + cell + end
+				if !strings.Contains(rendered(t, "a|b\n"+row+"\nc|d\n"), "<table>") {
+					continue // a list, or code
+				}
+				tables++
+				if !isTableDelimiterRow([]byte(row + "\n")) {
+					t.Errorf("%q is not known", row)
+				}
+			}
+		}
+	}
+	if tables < 150 {
+		t.Errorf("only %d rows made a table", tables)
+	}
+}
+
 // unformatted returns the number of parts of a page that exceed the budget.
 func unformatted(t *testing.T, source string) int {
 	t.Helper()
