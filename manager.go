@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"maps"
 	"time"
 
 	"k8s.io/apimachinery/pkg/runtime"
@@ -12,13 +13,15 @@ import (
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/config"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/webhook"
 
 	"leasehold.dev/api/v1beta1"
-	"leasehold.dev/controllers"
+	"leasehold.dev/controllers/markdownview"
+	"leasehold.dev/controllers/tenant"
 	"leasehold.dev/runners"
 	"leasehold.dev/runners/election"
 	"leasehold.dev/runners/servingcert"
@@ -75,7 +78,7 @@ func managerOptions(o *options, lock resourcelock.Interface, certificate *servin
 	logger := ctrl.Log.WithValues("replica", lock.Identity())
 	return ctrl.Options{
 		Scheme: newScheme(),
-		Cache:  controllers.CacheOptions(),
+		Cache:  cacheOptions(),
 		// A read waits until the cache has this replica's writes, so no reconcile repeats one.
 		Client: client.Options{Cache: &client.CacheOptions{EnableReadYourWritesConsistency: new(true)}},
 
@@ -104,6 +107,13 @@ func managerOptions(o *options, lock resourcelock.Interface, certificate *servin
 		Logger:      logger,
 		BaseContext: func() context.Context { return log.IntoContext(context.Background(), logger) },
 	}
+}
+
+// cacheOptions bound what the cache keeps. No kind of object is declared by two controllers.
+func cacheOptions() cache.Options {
+	byObject := markdownview.CacheByObject()
+	maps.Copy(byObject, tenant.CacheByObject())
+	return cache.Options{DefaultTransform: cache.TransformStripManagedFields(), ByObject: byObject}
 }
 
 func newScheme() *runtime.Scheme {

@@ -39,8 +39,6 @@ type Options struct {
 	MaxConcurrentReconciles int
 	// Ticks triggers a reconcile of all views; nil disables it.
 	Ticks <-chan event.GenericEvent
-	// NewQueue creates the work queue; nil means the default queue.
-	NewQueue reconciler.NewQueue
 	// Clock returns the time; nil means the real clock.
 	Clock clock.PassiveClock
 }
@@ -117,7 +115,8 @@ func SetupWithManager(mgr ctrl.Manager, o Options) error {
 	}
 	child := handler.EnqueueRequestsFromMapFunc(viewsOf)
 	b := ctrl.NewControllerManagedBy(mgr).Named("markdownview").
-		WithOptions(controller.Options{MaxConcurrentReconciles: o.MaxConcurrentReconciles, NewQueue: o.NewQueue}).
+		WithOptions(controller.Options{MaxConcurrentReconciles: o.MaxConcurrentReconciles,
+			RateLimiter: reconciler.RateLimiter(reconciler.FirstRetry)}).
 		For(&v1beta1.MarkdownView{}, builder.WithPredicates(reconciler.Changed)).
 		Watches(&corev1.ConfigMap{}, child).
 		Watches(&appsv1.Deployment{}, child).

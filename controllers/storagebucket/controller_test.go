@@ -17,6 +17,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"leasehold.dev/api/v1beta1"
 	"leasehold.dev/controllers/internal/reconciler"
@@ -203,6 +204,110 @@ func TestReconcileHasOneDeadline(t *testing.T) {
 			})
 		}
 	}
+}
+
+// A service without tags of buckets gets no bucket, and no StorageBucket waits for it at its end.
+func TestServiceWithoutTags(t *testing.T) {
+	for name, tc := range map[string]struct {
+		service fakeService
+		removed bool
+	}{
+		"no bucket":             {fakeService{tags: "lacks"}, false},
+		"a bucket":              {fakeService{exists: true, tags: "lacks"}, false},
+		"a bucket, at its end":  {fakeService{exists: true, tags: "lacks"}, true},
+		"no bucket, at its end": {fakeService{tags: "lacks"}, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			with := manage
+			if tc.removed {
+				with = removable
+			}
+			w := newFixture(t, scenario{with: with, service: tc.service, removed: tc.removed})
+			b := w.reconcile()
+			if slices.Contains(w.requests, requestCreate) || slices.Contains(w.requests, "DELETE") {
+				t.Errorf("requests %q, want no change", w.requests)
+			}
+			if tc.removed && b.Name != "" || !tc.removed && readyOf(b).Reason != v1beta1.ReasonTagsNotSupported {
+				t.Errorf("%q with %+v", b.Name, b.Status)
+			}
+		})
+	}
+}
+
+// A probe counts by the result of its reconcile: a bucket of another owner is no success.
+func TestProbesAreCountedByTheResult(t *testing.T) {
+	w := newFixture(t, scenario{with: manage, service: others})
+	w.reconcile()
+	for reason, want := range map[string]float64{v1beta1.ReasonBucketConflict: 1, v1beta1.ReasonProbeSucceeded: 0} {
+		if n := testutil.ToFloat64(w.metrics.probes.WithLabelValues(reason)); n != want {
+			t.Errorf("%v probes count as %s, want %v", n, reason, want)
+		}
+	}
+	if up := testutil.ToFloat64(w.metrics.up.WithLabelValues(bKey.Namespace, bKey.Name)); up != 0 {
+		t.Errorf("the bucket is up: %v", up)
+	}
+}
+
+// Anyone with keys for a bucket can write its tags, and users copy from messages.
+func TestMessagesHaveNoTextOfTags(t *testing.T) {
+	const injected = "$(touch /tmp/injected)"
+	for _, removed := range []bool{false, true} {
+		w := newFixture(t, scenario{with: removable, removed: removed, service: fakeService{exists: true, ownerTag: injected}})
+		b := w.reconcile()
+		if !removed && readyOf(b).Reason != v1beta1.ReasonBucketConflict {
+			t.Errorf("Ready %+v, want a conflict", readyOf(b))
+		}
+		text := readyOf(b).Message
+		close(w.recorder.Events)
+		for e := range w.recorder.Events {
+			text += e
+		}
+		if strings.Contains(text, injected) || !strings.Contains(text, v1beta1.BucketTagOwner) {
+			t.Errorf("%q, want the name of the tag without its text", text)
+		}
+	}
+}
+
+// The remedy for a managed bucket is no change that the API refuses.
+func TestMessagesProposeWhatCanHelp(t *testing.T) {
+	for _, reason := range []string{v1beta1.ReasonRegionMismatch, v1beta1.ReasonEndpointForbidden} {
+		for _, policy := range []v1beta1.BucketManagementPolicy{v1beta1.BucketObserve, v1beta1.BucketManage} {
+			b := bucket("b", func(b *v1beta1.StorageBucket) { b.Spec.ManagementPolicy = policy })
+			got := strings.Contains(ready(b, 9, failed(reason)).Message, "create another StorageBucket")
+			if got != (policy == v1beta1.BucketManage) {
+				t.Errorf("%s of a bucket with %s: another StorageBucket is proposed: %t", reason, policy, got)
+			}
+		}
+	}
+}
+
+// The cache can still have a StorageBucket whose finalizer this process has removed. Its end is
+// reported once.
+func TestEndIsReportedOnce(t *testing.T) {
+	w := newFixture(t, scenario{with: removable, service: others, removed: true})
+	stale := w.read()
+	w.reconcile()
+	r := &reconcilertest.Recording{T: t, OnRequest: func(reconcilertest.Request) error { return nil }}
+	w.Client = lateReader{r.Intercept(w.stored, true), stale}
+	if _, err := w.Reconcile(t.Context(), bReq); err != nil {
+		t.Fatal(err)
+	}
+	if n := testutil.ToFloat64(w.metrics.retained.WithLabelValues(v1beta1.ReasonBucketConflict)); n != 1 || len(w.recorder.Events) != 1 {
+		t.Errorf("%v buckets count as kept, %d events, want one", n, len(w.recorder.Events))
+	}
+}
+
+// lateReader is a client whose cache has a former version of a StorageBucket.
+type lateReader struct {
+	client.Client
+
+	stale *v1beta1.StorageBucket
+}
+
+// Get implements client.Reader.
+func (r lateReader) Get(_ context.Context, _ client.ObjectKey, into client.Object, _ ...client.GetOption) error {
+	r.stale.DeepCopyInto(into.(*v1beta1.StorageBucket))
+	return nil
 }
 
 // A reconcile that is canceled because the operator stops reports nothing about the bucket,

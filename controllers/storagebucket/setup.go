@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"k8s.io/client-go/rest"
-	"k8s.io/client-go/util/workqueue"
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
@@ -27,9 +26,8 @@ import (
 	"leasehold.dev/controllers/storagebucket/s3"
 )
 
-// The queue retries an error after minBackoff, then after twice as long each time, up to maxBackoff. A
-// retry may send a probe.
-const minBackoff, maxBackoff = time.Second, time.Minute
+// firstBackoff is the pause after the first error of a bucket. A retry may send a probe.
+const firstBackoff = time.Second
 
 // Options are the operator's flags for StorageBuckets.
 type Options struct {
@@ -42,8 +40,6 @@ type Options struct {
 	// Ticks trigger the search for due probes. Without them only new and changed
 	// StorageBuckets are probed.
 	Ticks <-chan event.GenericEvent
-	// NewQueue creates the work queue; nil means the default queue.
-	NewQueue reconciler.NewQueue
 	// Guard wraps the transport of each S3 client, so that only the leader calls S3; nil
 	// guards nothing.
 	Guard func(*http.Transport) http.RoundTripper
@@ -82,8 +78,7 @@ func SetupWithManager(mgr ctrl.Manager, o Options) error {
 	if err != nil {
 		return err
 	}
-	options := controller.Options{MaxConcurrentReconciles: o.MaxConcurrentReconciles, NewQueue: o.NewQueue,
-		RateLimiter: workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](minBackoff, maxBackoff)}
+	options := controller.Options{MaxConcurrentReconciles: o.MaxConcurrentReconciles, RateLimiter: reconciler.RateLimiter(firstBackoff)}
 	// A change of labels or of the status does not require a probe.
 	b := ctrl.NewControllerManagedBy(mgr).Named("storagebucket").WithOptions(options).
 		For(&v1beta1.StorageBucket{}, builder.WithPredicates(reconciler.Changed))

@@ -45,7 +45,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	case err != nil:
 		return ctrl.Result{}, fmt.Errorf("reading the tenant: %w", err)
 	case t == nil:
-		r.metrics.namespaces.DeleteLabelValues(req.Name)
+		r.metrics.forget(req.Name)
 		return ctrl.Result{}, nil
 	case reconciler.Paused(t):
 		return reconciler.Finish(ctrl.Result{}, r.pause(ctx, t))
@@ -136,6 +136,11 @@ func (r *Reconciler) report(ctx context.Context, o *observation, p plan, res *re
 
 // writeStatus writes the status if it differs from that of before.
 func (r *Reconciler) writeStatus(ctx context.Context, t, before *v1beta1.Tenant) error {
+	ready := 0.0
+	if meta.IsStatusConditionTrue(t.Status.Conditions, v1beta1.ConditionReady) {
+		ready = 1
+	}
+	r.metrics.ready.WithLabelValues(t.Name).Set(ready)
 	if equality.Semantic.DeepEqual(before.Status, t.Status) {
 		return nil
 	}

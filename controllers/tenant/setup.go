@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
@@ -13,7 +12,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/util/workqueue"
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
@@ -30,15 +28,6 @@ import (
 
 	"leasehold.dev/api/v1beta1"
 	"leasehold.dev/controllers/internal/reconciler"
-)
-
-const (
-	// mostBackoff is the longest pause after failed reconciles. What a policy or a quota refuses may
-	// be possible later, without an event.
-	mostBackoff = time.Minute
-	// timeout bounds a reconcile. The client waits for the operator's own writes to arrive in the
-	// cache, and a watch may have stopped.
-	timeout = 2 * time.Minute
 )
 
 // Options are the operator's flags for Tenants.
@@ -85,8 +74,8 @@ func SetupWithManager(ctx context.Context, mgr ctrl.Manager, o Options) error {
 	if err != nil {
 		return err
 	}
-	options := controller.Options{MaxConcurrentReconciles: o.MaxConcurrentReconciles, ReconciliationTimeout: timeout,
-		RateLimiter: workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](5*time.Millisecond, mostBackoff)}
+	options := controller.Options{MaxConcurrentReconciles: o.MaxConcurrentReconciles,
+		RateLimiter: reconciler.RateLimiter(reconciler.FirstRetry)}
 	b := ctrl.NewControllerManagedBy(mgr).Named("tenant").WithOptions(options).
 		For(&v1beta1.Tenant{}, builder.WithPredicates(predicate.Or(reconciler.Changed, finalizerLost))).
 		Watches(&corev1.Namespace{}, handler.EnqueueRequestsFromMapFunc(r.tenantsOfNamespace)).

@@ -27,8 +27,8 @@ var elsewhere = map[string]struct{ test, mention, reason string }{
 	"bare='del(":                         {test: "test/integration/continuity/restore_test.go", mention: `"and restore the namespaces:"`},
 	"kubectl delete deployments":         {test: "test/integration/continuity/restore_test.go", mention: `"then restore the custom resources:"`},
 	"kubectl get tenants":                {test: "test/integration/continuity/restore_test.go", mention: `"over the namespaces:"`},
-	"while read -r namespace name":       {test: "test/integration/continuity/restore_test.go", mention: `"while a StorageBucket with the former`},
-	"kubectl wait tenants":               {test: "test/integration/continuity/restore_test.go", mention: `"as they are of no use any more:"`},
+	"while read -r namespace name":       {test: "test/integration/continuity/restore_test.go", mention: `"List what each tag is and has to become:"`},
+	"kubectl annotate storagebuckets":    {test: "test/integration/continuity/restore_test.go", mention: `"Then request a probe, and wait until`},
 	"kubectl apply -k config/prometheus": {reason: "needs the Prometheus operator's kinds; the second line is in the tour"},
 }
 

@@ -1,8 +1,8 @@
 // Package denial classifies requests that the API server denied for a reason that a retry does not
 // resolve: a missing right, an admission policy or webhook, or an exceeded quota.
 //
-// All of them can have the code 403, and a policy or webhook chooses its own code. So the message
-// and the causes of the response decide.
+// All of them can have the code 403, and a policy or webhook chooses its own code and reason. So the
+// causes of the response decide, which the API server adds for policies, and the beginning of the message.
 package denial
 
 import (
@@ -28,7 +28,7 @@ const (
 	// Grant is the escalation check of role bindings: without the verb bind, a binding must not
 	// grant more rights than its writer has.
 	Grant
-	// Policy is a ValidatingAdmissionPolicy.
+	// Policy is a ValidatingAdmissionPolicy or a MutatingAdmissionPolicy.
 	Policy
 	// Webhook is an admission webhook.
 	Webhook
@@ -47,8 +47,8 @@ type Denial struct {
 
 // The patterns are anchored, because the rest of a message can repeat parts of the request.
 var (
-	policyText  = regexp.MustCompile(`^ValidatingAdmissionPolicy '([^']+)' .*denied request`)
-	webhookText = regexp.MustCompile(`^admission webhook "([^"]+)" denied the request`)
+	policyText  = regexp.MustCompile(`^(?:ValidatingAdmissionPolicy|policy) ['"]([^'"]+)['"] .*denied request`)
+	webhookText = regexp.MustCompile(`^admission webhook "([^"]+)" (?:denied the request|does not support dry run)`)
 	quotaText   = regexp.MustCompile(`^(?:exceeded quota|failed quota|status unknown for quota): ([^:,]+)`)
 	scarceText  = regexp.MustCompile(`^insufficient quota to `)
 	grantText   = regexp.MustCompile(`^user "[^"]*" \(groups=.*\) is attempting to grant RBAC permissions `)
@@ -63,11 +63,12 @@ func Of(err error) Denial {
 		return Denial{}
 	}
 	answer := status.Status()
-	if name, ok := policyOf(answer.Details); ok {
-		return Denial{Policy, name}
-	}
+	// A webhook chooses its causes, and not how its message begins.
 	if m := webhookText.FindStringSubmatch(answer.Message); m != nil {
 		return Denial{Webhook, m[1]}
+	}
+	if name, ok := policyOf(answer.Details); ok {
+		return Denial{Policy, name}
 	}
 	if !apierrors.IsForbidden(err) || apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) {
 		return Denial{}
@@ -104,8 +105,8 @@ func (d Denial) Reason() string {
 	}
 }
 
-// policyOf returns the name of the policy in the causes of a response. Only the API server writes
-// causes of this form.
+// policyOf returns the name of the policy in the causes of a response. Other than by a webhook, only
+// the API server writes causes of this form: for the two kinds of policies in two ways.
 func policyOf(details *metav1.StatusDetails) (string, bool) {
 	if details == nil {
 		return "", false

@@ -31,9 +31,23 @@ func byPolicy(code int32, policy, text string) error {
 		Details: &metav1.StatusDetails{Causes: []metav1.StatusCause{{Message: message}}}}}
 }
 
+// byMutatingPolicy returns the response of a MutatingAdmissionPolicy whose expression fails.
+func byMutatingPolicy(message string) error {
+	return &apierrors.StatusError{ErrStatus: metav1.Status{Status: metav1.StatusFailure, Code: http.StatusForbidden,
+		Reason: metav1.StatusReasonInvalid, Message: message,
+		Details: &metav1.StatusDetails{Causes: []metav1.StatusCause{{Message: message}}}}}
+}
+
 // byWebhook returns the response of an admission webhook with this code.
 func byWebhook(code int32, message string) error {
 	return &apierrors.StatusError{ErrStatus: metav1.Status{Status: metav1.StatusFailure, Code: code, Message: message}}
+}
+
+// withCause returns a response with a cause that its sender has chosen.
+func withCause(err error, message string) error {
+	status := err.(*apierrors.StatusError) //nolint:errorlint // made by the caller
+	status.ErrStatus.Details = &metav1.StatusDetails{Causes: []metav1.StatusCause{{Message: message}}}
+	return status
 }
 
 func TestOf(t *testing.T) {
@@ -70,6 +84,15 @@ func TestOf(t *testing.T) {
 			Denial{Policy, "limits.example.com"}, admission},
 		"policy quoting RBAC": {byPolicy(http.StatusForbidden, "p", `User "op" cannot create`),
 			Denial{Policy, "p"}, admission},
+		"mutating policy": {byMutatingPolicy(`policy 'cost.example.com' with binding 'b' denied request: expression failed: no such key: x`),
+			Denial{Policy, "cost.example.com"}, admission},
+		"mutating policy, no binding": {byMutatingPolicy(`policy "cost.example.com" denied request: no params found`),
+			Denial{Policy, "cost.example.com"}, admission},
+		"webhook with the causes of a policy": {withCause(byWebhook(http.StatusForbidden,
+			`admission webhook "w.example.com" denied the request: no`), "policy 'p' with binding 'b' denied request: x"),
+			Denial{Webhook, "w.example.com"}, admission},
+		"webhook, dry run": {byWebhook(http.StatusBadRequest, `admission webhook "w.example.com" does not support dry run`),
+			Denial{Webhook, "w.example.com"}, admission},
 		"webhook, 403": {byWebhook(http.StatusForbidden,
 			`admission webhook "w.example.com" denied the request: no`), Denial{Webhook, "w.example.com"}, admission},
 		"webhook, 400": {byWebhook(http.StatusBadRequest,
@@ -118,6 +141,8 @@ func TestByFence(t *testing.T) {
 		"a misconfigured fence": {byPolicy(http.StatusUnprocessableEntity, fence, "failed to configure binding"), true},
 		"another prefix, wrapped": {
 			fmt.Errorf("writing: %w", byPolicy(http.StatusForbidden, "team-fence.leasehold.dev", "no")), true},
+		"a webhook, by the fence's words": {withCause(byWebhook(http.StatusForbidden,
+			`admission webhook "w" denied the request: no`), denied.Error()), false},
 		"another policy":          {byPolicy(http.StatusForbidden, "limits.example.com", denied.Error()), false},
 		"RBAC, by the same words": {forbidden(denied.Error()), false},
 		"a response without details": {&apierrors.StatusError{ErrStatus: metav1.Status{Code: http.StatusForbidden,

@@ -1,6 +1,5 @@
-// Package reconciler implements the part of a reconcile that is the same for all kinds. It handles
-// deleted objects, a cache that is older than the last own write, Conflicts, and denials because
-// another replica leads. It also spreads the times at which objects are due.
+// Package reconciler has what the reconciles of all kinds share: how they read an object and end, what
+// triggers them, and how they spread over time.
 package reconciler
 
 import (
@@ -13,28 +12,15 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/util/workqueue"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
-	"leasehold.dev/controllers/internal/denial"
 	"leasehold.dev/controllers/internal/reporting"
 )
 
-const (
-	// RetryAfterConflict is the delay after an object has changed during its reconcile. By then the
-	// caches usually have the change.
-	RetryAfterConflict = 200 * time.Millisecond
-	// RetryWhenStale is the delay while the cache does not have this process's last write. It
-	// usually arrives within a few milliseconds.
-	RetryWhenStale = 50 * time.Millisecond
-)
-
-// NewQueue creates the work queue of a controller, given the controller's name. It has the type of
-// controller.Options.NewQueue.
-type NewQueue = func(controller string,
-	limiter workqueue.TypedRateLimiter[reconcile.Request]) workqueue.TypedRateLimitingInterface[reconcile.Request]
+// RetryAfterConflict is the delay after an object has changed during its reconcile. By then the
+// caches usually have the change.
+const RetryAfterConflict = 200 * time.Millisecond
 
 var errStale = errors.New("the cache is stale")
 
@@ -44,56 +30,15 @@ type object interface {
 	comparable
 }
 
-// Reconcile reads the object with the key into `into`, which must be new, and calls reconcile with
-// it, or gone if it does not exist. It reads from the cache, and after a Conflict from live.
-// reconcile writes the object through state.
-func Reconcile[T object](
-	ctx context.Context, cache, live client.Reader, state *State, key client.ObjectKey, into T,
-	gone func(), reconcile func(context.Context, T) (ctrl.Result, error),
-) (ctrl.Result, error) {
-	found, err := Get(ctx, state.Reader(key, cache, live), key, into)
-	if err != nil {
-		return ctrl.Result{}, fmt.Errorf("reading the object: %w", err)
-	}
-	var none T
-	if found == none {
-		state.Forget(key)
-		gone()
-		return ctrl.Result{}, nil
-	}
-	if state.Stale(found) {
-		return ctrl.Result{RequeueAfter: RetryWhenStale}, nil
-	}
-	result, err := reconcile(ctx, found)
-	if denial.ByFence(err) {
-		return state.denied(ctx, key, err), nil
-	}
-	state.admitted(key)
-	switch {
-	case apierrors.IsConflict(err):
-		// A Conflict is no failure: an object has changed after it was read, so the reconcile runs
-		// again.
-		state.suspectCache(key)
-		return ctrl.Result{RequeueAfter: RetryAfterConflict}, nil
-	case apierrors.IsNotFound(err):
-		// The object was deleted during its reconcile.
-		return ctrl.Result{}, nil
-	}
-	if err == nil {
-		state.reconciled(key)
-	}
-	if err != nil {
-		err = boundedError{err}
-	}
-	return result, err
-}
-
 // Finish returns to controller-runtime how a reconcile ended. A Conflict is no failure: an object has
 // changed since it was read, so the reconcile runs again when the caches have the change. A denial by
 // the fence stays an error, which the queue retries with backoff.
 func Finish(result ctrl.Result, err error) (ctrl.Result, error) {
 	if apierrors.IsConflict(err) {
 		return ctrl.Result{RequeueAfter: RetryAfterConflict}, nil
+	}
+	if err != nil {
+		err = boundedError{err}
 	}
 	return result, err
 }

@@ -1,7 +1,6 @@
 package reconciler
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"strings"
@@ -14,69 +13,76 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	ctrl "sigs.k8s.io/controller-runtime"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 )
-
-// fenceDenial is the API server's response to a request that the fence denies.
-func fenceDenial() error {
-	const message = "ValidatingAdmissionPolicy 'leasehold-fence.leasehold.dev' with binding 'b' denied request: Pod a " +
-		"does not hold the Lease"
-	err := apierrors.NewForbidden(schema.GroupResource{Resource: "configmaps"}, "a", errors.New(message))
-	err.ErrStatus.Details.Causes = []metav1.StatusCause{{Message: message}}
-	return err
-}
 
 func config(version string) *corev1.ConfigMap {
 	return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: "a", UID: "uid",
 		ResourceVersion: version}}
 }
 
-func TestReconcile(t *testing.T) {
-	key := types.NamespacedName{Namespace: "n", Name: "a"}
-	wanted := ctrl.Result{RequeueAfter: 7}
-	failure := errors.New("it failed")
-	forbidden := apierrors.NewForbidden(schema.GroupResource{Resource: "configmaps"}, "a",
-		errors.New(`User "x" cannot patch`))
+// Only a Conflict is no error. An error keeps its cause, with a text of bounded length.
+func TestFinish(t *testing.T) {
+	result, failure := ctrl.Result{RequeueAfter: 7}, errors.New("it failed")
+	conflict := apierrors.NewConflict(schema.GroupResource{}, "a", failure)
 	for name, tc := range map[string]struct {
-		stored     []client.Object
-		wrote      string // version of our own last write
-		ends       error
-		reconciles int
-		gone       int
-		result     ctrl.Result
-		err        error
+		err, want error
+		result    ctrl.Result
 	}{
-		"a good reconcile": {[]client.Object{config("5")}, "", nil, 1, 0, wanted, nil},
-		"as we wrote it":   {[]client.Object{config("5")}, "5", nil, 1, 0, wanted, nil},
-		"a late cache": {[]client.Object{config("5")}, "6", nil, 0, 0,
-			ctrl.Result{RequeueAfter: 50 * time.Millisecond}, nil},
-		"gone": {nil, "6", nil, 0, 1, ctrl.Result{}, nil},
-		"a concurrent write": {[]client.Object{config("5")}, "",
-			apierrors.NewConflict(schema.GroupResource{}, "a", failure), 1,
-			0, ctrl.Result{RequeueAfter: 200 * time.Millisecond}, nil},
-		"gone meanwhile": {[]client.Object{config("5")}, "", apierrors.NewNotFound(schema.GroupResource{}, "a"), 1, 0,
-			ctrl.Result{}, nil},
-		"another leader": {[]client.Object{config("5")}, "", fmt.Errorf("writing status: %w", fenceDenial()), 1, 0,
-			ctrl.Result{RequeueAfter: 200 * time.Millisecond}, nil},
-		"no right":  {[]client.Object{config("5")}, "", forbidden, 1, 0, wanted, forbidden},
-		"a failure": {[]client.Object{config("5")}, "", failure, 1, 0, wanted, failure},
+		"success":    {nil, nil, result},
+		"a conflict": {fmt.Errorf("writing status: %w", conflict), nil, ctrl.Result{RequeueAfter: 200 * time.Millisecond}},
+		"not found":  {apierrors.NewNotFound(schema.GroupResource{}, "a"), apierrors.NewNotFound(schema.GroupResource{}, "a"), result},
+		"another":    {failure, failure, result},
 	} {
 		t.Run(name, func(t *testing.T) {
-			reader := fake.NewClientBuilder().WithObjects(tc.stored...).Build()
-			var state State
-			if tc.wrote != "" {
-				state.Observe(config(tc.wrote))
+			got, err := Finish(result, tc.err)
+			if got != tc.result || (err == nil) != (tc.want == nil) || err != nil && err.Error() != tc.want.Error() {
+				t.Errorf("Finish() = %v, %v, want %v, %v", got, err, tc.result, tc.want)
 			}
-			reconciles, gone := 0, 0
-			result, err := Reconcile(t.Context(), reader, reader, &state, key, &corev1.ConfigMap{}, func() { gone++ },
-				func(context.Context, *corev1.ConfigMap) (ctrl.Result, error) { reconciles++; return wanted, tc.ends })
-			if reconciles != tc.reconciles || gone != tc.gone || result != tc.result || !errors.Is(err, tc.err) {
-				t.Errorf("%d reconciles, %d times gone, %v, %v, want %d, %d, %v, %v", reconciles, gone, result, err, tc.reconciles,
-					tc.gone, tc.result, tc.err)
-			}
-			if tc.gone > 0 && state.Stale(config("1")) {
-				t.Error("the writes to a deleted object are kept")
+		})
+	}
+	long := fmt.Errorf("%s: %w", strings.Repeat("x", 5000), failure)
+	if _, err := Finish(result, long); !errors.Is(err, failure) || len(err.Error()) > 1000 {
+		t.Errorf("Finish() = an error of %d bytes, want its cause and at most 1000", len(err.Error()))
+	}
+}
+
+func TestRateLimiter(t *testing.T) {
+	limiter, request := RateLimiter(FirstRetry), reconcile.Request{}
+	for _, want := range []time.Duration{5 * time.Millisecond, 10 * time.Millisecond, 20 * time.Millisecond} {
+		if got := limiter.When(request); got != want {
+			t.Errorf("a pause of %s, want %s", got, want)
+		}
+	}
+	for range 100 {
+		limiter.When(request)
+	}
+	if got := limiter.When(request); got != time.Minute {
+		t.Errorf("the longest pause is %s, want a minute", got)
+	}
+}
+
+// An event requires a reconcile if the spec, the pause or the request has changed.
+func TestChanged(t *testing.T) {
+	for name, tc := range map[string]struct {
+		change func(*corev1.ConfigMap)
+		want   bool
+	}{
+		"nothing":          {func(*corev1.ConfigMap) {}, false},
+		"the spec":         {func(o *corev1.ConfigMap) { o.Generation++ }, true},
+		"a label":          {func(o *corev1.ConfigMap) { o.Labels = map[string]string{"a": "b"} }, false},
+		"a pause":          {func(o *corev1.ConfigMap) { o.Annotations = map[string]string{"leasehold.dev/paused": "true"} }, true},
+		"a pause of false": {func(o *corev1.ConfigMap) { o.Annotations = map[string]string{"leasehold.dev/paused": "false"} }, false},
+		"a request":        {func(o *corev1.ConfigMap) { o.Annotations = map[string]string{"leasehold.dev/requested-at": "1"} }, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			before := config("5")
+			after := before.DeepCopy()
+			tc.change(after)
+			if got := Changed.Update(event.UpdateEvent{ObjectOld: before, ObjectNew: after}); got != tc.want {
+				t.Errorf("it requires a reconcile: %t, want %t", got, tc.want)
 			}
 		})
 	}
@@ -100,18 +106,6 @@ func TestVerifyUnchanged(t *testing.T) {
 			&corev1.ConfigMap{}); apierrors.IsConflict(err) != tc.changed || (err != nil) != tc.changed {
 			t.Errorf("%s: %v, want a conflict: %t", name, err, tc.changed)
 		}
-	}
-}
-
-// controller-runtime logs the error of a reconcile. An error that quotes an object stays short there,
-// and keeps its cause.
-func TestErrorsHaveBoundedTexts(t *testing.T) {
-	c := fake.NewClientBuilder().WithObjects(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "a"}}).Build()
-	cause := errors.New(strings.Repeat("{APIGroups:[\"\"]} ", 10_000))
-	_, err := Reconcile(t.Context(), c, c, &State{}, client.ObjectKey{Name: "a"}, &corev1.Namespace{}, func() {},
-		func(context.Context, *corev1.Namespace) (ctrl.Result, error) { return ctrl.Result{}, cause })
-	if !errors.Is(err, cause) || len(err.Error()) > 1000 {
-		t.Errorf("an error of %d bytes, want at most 1000 with the cause", len(err.Error()))
 	}
 }
 

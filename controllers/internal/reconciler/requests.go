@@ -24,8 +24,15 @@ var Changed = predicate.Or(predicate.GenerationChangedPredicate{}, predicate.Fun
 	},
 })
 
-// RateLimiter returns the limiter of a controller's queue. The pause of an object that fails doubles up
-// to a minute, so a cause that was mended has an effect soon.
-func RateLimiter() workqueue.TypedRateLimiter[reconcile.Request] {
-	return workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](5*time.Millisecond, time.Minute)
+const (
+	// FirstRetry is the pause after the first failure of an object.
+	FirstRetry = 5 * time.Millisecond
+	// lastRetry is the longest pause, so a cause that was mended has an effect soon.
+	lastRetry = time.Minute
+)
+
+// RateLimiter returns the limiter of a controller's queue. The pause of an object that fails is first at
+// first, and doubles up to lastRetry.
+func RateLimiter(first time.Duration) workqueue.TypedRateLimiter[reconcile.Request] {
+	return workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](first, lastRetry)
 }

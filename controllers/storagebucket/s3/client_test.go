@@ -94,6 +94,8 @@ func TestProbe(t *testing.T) {
 		"403, clocks":                {403, 403, "", xmlError("RequestTimeTooSkewed"), skewed},
 		"400, expired token":         {400, 400, "", xmlError("ExpiredToken"), expiredToken},
 		"400, region":                {400, 400, "eu-west-1", xmlError("AuthorizationHeaderMalformed"), otherRegion},
+		"400, of a kind of its own":  {400, 400, "", xmlError("XCustom"), refused},
+		"400 of a proxy":             {400, 400, "", page, notS3},
 		"400, name":                  {400, 400, "", xmlError("InvalidBucketName"), badName},
 		"403, then a failing server": {403, 500, "", xmlError("InternalError"), failing},
 		"401 of a proxy":             {401, 0, "", "", deniedBefore},
@@ -213,6 +215,8 @@ func TestWriteErrors(t *testing.T) {
 	}{
 		"creating what we have": {CodeOwned, 409,
 			func(ctx context.Context, c *Client) error { return c.Create(ctx, "k", "v") }, v1beta1.ReasonServerError},
+		"creating in another region": {"IllegalLocationConstraintException", 400,
+			func(ctx context.Context, c *Client) error { return c.Create(ctx, "k", "v") }, v1beta1.ReasonRegionMismatch},
 		"creating one too many": {"TooManyBuckets", 400,
 			func(ctx context.Context, c *Client) error { return c.Create(ctx, "k", "v") }, v1beta1.ReasonQuotaExceeded},
 		"creating while it is removed": {"OperationAborted", 409,

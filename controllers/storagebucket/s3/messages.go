@@ -36,6 +36,8 @@ var (
 		"spec.region, and spec.endpoint if it is that of a region"}
 	otherRegionOrEndpoint = Verdict{v1beta1.ReasonRegionMismatch, "the bucket is in another region than spec.region, or " +
 		"spec.endpoint is not the endpoint of its region; correct them"}
+	noSuchRegion = Verdict{v1beta1.ReasonRegionMismatch, "the endpoint creates no buckets in spec.region; name the region " +
+		"of the endpoint"}
 	redirected = Verdict{v1beta1.ReasonEndpointForbidden, "the endpoint redirects to another address, and the operator " +
 		"follows no redirects; name that address, such as the endpoint of the region, in spec.endpoint"}
 	forbidden = Verdict{v1beta1.ReasonEndpointForbidden, "the endpoint has an address that the operator may not connect " +
@@ -73,7 +75,9 @@ var (
 	unavailable = Verdict{v1beta1.ReasonServerError, "the service is not available: it, or a balancer before it, answers " +
 		"with 502, 503 or 504; check the service"}
 	failing = Verdict{v1beta1.ReasonServerError, "the service, or a proxy before it, reports an error of its own; check the service"}
-	skewed  = Verdict{v1beta1.ReasonServerError, "the clocks of the endpoint and of the operator's node differ too much; " +
+	refused = Verdict{v1beta1.ReasonServerError, "the service refuses the request with an error of S3 that the operator " +
+		"does not know; check the spec, and the log of the service"}
+	skewed = Verdict{v1beta1.ReasonServerError, "the clocks of the endpoint and of the operator's node differ too much; " +
 		"synchronize them"}
 	badName = Verdict{v1beta1.ReasonServerError, "the service does not accept the name in spec.bucketName; create another " +
 		"StorageBucket with a name that it accepts"}
@@ -111,8 +115,8 @@ var byCode = map[string]Verdict{
 	"PermanentRedirect":                  otherRegion,
 	"TemporaryRedirect":                  otherRegion,
 	"InvalidRegion":                      otherRegion,
-	"IllegalLocationConstraintException": otherRegionOrEndpoint,
-	"InvalidLocationConstraint":          otherRegionOrEndpoint,
+	"IllegalLocationConstraintException": noSuchRegion,
+	"InvalidLocationConstraint":          noSuchRegion,
 	"SlowDown":                           throttled,
 	"SlowDownRead":                       throttled,
 	"SlowDownWrite":                      throttled,

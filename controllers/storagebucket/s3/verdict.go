@@ -127,6 +127,8 @@ func (c *Client) verdictOnAnswer(a *answer) Verdict {
 		return unavailable
 	case a.status >= 500:
 		return failing
+	case a.status >= 400 && a.code != "":
+		return refused
 	}
 	return notS3
 }

@@ -13,7 +13,6 @@ import (
 	"syscall"
 	"testing"
 
-
 	"leasehold.dev/api/v1beta1"
 )
 

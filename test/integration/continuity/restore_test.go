@@ -74,12 +74,12 @@ var _ = Describe("A backup that is restored into a new cluster", func() {
 		r.steal(ctx)
 		runDocumented(ctx, fresh, "operations.md", "List what each tag is and has to become:", r.backup)
 		r.tag(ctx)
-		runDocumented(ctx, fresh, "operations.md", "Then request a probe, and wait until everything is Ready:", r.backup)
 		Eventually(ctx, operator.Fetched(r.kube, r.bucket)).WithTimeout(expect.Long).Should(
 			expect.HaveCondition(v1beta1.ConditionReady, metav1.ConditionTrue, v1beta1.ReasonProbeSucceeded))
 		Expect(r.owner(ctx)).To(Equal(r.bucket.UID))
 		Expect(r.bucket.Status.Provisioning).To(Equal(v1beta1.BucketCreated))
 		r.refusesTheThief(ctx)
+		runDocumented(ctx, fresh, "operations.md", "Then request a probe, and wait until everything is Ready:", r.backup)
 		r.keepsEverything(ctx)
 	}, SpecTimeout(4*time.Minute))
 })

@@ -6,8 +6,11 @@ import (
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"leasehold.dev/api/v1beta1"
@@ -59,6 +62,43 @@ var _ = Describe("A Tenant reports the cause of a refused write", func() {
 		Eventually(ctx, fetched(t)).WithTimeout(expect.Medium).Should(And(
 			haveFailed(v1beta1.ReasonAdmissionDenied, "'"+policy.Name+"'"),
 			HaveField("Status.Namespaces", ContainElement(HaveField("Reason", v1beta1.ReasonReconciled)))))
+		Expect(k8s.Delete(ctx, binding)).To(Succeed())
+		eventuallyReady(ctx, t)
+	})
+
+	// Such a policy denies a request if its expression fails.
+	It("of a mutating admission policy, by its name", func(ctx SpecContext) {
+		name := unique("billed")
+		kind := schema.GroupKind{Group: admissionregistrationv1.GroupName, Kind: "MutatingAdmissionPolicy"}
+		served, err := k8s.RESTMapper().RESTMapping(kind)
+		if meta.IsNoMatchError(err) {
+			Skip("the API server has no MutatingAdmissionPolicy")
+		}
+		Expect(err).NotTo(HaveOccurred())
+		policy := &unstructured.Unstructured{Object: map[string]any{
+			"metadata": map[string]any{"name": name + ".example.com"},
+			"spec": map[string]any{
+				"failurePolicy": "Fail", "reinvocationPolicy": "Never",
+				"matchConstraints": map[string]any{"resourceRules": []any{map[string]any{"resourceNames": []any{name + "-dev"},
+					"apiGroups": []any{""}, "apiVersions": []any{"v1"}, "operations": []any{"CREATE"}, "resources": []any{"namespaces"}}}},
+				"mutations": []any{map[string]any{"patchType": "ApplyConfiguration", "applyConfiguration": map[string]any{
+					"expression": `Object{metadata: Object.metadata{labels: {"cost": object.metadata.annotations["example.com/cost"]}}}`}}},
+			}}}
+		binding := &unstructured.Unstructured{Object: map[string]any{
+			"metadata": map[string]any{"name": policy.GetName()}, "spec": map[string]any{"policyName": policy.GetName()}}}
+		policy.SetGroupVersionKind(served.GroupVersionKind)
+		binding.SetGroupVersionKind(served.GroupVersionKind.GroupVersion().WithKind(kind.Kind + "Binding"))
+		for _, o := range []client.Object{policy, binding} {
+			Expect(k8s.Create(ctx, o)).To(Succeed())
+			DeferCleanup(func(ctx SpecContext) { Expect(client.IgnoreNotFound(k8s.Delete(ctx, o))).To(Succeed()) })
+		}
+		Eventually(func() error {
+			return k8s.Create(ctx, namespaceOf(name+"-dev"), client.DryRunAll)
+		}).WithTimeout(expect.Medium).Should(MatchError(ContainSubstring("denied request")), "the policy is in force")
+
+		t := given(ctx, build(name, suffixes("dev")))
+		Eventually(ctx, fetched(t)).WithTimeout(expect.Medium).Should(
+			haveFailed(v1beta1.ReasonAdmissionDenied, "'"+policy.GetName()+"'"))
 		Expect(k8s.Delete(ctx, binding)).To(Succeed())
 		eventuallyReady(ctx, t)
 	})

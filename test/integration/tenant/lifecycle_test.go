@@ -10,6 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"leasehold.dev/api/v1beta1"
@@ -150,6 +151,41 @@ var _ = Describe("A Tenant", func() {
 			To(expect.BeGone())
 		Expect(reading(&rbacv1.ClusterRoleBinding{ObjectMeta: metav1.ObjectMeta{Name: "leasehold:tenant-reader:" +
 			t.Name}})(ctx)).To(expect.BeGone())
+	})
+
+	It("names an API whose server does not answer, for which the deletion of its namespaces waits", Serial, func(ctx SpecContext) {
+		suite.NeedsControllers()
+		t := givenReady(ctx, build(unique("undiscovered"), suffixes("dev")))
+		service := &unstructured.Unstructured{Object: map[string]any{
+			"apiVersion": "apiregistration.k8s.io/v1", "kind": "APIService",
+			"metadata": map[string]any{"name": "v1beta1.broken.example.com"},
+			"spec": map[string]any{"group": "broken.example.com", "version": "v1beta1", "groupPriorityMinimum": 100,
+				"versionPriority": 100, "insecureSkipTLSVerify": true,
+				"service": map[string]any{"namespace": "default", "name": "no-such-service", "port": 443}}}}
+		Expect(k8s.Create(ctx, service)).To(Succeed())
+		DeferCleanup(func(ctx SpecContext) { Expect(client.IgnoreNotFound(k8s.Delete(ctx, service))).To(Succeed()) })
+		Expect(k8s.Delete(ctx, t)).To(Succeed())
+		Eventually(ctx, fetched(t)).WithTimeout(expect.Medium).Should(HaveField("Status.Conditions", ContainElement(
+			HaveField("Message", And(ContainSubstring("waiting for the deletion of namespace "+t.Name+"-dev"),
+				ContainSubstring("broken.example.com"))))))
+		Expect(k8s.Delete(ctx, service)).To(Succeed())
+		Eventually(ctx, reading(t)).WithTimeout(expect.Long).Should(expect.BeGone())
+	})
+
+	It("is left alone while it is paused, and reconciled on request", func(ctx SpecContext) {
+		t := given(ctx, build(unique("paused"), suffixes("dev"),
+			func(t *v1beta1.Tenant) { t.Annotations = map[string]string{v1beta1.AnnotationPaused: "true"} }))
+		Eventually(ctx, fetched(t)).Should(
+			expect.HaveCondition(v1beta1.ConditionPaused, metav1.ConditionTrue, v1beta1.ReasonPaused))
+		Expect(t.Finalizers).To(BeEmpty())
+		Expect(reading(namespaceOf(t.Name + "-dev"))(ctx)).To(expect.BeGone())
+
+		change(ctx, t, func(t *v1beta1.Tenant) {
+			t.Annotations = map[string]string{v1beta1.AnnotationRequestedAt: "2026-11-27T06:30:00Z"}
+		})
+		eventuallyReady(ctx, t)
+		Expect(t.Status.Conditions).NotTo(ContainElement(HaveField("Type", v1beta1.ConditionPaused)))
+		Expect(t.Status.LastHandledReconcileAt).To(Equal("2026-11-27T06:30:00Z"))
 	})
 
 	DescribeTable("releases its namespaces, without ownership labels and bindings, when it is deleted",

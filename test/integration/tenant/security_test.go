@@ -106,6 +106,10 @@ var _ = Describe("Drift", func() {
 				HaveField("Annotations", Equal(want.Annotations))))
 			Eventually(ctx, eventsAbout(t)).Should(expect.ContainEvent(
 				expect.Event{Type: corev1.EventTypeWarning, Reason: v1beta1.EventAdminBindingRepaired, Note: binding.Namespace}))
+			By("not being Ready for a time after that")
+			Expect(fetched(t)(ctx)).To(
+				expect.HaveCondition(v1beta1.ConditionReady, metav1.ConditionFalse, v1beta1.ReasonAdminBindingRepaired))
+			eventuallyReady(ctx, t)
 		},
 		Entry("when it is deleted", func(ctx SpecContext, b *rbacv1.RoleBinding) {
 			Expect(k8s.Delete(ctx, b)).To(Succeed())
