@@ -207,6 +207,35 @@ func TestReconcileHasOneDeadline(t *testing.T) {
 	}
 }
 
+// Only a bucket with the tag of this StorageBucket is removed, and only such a one is reported as its own,
+// whatever the service answered to its creation.
+func TestOnlyTheTagProvesTheOwner(t *testing.T) {
+	foreign := map[string]fakeService{"no tag": exists, "another owner": others, "other tags": {exists: true, otherTag: true}}
+	for name, service := range foreign {
+		t.Run(name, func(t *testing.T) {
+			w := newFixture(t, scenario{with: removable, service: service, removed: true})
+			if b := w.reconcile(); b.Name != "" || slices.Contains(w.requests, "DELETE") || !w.service.exists {
+				t.Errorf("requests %q, want the bucket kept and %q gone", w.requests, b.Name)
+			}
+			for _, answer := range []string{"409 BucketAlreadyOwnedByYou", "409 BucketAlreadyExists"} {
+				late := withFailures(service, requestCreate, answer)
+				late.late = true
+				w := newFixture(t, scenario{with: manage, service: late})
+				b := w.reconcile()
+				if b.Status.Provisioning == v1beta1.BucketCreated || readyOf(b).Reason != v1beta1.ReasonBucketConflict {
+					t.Errorf("after %s: %+v, want a conflict", answer, b.Status)
+				}
+			}
+		})
+	}
+	others := others
+	others.late = true
+	w := newFixture(t, scenario{with: manage, service: others}) // a success, for the bucket of another
+	if b := w.reconcile(); b.Status.Provisioning == v1beta1.BucketCreated || w.service.ownerTag != "x" {
+		t.Errorf("after a success: %+v, owner %q", b.Status, w.service.ownerTag)
+	}
+}
+
 // A service without tags of buckets gets no bucket, and no StorageBucket waits for it at its end.
 func TestServiceWithoutTags(t *testing.T) {
 	for name, tc := range map[string]struct {
