@@ -236,6 +236,34 @@ func TestOnlyTheTagProvesTheOwner(t *testing.T) {
 	}
 }
 
+// A StorageBucket without its keys waits for them, unless its namespace is terminating too and accepts
+// no new ones. With its keys it waits in either namespace, and names the way out.
+func TestLostKeysEndTheWaitWithTheNamespace(t *testing.T) {
+	for name, tc := range map[string]struct {
+		lost, ending, kept bool
+	}{
+		"keys lost": {true, false, false}, "keys lost with the namespace": {true, true, true},
+		"a failing service": {false, false, false}, "a failing service, with the namespace": {false, true, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			with := removable
+			if tc.lost {
+				with = both(noSecret, removable)
+			}
+			w := newFixture(t, scenario{with: with, service: withFailures(owned, "DELETE", "500 -"), removed: true,
+				ending: tc.ending})
+			b := w.reconcile()
+			kept := testutil.ToFloat64(w.metrics.retained.WithLabelValues(v1beta1.ReasonCredentialsNotFound)) == 1
+			if kept != tc.kept || (b.Name == "") != tc.kept {
+				t.Errorf("counted as kept: %t, %q is left with %+v", kept, b.Name, b.Status)
+			}
+			if !tc.kept && !strings.Contains(readyOf(b).Message, "set spec.deletionPolicy to Retain") {
+				t.Errorf("Ready %+v, want the way out", readyOf(b))
+			}
+		})
+	}
+}
+
 // A service without tags of buckets gets no bucket, and no StorageBucket waits for it at its end.
 func TestServiceWithoutTags(t *testing.T) {
 	for name, tc := range map[string]struct {
