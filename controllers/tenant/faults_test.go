@@ -14,6 +14,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	ctrl "sigs.k8s.io/controller-runtime"
 
+	"leasehold.dev/api/v1beta1"
 	"leasehold.dev/controllers/internal/denial"
 	"leasehold.dev/controllers/internal/reconciler"
 	"leasehold.dev/controllers/internal/reconciler/reconcilertest"
@@ -188,6 +189,29 @@ func TestRefusedReconcileReportsEarlierWrites(t *testing.T) {
 	} {
 		if w, _, _ := failed(t, scenarios()[tc.scenario], tc.refused, changed()); strings.Count(w.last, tc.reported) != 1 {
 			t.Errorf("%s: %s was refused, want the event %s once in\n%s", tc.scenario, tc.refused, tc.reported, w.last)
+		}
+	}
+}
+
+// A namespace that is given away after it was observed is neither deleted nor released.
+func TestNamespaceGivenAwayMeanwhileIsKept(t *testing.T) {
+	for name, with := range map[string]func(*v1beta1.Tenant){"Delete": deleted, "Retain": func(x *v1beta1.Tenant) {
+		deleted(x)
+		retaining(x)
+	}} {
+		w := newWorld(t, provision(nil, with)...)
+		w.deny = func(q reconcilertest.Request) error {
+			if q.Name == "cached get ClusterRole admin" { // the last read
+				w.edit("a-dev", ownedBy(sharing))
+			}
+			return nil
+		}
+		if result, err := w.reconcile(); result != again || err != nil {
+			t.Errorf("%s: %v, %v, want another reconcile", name, result, err)
+		}
+		ns := find[corev1.Namespace](w, "", "a-dev")
+		if ns == nil || annotatedUID(ns) != sharing.UID {
+			t.Errorf("%s: the namespace of another Tenant is %+v", name, ns)
 		}
 	}
 }

@@ -66,6 +66,28 @@ func TestOwnsNeedsUIDs(t *testing.T) {
 	}
 }
 
+// A restored reader of a predecessor is the Tenant's, unless another object controls it.
+func TestOwnsReader(t *testing.T) {
+	a := tenant("a")
+	controlledBy := func(x *v1beta1.Tenant, owners []metav1.OwnerReference) *corev1.Namespace {
+		return namespace("x", ownedBy(x), func(ns *corev1.Namespace) { ns.OwnerReferences = owners })
+	}
+	for name, tc := range map[string]struct {
+		child *corev1.Namespace
+		want  bool
+	}{
+		"its own":                              {controlledBy(a, nil), true},
+		"a predecessor's":                      {controlledBy(restored, []metav1.OwnerReference{previous}), true},
+		"a predecessor's, controlled by other": {controlledBy(restored, stranger()), false},
+		"another Tenant's":                     {controlledBy(tenant("b"), nil), false},
+		"nobody's":                             {namespace("x"), false},
+	} {
+		if got := ownsReader(a, tc.child); got != tc.want {
+			t.Errorf("%s: %t, want %t", name, got, tc.want)
+		}
+	}
+}
+
 func TestClaimedTenantsIgnoresOtherGroups(t *testing.T) {
 	o := &metav1.ObjectMeta{OwnerReferences: []metav1.OwnerReference{
 		{APIVersion: "capsule.example.com/v1", Kind: "Tenant", Name: "a", UID: "x"},
