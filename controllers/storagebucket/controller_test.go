@@ -207,6 +207,63 @@ func TestReconcileHasOneDeadline(t *testing.T) {
 	}
 }
 
+// Only a bucket with the tag of this StorageBucket is removed, and only such a one is reported as its own,
+// whatever the service answered to its creation.
+func TestOnlyTheTagProvesTheOwner(t *testing.T) {
+	foreign := map[string]fakeService{"no tag": exists, "another owner": others, "other tags": {exists: true, otherTag: true}}
+	for name, service := range foreign {
+		t.Run(name, func(t *testing.T) {
+			w := newFixture(t, scenario{with: removable, service: service, removed: true})
+			if b := w.reconcile(); b.Name != "" || slices.Contains(w.requests, "DELETE") || !w.service.exists {
+				t.Errorf("requests %q, want the bucket kept and %q gone", w.requests, b.Name)
+			}
+			for _, answer := range []string{"409 BucketAlreadyOwnedByYou", "409 BucketAlreadyExists"} {
+				late := withFailures(service, requestCreate, answer)
+				late.late = true
+				w := newFixture(t, scenario{with: manage, service: late})
+				b := w.reconcile()
+				if b.Status.Provisioning == v1beta1.BucketCreated || readyOf(b).Reason != v1beta1.ReasonBucketConflict {
+					t.Errorf("after %s: %+v, want a conflict", answer, b.Status)
+				}
+			}
+		})
+	}
+	others := others
+	others.late = true
+	w := newFixture(t, scenario{with: manage, service: others}) // a success, for the bucket of another
+	if b := w.reconcile(); b.Status.Provisioning == v1beta1.BucketCreated || w.service.ownerTag != "x" {
+		t.Errorf("after a success: %+v, owner %q", b.Status, w.service.ownerTag)
+	}
+}
+
+// A StorageBucket without its keys waits for them, unless its namespace is terminating too and accepts
+// no new ones. With its keys it waits in either namespace, and names the way out.
+func TestLostKeysEndTheWaitWithTheNamespace(t *testing.T) {
+	for name, tc := range map[string]struct {
+		lost, ending, kept bool
+	}{
+		"keys lost": {true, false, false}, "keys lost with the namespace": {true, true, true},
+		"a failing service": {false, false, false}, "a failing service, with the namespace": {false, true, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			with := removable
+			if tc.lost {
+				with = both(noSecret, removable)
+			}
+			w := newFixture(t, scenario{with: with, service: withFailures(owned, "DELETE", "500 -"), removed: true,
+				ending: tc.ending})
+			b := w.reconcile()
+			kept := testutil.ToFloat64(w.metrics.retained.WithLabelValues(v1beta1.ReasonCredentialsNotFound)) == 1
+			if kept != tc.kept || (b.Name == "") != tc.kept {
+				t.Errorf("counted as kept: %t, %q is left with %+v", kept, b.Name, b.Status)
+			}
+			if !tc.kept && !strings.Contains(readyOf(b).Message, "set spec.deletionPolicy to Retain") {
+				t.Errorf("Ready %+v, want the way out", readyOf(b))
+			}
+		})
+	}
+}
+
 // A service without tags of buckets gets no bucket, and no StorageBucket waits for it at its end.
 func TestServiceWithoutTags(t *testing.T) {
 	for name, tc := range map[string]struct {

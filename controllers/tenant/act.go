@@ -110,6 +110,9 @@ func (r *Reconciler) actOn(ctx context.Context, o *observation, s step, res *res
 		return ns, r.restrictBinding(ctx, o.tenant, binding, res)
 	case conflict:
 		ns := state{reason: v1beta1.ReasonNamespaceConflict, detail: handoverAdvice(o.tenant, s.live)}
+		if !s.live.DeletionTimestamp.IsZero() { // as of a Tenant that was deleted just before; only time helps
+			ns = state{reason: v1beta1.ReasonNamespaceTerminating, detail: remaining(s.live)}
+		}
 		// The Tenant's own binding is left after an administrator gave the namespace away.
 		if binding != nil && ownsChild(o.tenant, binding) {
 			return ns, r.removeBinding(ctx, res, binding)
@@ -152,9 +155,14 @@ func (r *Reconciler) keepNamespace(ctx context.Context, o *observation, s step, 
 		}
 		res.wrote = true
 	}
+	var lost error
 	if !want.isSetOn(live) {
-		if err := apply.Update(ctx, r.Client, live, namespaceConfig(s.name, want)); err != nil {
+		config := namespaceConfig(s.name, want)
+		if err := apply.Update(ctx, r.Client, live, config); err != nil {
 			return ns, err
+		}
+		if *config.ResourceVersion == live.ResourceVersion { // the write had no effect
+			lost = errMutated
 		}
 		res.wrote = true
 	}
@@ -163,7 +171,7 @@ func (r *Reconciler) keepNamespace(ctx context.Context, o *observation, s step, 
 	if repaired || repairedBefore && untilTrusted(o.before, r.Clock.Now()) > 0 {
 		ns.reason = v1beta1.ReasonAdminBindingRepaired
 	}
-	return ns, err
+	return ns, errors.Join(lost, err)
 }
 
 // removeNamespace deletes a namespace, if it is still at the version that was observed.

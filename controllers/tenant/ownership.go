@@ -1,6 +1,7 @@
 package tenant
 
 import (
+	"errors"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
@@ -149,6 +150,9 @@ func (m ownershipMeta) isSetOn(o metav1.Object) bool {
 		return equality.Semantic.DeepEqual(ref, *m.owner)
 	})
 }
+
+// errMutated reports that the API server did not store what the operator wrote.
+var errMutated = errors.New("an admission webhook or policy removes or changes the labels or annotations that the operator sets on the namespace")
 
 func (m ownershipMeta) ownerConfig() []*metav1ac.OwnerReferenceApplyConfiguration {
 	if m.owner == nil {

@@ -93,3 +93,38 @@ func TestErrorThatPreventsAReconcile(t *testing.T) {
 		}
 	}
 }
+
+// A request of any length is repeated as far as the status permits.
+func TestLongRequest(t *testing.T) {
+	w := newWorld(t, provision(nil, annotated(v1beta1.AnnotationRequestedAt, strings.Repeat("é", 200)))...)
+	w.settle()
+	if got := w.status().LastHandledReconcileAt; got != strings.Repeat("é", 128) {
+		t.Errorf("the request handled last is %q, want 128 letters", got)
+	}
+}
+
+// Only time helps with a namespace of others that is being deleted, as of a Tenant that was deleted just
+// before. So the Tenant is not Stalled, and the message proposes nothing.
+func TestTerminatingNamespaceOfOthersIsWaitedFor(t *testing.T) {
+	held := namespace("a-dev", ownedBy(restored), terminating)
+	heldBack(held)
+	w := newWorld(t, tenant("a"), held)
+	w.settle()
+	if got := w.ready(); got.Reason != v1beta1.ReasonNamespaceTerminating ||
+		!strings.HasPrefix(got.Message, "waiting for the deletion of namespace a-dev: ") || strings.Contains(got.Message, "choose") ||
+		reporting.FindCondition(w.status().Conditions, v1beta1.ConditionStalled).Type != "" {
+		t.Errorf("Ready %s: %s", got.Reason, got.Message)
+	}
+}
+
+// A Tenant whose namespace is not changed by a write, since an admission webhook removes the operator's
+// labels, is not Ready.
+func TestIneffectiveWriteIsReported(t *testing.T) {
+	w := newWorld(t, provision(func(p *provisioned) { p.namespaces[0].Labels, p.bindings[0] = nil, nil })...)
+	w.ineffective = true
+	_, _ = w.reconcile() // retried
+	if got := w.ready(); got.Status != metav1.ConditionFalse || got.Reason != v1beta1.ReasonAdmissionDenied ||
+		!strings.Contains(got.Message, "removes or changes the labels") || w.bindingText() != "admin ann" {
+		t.Errorf("Ready %s %s: %s, with the binding %q", got.Status, got.Reason, got.Message, w.bindingText())
+	}
+}

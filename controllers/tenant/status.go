@@ -14,6 +14,7 @@ import (
 
 	"leasehold.dev/api/v1beta1"
 	"leasehold.dev/controllers/internal/denial"
+	"leasehold.dev/controllers/internal/reconciler"
 	"leasehold.dev/controllers/internal/reporting"
 )
 
@@ -55,7 +56,7 @@ func summarize(o *observation, p plan, res *result, now time.Time) v1beta1.Tenan
 	t := o.tenant
 	status := *t.Status.DeepCopy()
 	status.ObservedGeneration = t.Generation
-	status.LastHandledReconcileAt = t.Annotations[v1beta1.AnnotationRequestedAt]
+	status.LastHandledReconcileAt = reconciler.RequestedAt(t)
 	status.Namespaces = nil
 	for _, ns := range res.namespaces {
 		if ns.reason != "" {
@@ -185,6 +186,8 @@ func reasonFor(err error) string {
 		return v1beta1.ReasonAdminBindingRepaired
 	case errors.Is(err, errMayNotBind):
 		return v1beta1.ReasonRBACForbidden
+	case errors.Is(err, errMutated):
+		return v1beta1.ReasonAdmissionDenied
 	case terminatingCause(err):
 		return v1beta1.ReasonNamespaceTerminating
 	}

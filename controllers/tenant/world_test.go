@@ -53,6 +53,8 @@ type world struct {
 	clock  *testingclock.FakePassiveClock
 	deny   refusal      // nil sends all requests
 	unseen func(*world) // changes objects after the next sync, so the cache does not show it
+	// ineffective has an admission webhook restore what an apply changes in a namespace.
+	ineffective bool
 
 	requests map[string]int // how often each was sent
 	last     string         // what the last reconcile did
@@ -168,6 +170,8 @@ func (w *world) apply(ctx context.Context, c client.WithWatch, config runtime.Ap
 		return changed()
 	case had != nil && now != nil && had.UID != now.UID:
 		return apierrors.NewInvalid(schema.GroupKind{}, desired.GetName(), nil)
+	case w.ineffective && desired.GetKind() == "Namespace":
+		desired, err = stored, nil
 	default:
 		err = c.Apply(ctx, client.ApplyConfigurationFromUnstructured(desired), opts...)
 	}

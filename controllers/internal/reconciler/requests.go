@@ -15,6 +15,13 @@ import (
 // Paused reports whether an annotation suspends the object.
 func Paused(o metav1.Object) bool { return o.GetAnnotations()[v1beta1.AnnotationPaused] == "true" }
 
+// RequestedAt returns the value of the annotation that requests a reconcile, at most the 128 characters
+// that a status can repeat.
+func RequestedAt(o metav1.Object) string {
+	runes := []rune(o.GetAnnotations()[v1beta1.AnnotationRequestedAt])
+	return string(runes[:min(len(runes), 128)])
+}
+
 // Changed accepts the events of an object that require a reconcile: its spec has changed, its deletion
 // has begun, or an annotation pauses it, resumes it, or requests a reconcile.
 var Changed = predicate.Or(predicate.GenerationChangedPredicate{}, predicate.Funcs{

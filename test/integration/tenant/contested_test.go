@@ -21,7 +21,7 @@ import (
 )
 
 // withinBound is the time after which a removed admin has no access, whatever other clients write.
-const withinBound = 5 * time.Second
+const withinBound = 10 * time.Second
 
 // privileged returns a client without a limit of its own. The attacker of these specs is a client that no
 // admission policy restricts.
