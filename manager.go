@@ -95,7 +95,7 @@ func managerOptions(o *options, lock resourcelock.Interface, certificate *servin
 		RetryPeriod:                         &o.retryPeriod,
 		// Safe because the process exits right after Start returns; see main.
 		LeaderElectionReleaseOnCancel: true,
-		GracefulShutdownTimeout:       &o.retryPeriod,
+		GracefulShutdownTimeout:       &o.shutdownTimeout,
 
 		Controller: config.Controller{
 			// A standby fills its caches and queues, so a takeover costs no more than an election.

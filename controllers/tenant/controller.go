@@ -40,7 +40,6 @@ type Reconciler struct {
 // Reconcile implements reconcile.Reconciler. It observes (reads into one struct), decides (pure, a
 // plan of steps), acts (carries out the plan) and reports (one status write, events on transitions).
 func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
-	ctx = context.WithoutCancel(ctx) // A canceled reconcile leaves its work incomplete.
 	t, err := reconciler.Get(ctx, r.Client, req.NamespacedName, &v1beta1.Tenant{})
 	switch {
 	case err != nil:
