@@ -186,7 +186,7 @@ e2e: needs-go $(if $(KUBECTL),,controlplane) $(TOOLS)/kind $(TOOLS)/kustomize $(
 ##@ Generate and check
 
 generate: $(TOOLS)/controller-gen $(TOOLS)/crd-ref-docs ## Generate DeepCopy methods, CRDs, webhook configurations and docs/api.md.
-	$(TOOLS)/controller-gen object paths=./api/...
+	$(TOOLS)/controller-gen object:headerFile=hack/boilerplate.go.txt paths=./api/...
 	$(TOOLS)/controller-gen crd webhook paths=./api/... paths=./controllers/... output:crd:dir=config/crd/bases output:webhook:dir=config/webhook
 	$(TOOLS)/crd-ref-docs --log-level=ERROR --source-path=api --config=hack/tools/crd-ref-docs.yaml --renderer=markdown --output-path=docs/api.md
 
