@@ -28,7 +28,7 @@ export KUBEBUILDER_ASSETS := $(BIN)/controlplane/$(K8S)
 endif
 
 # Only the tools are files.
-.PHONY: help controlplane s3server run clean needs-go build test unit race integration prove prove-init prove-others mutants \
+.PHONY: help controlplane s3server run clean needs-go build test unit race integration prove prove-tool prove-init prove-others mutants \
 	perf gate e2e generate verify lint vulncheck release docker-build install uninstall deploy undeploy
 
 ##@ Use
@@ -123,7 +123,7 @@ SUBJECT     ?= test/prove/subject.yaml
 # that time it changes the objects of the scenarios as their schemas allow.
 SEED        ?= 0
 EXPLORE     ?= 0
-# SMOKE=1 runs one plan of each family of faults, the check of each change. The seed is fixed, so the choice changes
+# SMOKE=1 runs one plan of each family of faults: the check of each change. The seed is fixed, so the choice changes
 # only with the plans.
 # SHARDS='DIR...' merges the reports of all shards of one seed into one, and runs no plan.
 PROVE_MODE  := $(if $(SHARDS),shards,$(if $(SMOKE),$(if $(UNPROVABLE),unprovable,smoke),plans))
@@ -136,6 +136,12 @@ prove: needs-go $(if $(SHARDS),,$(CONTROLPLANE) s3server) ## Break the operator 
 	plans) set -- --make --subject '$(SUBJECT)' --dir $(ARTIFACTS)/prove --seed '$(SEED)' --plan '$(PLAN)' --explore '$(EXPLORE)' --change '$(CHANGE)' $(PROVE_FLAGS) ;; \
 	esac; ($(PROVER)); exec $(TOOLS)/prove "$$@"
 
+prove-tool: needs-go ## Install the prover as `prove`, into the folder of `go env GOBIN` or else the bin of `go env GOPATH`.
+	@cd test/harness && $(PROGRESS) prover $(GO) install ./cmd/prove
+	@bin=$$($(GO) env GOBIN); bin=$${bin:-$$($(GO) env GOPATH)/bin}; \
+	case ":$$PATH:" in *":$$bin:"*) echo "prove-tool: $$bin/prove is on the PATH" ;; \
+	*) echo "prove-tool: $$bin/prove is there; add its folder to PATH" ;; esac
+
 # MANIFESTS is the kustomize folder of the operator's installation, BINARY its program. SUBJECT is a folder here.
 prove-init: needs-go $(CONTROLPLANE) ## Write subject.yaml and scenarios of an operator of your own into the folder SUBJECT, from MANIFESTS and BINARY.
 	@$(PROVER)
@@ -144,11 +150,13 @@ prove-init: needs-go $(CONTROLPLANE) ## Write subject.yaml and scenarios of an o
 # OTHERS and MUTANTS are regular expressions for names; empty selects all.
 prove-others: needs-go $(CONTROLPLANE) s3server ## Prove operators of other people, and compare the findings with the known ones (up to an hour); OTHERS=name for one.
 	@$(PROVER)
-	@$(TOOLS)/prove others --folder test/prove/others --dir $(ARTIFACTS)/prove-others --run '$(OTHERS)' -- --make
+	@$(PROGRESS) others $(GO) build -o $(TOOLS)/others ./test/prove/others
+	@$(TOOLS)/others --prover $(TOOLS)/prove --dir $(ARTIFACTS)/prove-others --run '$(OTHERS)' -- --make
 
 mutants: needs-go $(CONTROLPLANE) s3server ## Prove the prover: build the operator with known mistakes, each of which the promise that it breaks has to find.
 	@$(PROVER)
-	@$(TOOLS)/prove mutants --folder test/mutants --subject test/prove/subject.yaml --dir $(ARTIFACTS)/mutants --seed '$(SEED)' --run '$(MUTANTS)' $(MUTANTS_FLAGS)
+	@$(PROGRESS) mutants $(GO) build -o $(TOOLS)/mutants ./test/mutants
+	@$(TOOLS)/mutants --prover $(TOOLS)/prove --dir $(ARTIFACTS)/mutants --seed '$(SEED)' --run '$(MUTANTS)' $(MUTANTS_FLAGS)
 
 perf: needs-go $(CONTROLPLANE) s3server ## Measure the operator against its goals (40 minutes, on a quiet machine); report in artifacts/perf.
 	@$(GO) build -o $(TOOLS)/perf ./test/performance/perf

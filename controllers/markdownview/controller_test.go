@@ -2,6 +2,7 @@ package markdownview
 
 import (
 	"context"
+	"strings"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -46,6 +47,40 @@ func TestChildrenAreWrittenOnlyForUnchangedView(t *testing.T) {
 			if err != nil || r.has("apply") != tc.wanted ||
 				(result.RequeueAfter == reconciler.RetryAfterConflict) == tc.wanted {
 				t.Errorf("got %v, %v and the requests %q, want children: %t", result, err, r.Lines, tc.wanted)
+			}
+		})
+	}
+}
+
+// A view that is being deleted gets no child and no status. While its ConfigMap is being deleted, no
+// Deployment is written, or new Pods would serve the old content under the new hash.
+func TestNothingIsWrittenBesideADeletion(t *testing.T) {
+	ends := func(o client.Object) {
+		o.SetDeletionTimestamp(new(metav1.Now()))
+		o.SetFinalizers([]string{metav1.FinalizerDeleteDependents})
+	}
+	for name, tc := range map[string]struct {
+		of   func() []client.Object
+		want map[string]bool // requests by their beginning
+	}{
+		"View": {func() []client.Object { return []client.Object{view(func(v *v1beta1.MarkdownView) { ends(v) })} },
+			map[string]bool{"  live": false, "  apply": false, "  patch": false}},
+		"ConfigMap": {func() []client.Object {
+			content := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "markdowns-book",
+				Labels: labelsFor(view()), OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(view(), viewKind)}}}
+			ends(content)
+			return []client.Object{view(), content}
+		}, map[string]bool{"  apply ConfigMap": false, "  apply Deployment": false, "  apply Service": true}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := newRecording(t, tc.of()...)
+			if _, err := r.Reconcile(t.Context(), request); err != nil {
+				t.Fatal(err)
+			}
+			for request, want := range tc.want {
+				if got := strings.Contains(strings.Join(r.Lines, "\n"), request); got != want {
+					t.Errorf("%q is sent: %t, want %t, in %q", request, got, want, r.Lines)
+				}
 			}
 		})
 	}

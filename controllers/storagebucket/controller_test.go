@@ -116,7 +116,8 @@ func TestErrorsAreReported(t *testing.T) {
 					t.Fatalf("%v, want %v", err, tc.err)
 				}
 				b := w.read()
-				if ready := readyOf(b); ready.Reason != reason || (ready.Status == "True") != (reason == v1beta1.ReasonProbeSucceeded) ||
+				isReady := reason == v1beta1.ReasonProbeSucceeded
+				if ready := readyOf(b); ready.Reason != reason || (ready.Status == "True") != isReady ||
 					b.Status.ConsecutiveFailures > 0 {
 					t.Errorf("%+v, want %s and no failure of the endpoint", b.Status, reason)
 				}
@@ -252,7 +253,8 @@ func TestProbesAreCountedByTheResult(t *testing.T) {
 func TestMessagesHaveNoTextOfTags(t *testing.T) {
 	const injected = "$(touch /tmp/injected)"
 	for _, removed := range []bool{false, true} {
-		w := newFixture(t, scenario{with: removable, removed: removed, service: fakeService{exists: true, ownerTag: injected}})
+		w := newFixture(t, scenario{with: removable, removed: removed,
+			service: fakeService{exists: true, ownerTag: injected}})
 		b := w.reconcile()
 		if !removed && readyOf(b).Reason != v1beta1.ReasonBucketConflict {
 			t.Errorf("Ready %+v, want a conflict", readyOf(b))
@@ -292,7 +294,8 @@ func TestEndIsReportedOnce(t *testing.T) {
 	if _, err := w.Reconcile(t.Context(), bReq); err != nil {
 		t.Fatal(err)
 	}
-	if n := testutil.ToFloat64(w.metrics.retained.WithLabelValues(v1beta1.ReasonBucketConflict)); n != 1 || len(w.recorder.Events) != 1 {
+	n := testutil.ToFloat64(w.metrics.retained.WithLabelValues(v1beta1.ReasonBucketConflict))
+	if n != 1 || len(w.recorder.Events) != 1 {
 		t.Errorf("%v buckets count as kept, %d events, want one", n, len(w.recorder.Events))
 	}
 }

@@ -14,7 +14,6 @@ var (
 	absent = fakeService{}
 	exists = fakeService{exists: true}
 	owned  = fakeService{exists: true, ownerTag: "uid-b"}
-	former = fakeService{exists: true, ownerTag: "former"}
 	others = fakeService{exists: true, ownerTag: "x"}
 )
 

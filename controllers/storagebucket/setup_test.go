@@ -44,7 +44,8 @@ func (m *manager) GetEventRecorder(name string) recorder.EventRecorder {
 func TestOptionsTakeEffect(t *testing.T) {
 	prefix := func(text string) []netip.Prefix { return []netip.Prefix{netip.MustParsePrefix(text)} }
 	guarded := 0
-	mgr := &manager{cached: &struct{ client.Client }{fake.NewFakeClient()}, live: &struct{ client.Client }{fake.NewFakeClient()}}
+	type named struct{ client.Client }
+	mgr := &manager{cached: &named{fake.NewFakeClient()}, live: &named{fake.NewFakeClient()}}
 	now := testingclock.NewFakePassiveClock(epoch)
 	r, err := New(mgr, Options{
 		AllowCIDRs: prefix("127.1.0.0/16"), DenyCIDRs: prefix("192.0.2.0/24"), Clock: now,

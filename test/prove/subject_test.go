@@ -12,7 +12,6 @@ import (
 	"leasehold.dev/api/v1beta1"
 	"leasehold.dev/test/harness/history"
 	"leasehold.dev/test/harness/invariant"
-	"leasehold.dev/test/harness/others"
 	"leasehold.dev/test/harness/subject"
 )
 
@@ -79,8 +78,4 @@ func TestSubject_ScenariosUseItsKinds(t *testing.T) {
 		}
 		g.Expect(applied).NotTo(BeZero(), "%s is not about us", of.Name)
 	}
-}
-
-func TestOthers_KnownFindingsAreValid(t *testing.T) {
-	NewWithT(t).Expect(others.Check("others")).To(Succeed())
 }

@@ -10,8 +10,8 @@ import (
 	"github.com/chromedp/chromedp"
 	. "github.com/onsi/gomega"
 
-	"leasehold.dev/test/harness/browser"
 	"leasehold.dev/test/harness/report"
+	"leasehold.dev/test/internal/browser"
 )
 
 // The timeline of a real run with hundreds of writes by two replicas is a usable page: it fits, its

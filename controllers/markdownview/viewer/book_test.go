@@ -112,3 +112,15 @@ func TestResponsesAreOfOneVersion(t *testing.T) {
 		}
 	}
 }
+
+// A chapter that SUMMARY.md lists twice is read once, so "next" ends.
+func TestChaptersAreReadOnce(t *testing.T) {
+	b, err := (&bookCache{dir: newMount(t, sample()).dir}).current()
+	must(t, err)
+	if want := []string{"one.md", "two.md", "three.md"}; !slices.Equal(b.chapters, want) {
+		t.Errorf("the chapters are %q, want %q", b.chapters, want)
+	}
+	if previous, next := b.neighbours("three.md"); previous != "two.md" || next != "" {
+		t.Errorf("beside the last chapter are %q and %q", previous, next)
+	}
+}

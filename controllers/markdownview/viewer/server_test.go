@@ -41,6 +41,7 @@ func TestRequests(t *testing.T) {
 		"/gone.html":          {404, "Page not found", ""},
 		"/gone":               {404, `class="book" href="./"`, ""},
 		"/a/b.html":           {404, `href="../` + styleName, ""},
+		"/a%2Fb":              {404, `class="book" href="./"`, ""},
 		"/a/b/c":              {404, `class="book" href="../../"`, ""},
 		"/ONE.html":           {404, "", ""},
 		"/one.html/":          {404, "", ""},

@@ -79,8 +79,8 @@ func New(target Target, creds Credentials, rules Rules) (*Client, error) {
 	if target.VirtualHost {
 		location.Host, location.Path = target.Bucket+"."+endpoint.Host, "/"
 	}
-	c := &Client{target: target, location: location, host: hostHeader(&location), credentials: creds,
-		deadline: time.Now().Add(target.Timeout)}
+	c := &Client{target: target, location: location, host: hostHeader(&location), credentials: creds}
+	c.deadline = time.Now().Add(target.Timeout) //nolint:forbidigo // contexts have deadlines of the real clock
 	c.transport = &http.Transport{
 		// Proxy is not set: the transport would dial the proxy, and the rules would not apply to
 		// the endpoint.

@@ -66,7 +66,11 @@ var errNoS3 = errors.New("the body is not S3's")
 func (c *Client) Probe(ctx context.Context) Verdict {
 	region, head := c.head(ctx)
 	refused, responded := errors.AsType[*answer](head)
-	if head == nil && region != "" || head != nil && !(responded && isAmbiguous(refused)) {
+	isClear := head == nil && region != ""
+	if head != nil {
+		isClear = !responded || !isAmbiguous(refused)
+	}
+	if isClear {
 		return c.verdictOn(head)
 	}
 	_, err := c.list(ctx)
@@ -184,7 +188,8 @@ func (c *Client) failed(err error) error {
 
 // send sends one request about the bucket. It returns at most maxBody bytes of the response, and the
 // region that it names. For a response that is not a success it returns an *answer.
-func (c *Client) send(ctx context.Context, method, query string, payload []byte) (body []byte, region string, err error) {
+func (c *Client) send(ctx context.Context, method, query string, payload []byte) (body []byte, region string,
+	err error) {
 	ctx, cancel := context.WithDeadline(ctx, c.deadline)
 	defer cancel()
 	location := c.location

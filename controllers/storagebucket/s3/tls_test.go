@@ -89,7 +89,9 @@ func probeTLS(t *testing.T, config *tls.Config, bundle []byte, virtualHost bool)
 // The message names why a certificate is not trusted.
 func TestTLSVerdicts(t *testing.T) {
 	good := certificate(t, smallKey(t), nil)
-	elsewhere := certificate(t, smallKey(t), func(c *x509.Certificate) { c.IPAddresses, c.DNSNames = nil, []string{"s3.example.com"} })
+	elsewhere := certificate(t, smallKey(t), func(c *x509.Certificate) {
+		c.IPAddresses, c.DNSNames = nil, []string{"s3.example.com"}
+	})
 	old := certificate(t, smallKey(t), func(c *x509.Certificate) { c.NotAfter = time.Now().Add(-time.Minute) })
 	early := certificate(t, smallKey(t), func(c *x509.Certificate) { c.NotBefore = time.Now().Add(time.Minute) })
 	serving := func(c tls.Certificate) *tls.Config { return &tls.Config{Certificates: []tls.Certificate{c}} }
@@ -123,8 +125,8 @@ func TestTLSVerdicts(t *testing.T) {
 	t.Run("no TLS", func(t *testing.T) {
 		server := httptest.NewServer(http.HandlerFunc(succeed))
 		t.Cleanup(server.Close)
-		c, err := New(Target{Endpoint: strings.Replace(server.URL, "http:", "https:", 1), Timeout: time.Minute}, Credentials{},
-			allowLoopback)
+		endpoint := strings.Replace(server.URL, "http:", "https:", 1)
+		c, err := New(Target{Endpoint: endpoint, Timeout: time.Minute}, Credentials{}, allowLoopback)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -148,8 +150,8 @@ func TestHandshakeIsBounded(t *testing.T) {
 	}
 	leaf := certificate(t, key, nil)
 	for size, want := range map[int]Verdict{maxHandshake - 4<<10: succeeded, maxHandshake + 4<<10: badHandshake} {
-		chain := tls.Certificate{Certificate: [][]byte{leaf.Certificate[0], filled(size / 2).Certificate[0], filled(size / 2).Certificate[0]},
-			PrivateKey: key}
+		other := filled(size / 2).Certificate[0]
+		chain := tls.Certificate{Certificate: [][]byte{leaf.Certificate[0], other, other}, PrivateKey: key}
 		if got := probeTLS(t, &tls.Config{Certificates: []tls.Certificate{chain}}, pemOf(leaf), false); got != want {
 			t.Errorf("%d bytes of certificates: %+v, want %+v", size, got, want)
 		}
@@ -166,7 +168,8 @@ func TestHandshakeBoundEndsWithIt(t *testing.T) {
 	server.StartTLS()
 	t.Cleanup(server.Close)
 	roots, _ := Roots(pemOf(leaf))
-	c, err := New(Target{Endpoint: server.URL, Bucket: "team-data", Roots: roots, Timeout: time.Minute}, Credentials{}, allowLoopback)
+	c, err := New(Target{Endpoint: server.URL, Bucket: "team-data", Roots: roots, Timeout: time.Minute}, Credentials{},
+		allowLoopback)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -190,7 +193,8 @@ func TestRoots(t *testing.T) {
 		// The key of the certificate need not be the one that signs it.
 		modulus := new(big.Int).Lsh(big.NewInt(1), uint(bits-1))
 		template := &x509.Certificate{SerialNumber: big.NewInt(1), NotAfter: time.Now().Add(time.Hour)}
-		der, err := x509.CreateCertificate(rand.Reader, template, template, &rsa.PublicKey{N: modulus.Add(modulus, big.NewInt(1)), E: 65537}, smallKey(t))
+		key := &rsa.PublicKey{N: modulus.Add(modulus, big.NewInt(1)), E: 65537}
+		der, err := x509.CreateCertificate(rand.Reader, template, template, key, smallKey(t))
 		if err != nil {
 			t.Fatal(err)
 		}

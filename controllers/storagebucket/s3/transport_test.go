@@ -185,7 +185,8 @@ func TestGuardChecksEachRequest(t *testing.T) {
 	if verdict := c.Probe(t.Context()); verdict.OK() || len(requests()) != 1 {
 		t.Errorf("a former leader's probe: %+v, %q", verdict, requests())
 	}
-	if _, _, err := c.send(t.Context(), http.MethodPut, tagging, []byte("<Tagging/>")); err == nil || len(requests()) != 1 {
+	_, _, err := c.send(t.Context(), http.MethodPut, tagging, []byte("<Tagging/>"))
+	if err == nil || len(requests()) != 1 {
 		t.Errorf("a former leader's write: %v, %q", err, requests())
 	}
 }

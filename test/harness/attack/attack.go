@@ -23,22 +23,14 @@ type Input struct {
 
 // generators are all attacks by name.
 var generators = map[string]func(Input) ([]scenario.Step, error){
-	LargeObjects:        largeObjects,
-	ManyObjects:         manyObjects,
-	HighChurn:           highChurn,
-	DeadEndpoint:        deadEndpoints,
-	ForgedOwners:        forgedOwners,
-	AlteredMarks:        alteredMarks,
-	FilledObject:        filledObject,
-	ContestedFinalizers: contestedFinalizers,
+	ManyObjects:  manyObjects,
+	DeadEndpoint: deadEndpoints,
+	ForgedOwners: forgedOwners,
+	AlteredMarks: alteredMarks,
 }
 
-// Names returns the names of all attacks, in order. SlowBodies has no steps.
-func Names() []string {
-	names := append(slices.Collect(maps.Keys(generators)), SlowBodies)
-	slices.Sort(names)
-	return names
-}
+// Names returns the names of all attacks, in order.
+func Names() []string { return slices.Sorted(maps.Keys(generators)) }
 
 // Steps generates the steps of an attack.
 func Steps(in Input) ([]scenario.Step, error) {
@@ -52,7 +44,3 @@ func Steps(in Input) ([]scenario.Step, error) {
 	}
 	return steps, nil
 }
-
-// SlowBodies holds requests at the webhooks of the operator by bodies that never end. It has no
-// steps: a client without credentials does it past the API server.
-const SlowBodies = "slow-bodies"

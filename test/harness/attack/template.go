@@ -12,17 +12,6 @@ import (
 	"leasehold.dev/test/harness/scenario"
 )
 
-// LargeObjects makes Count objects with Size bytes of padding each: what an operator
-// keeps of each object costs it memory.
-const LargeObjects = "large-objects"
-
-func largeObjects(in Input) ([]scenario.Step, error) {
-	if in.Size.Value() <= 0 || !uses(in.Template, padding) || !uses(name(in), index) {
-		return nil, errors.New("it needs a size, a template with " + padding + " and a name with " + index)
-	}
-	return filled(in)
-}
-
 // ManyObjects makes Count objects: what an operator does for each keeps it from those
 // of others.
 const ManyObjects = "many-objects"
@@ -30,17 +19,6 @@ const ManyObjects = "many-objects"
 func manyObjects(in Input) ([]scenario.Step, error) {
 	if !uses(name(in), index) {
 		return nil, errors.New("it needs a template whose name has " + index)
-	}
-	return filled(in)
-}
-
-// HighChurn changes one object Count times: each change is work for an operator, which must not
-// keep any state of it.
-const HighChurn = "high-churn"
-
-func highChurn(in Input) ([]scenario.Step, error) {
-	if uses(name(in), index) || !uses(in.Template, index) {
-		return nil, errors.New("it needs a template with " + index + ", but not in the name")
 	}
 	return filled(in)
 }
@@ -59,7 +37,6 @@ func deadEndpoints(in Input) ([]scenario.Step, error) {
 // The placeholders of a template.
 const (
 	index    = "$(index)"
-	padding  = "$(padding)"
 	endpoint = "$(endpoint)"
 	ownerUID = "$(uid)" // of the owner
 )
@@ -72,7 +49,7 @@ func filled(in Input) ([]scenario.Step, error) {
 	}
 	var steps []scenario.Step
 	for i := range max(1, in.Count) {
-		pairs := []string{index, strconv.Itoa(i), padding, strings.Repeat("x", int(in.Size.Value()))}
+		pairs := []string{index, strconv.Itoa(i)}
 		if n := len(in.BlackHoles); n > 0 {
 			pairs = append(pairs, endpoint, in.BlackHoles[i%n])
 		}

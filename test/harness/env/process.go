@@ -155,6 +155,25 @@ func (p *process) kill() {
 	<-p.ended
 }
 
+// ErrNotEnded means that a program did not end at SIGTERM. That is its mistake, and not the
+// harness's.
+var ErrNotEnded = errors.New("the program did not end")
+
+// SplitNotEnded separates the errors of programs that did not end from others.
+func SplitNotEnded(err error) (notEnded, others error) {
+	if joined, is := err.(interface{ Unwrap() []error }); is { //nolint:errorlint // each part is looked at by itself
+		for _, part := range joined.Unwrap() {
+			one, other := SplitNotEnded(part)
+			notEnded, others = errors.Join(notEnded, one), errors.Join(others, other)
+		}
+		return notEnded, others
+	}
+	if errors.Is(err, ErrNotEnded) {
+		return err, nil
+	}
+	return nil, err
+}
+
 // stop sends SIGTERM, and SIGKILL after grace or when ctx ends. It returns the exit code, -1 for a
 // process that a signal ended.
 func (p *process) stop(ctx context.Context, grace time.Duration) (int, error) {
@@ -168,7 +187,7 @@ func (p *process) stop(ctx context.Context, grace time.Duration) (int, error) {
 		return p.state.ExitCode(), nil
 	case <-patience.C:
 		p.kill()
-		return p.state.ExitCode(), fmt.Errorf("stopping %s: still running %v after SIGTERM, killed", p.name, grace)
+		return p.state.ExitCode(), fmt.Errorf("stopping %s: %w: still running %v after SIGTERM, killed", p.name, ErrNotEnded, grace)
 	case <-ctx.Done():
 		p.kill()
 		return p.state.ExitCode(), fmt.Errorf("stopping %s: killed: %w", p.name, ctx.Err())

@@ -76,7 +76,7 @@ func (s InstallOptions) deploymentNotes(objects []*unstructured.Unstructured) (n
 	}
 	if readiness, _ := probesOf(d.Spec.Template.Spec.Containers[0]); readiness == nil {
 		notes = append(notes, fmt.Sprintf("Deployment %s has no HTTP probe: a replica is ready when its process runs, and "+
-			"truthful-readiness and truthful-liveness cannot be judged", d.Name))
+			"truthful-readiness cannot be judged", d.Name))
 	}
 	return notes
 }

@@ -140,8 +140,8 @@ func TestDeploymentNotes(t *testing.T) {
 	if diff := cmp.Diff(want, InstallOptions{Deployment: "trust"}.deploymentNotes(all)); diff != "" {
 		t.Errorf("notes (-want +got):\n%s", diff)
 	}
-	want = []string{"Deployment d has no HTTP probe: a replica is ready when its process runs, and truthful-readiness and " +
-		"truthful-liveness cannot be judged"}
+	want = []string{"Deployment d has no HTTP probe: a replica is ready when its process runs, and " +
+		"truthful-readiness cannot be judged"}
 	if diff := cmp.Diff(want, InstallOptions{Deployment: "d"}.deploymentNotes(all)); diff != "" {
 		t.Errorf("notes (-want +got):\n%s", diff)
 	}

@@ -41,9 +41,9 @@ func (i *Installation) options(n int) ReplicaOptions {
 		Liveness:  liveness,
 		Args: func(p ReplicaPorts) []string {
 			if i.program.Args == nil {
-				return pod.Spec.Containers[0].Args
+				return ProgramArgs(pod.Spec.Containers[0])
 			}
-			return slices.Concat(pod.Spec.Containers[0].Args, i.program.Args(p))
+			return slices.Concat(ProgramArgs(pod.Spec.Containers[0]), i.program.Args(p))
 		},
 	}
 }

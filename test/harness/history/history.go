@@ -99,11 +99,16 @@ type Decision struct {
 // admission webhook denies it.
 type Rejection struct {
 	// Step is the number and the name of the step; "" in the cleanup after the run.
-	Step    string    `json:"step,omitempty"`
-	Object  string    `json:"object"`
-	Message string    `json:"message"`
+	Step    string `json:"step,omitempty"`
+	Object  string `json:"object"`
+	Message string `json:"message"`
+	// Allowed means that the scenario lets the API server refuse the step.
+	Allowed bool      `json:"allowed,omitempty"`
 	At      time.Time `json:"at"`
 }
+
+// Unexpected reports whether it is of a step that the API server had to accept.
+func (r Rejection) Unexpected() bool { return r.Step != "" && !r.Allowed }
 
 // String names the step and gives the API server's message.
 func (r Rejection) String() string {
@@ -113,6 +118,16 @@ func (r Rejection) String() string {
 // Void returns the faults that did not happen. A run with any proves nothing.
 func (h *History) Void() []FaultRecord {
 	return slices.DeleteFunc(slices.Clone(h.Faults), func(f FaultRecord) bool { return f.Happened > 0 })
+}
+
+// CheckpointsBefore counts the checkpoints that had ended at a time.
+func (h *History) CheckpointsBefore(at time.Time) (n int) {
+	for _, c := range h.Checkpoints {
+		if c.Ended.Before(at) {
+			n++
+		}
+	}
+	return n
 }
 
 // Checkpoint is a period without actions of users and without faults. The operator could converge

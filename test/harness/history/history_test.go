@@ -94,7 +94,7 @@ func TestCodecKeepsEverythingAndSorts(t *testing.T) {
 		Replicas: []history.Process{{Name: "r-2", Started: second(1)},
 			{Name: "r-1", Started: second(0), Asked: second(1), Ended: second(2), Exit: 1}},
 		Probes: []history.Probe{
-			{Replica: "r-1", Request: history.Resources, Figures: map[string]float64{history.Goroutines: 40}, First: second(3),
+			{Replica: "r-1", Request: history.Work, Figures: map[string]float64{history.Finished: 40}, First: second(3),
 				Last: second(3)},
 			{Replica: "r-1", Request: history.Alive, Result: history.No, Detail: "500", First: second(1), Last: second(2)},
 		},

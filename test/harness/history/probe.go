@@ -14,10 +14,6 @@ const (
 	Serves ProbeRequest = "webhook"
 	// Work reads the metrics of queued and finished work.
 	Work ProbeRequest = "work"
-	// Resources reads the metrics of goroutines, files and watches.
-	Resources ProbeRequest = "resources"
-	// Memory reads the metrics of memory, which differ each time.
-	Memory ProbeRequest = "memory"
 )
 
 // ProbeResult is the result of a probe.
@@ -36,20 +32,8 @@ const (
 	Idle ProbeResult = "idle"
 )
 
-// Figures of Work, Resources and Memory.
-const (
-	// Finished counts the work items that the process has finished.
-	Finished = "finished"
-	// Goroutines and Files are those that it has, Watches those that it has open at
-	// the API server.
-	Goroutines = "goroutines"
-	Files      = "files"
-	Watches    = "watches"
-	// Heap is the heap after the last garbage collection and Resident the memory of the process,
-	// in bytes.
-	Heap     = "heap"
-	Resident = "resident"
-)
+// Finished is a figure of Work: the work items that the process has finished.
+const Finished = "finished"
 
 // Probe is one result, or several equal ones in a row.
 type Probe struct {

@@ -11,7 +11,6 @@ import (
 var CleanShutdown = Invariant{
 	Name:    "clean-shutdown",
 	Bug:     "https://github.com/kubernetes/kubernetes/pull/139991",
-	Mutant:  "24-lease-released-first",
 	Promise: "a replica stops in time, and releases the Lease after its last write",
 	judge:   judgeShutdown,
 }

@@ -4,7 +4,6 @@ import (
 	"slices"
 	"strings"
 
-	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
@@ -72,29 +71,12 @@ type Limits struct {
 	// Quiet is how long a checkpoint must last for quiescence to be judged; the scenarios' for is
 	// at least as long. Left out: any length suffices.
 	Quiet metav1.Duration `json:"quiet,omitzero"`
-	// Unchanged is the maximum number of writes without effect to one object.
+	// Unchanged is the maximum number of writes without effect to one object between two checkpoints.
 	Unchanged int `json:"unchanged,omitempty"`
 	// PerGeneration is the maximum number of writes to one object of a kind for one of its generations.
 	PerGeneration int `json:"perGeneration,omitempty"`
-	// InARow is the maximum number of consecutive refused writes of a replica to one object.
-	InARow int `json:"inARow,omitempty"`
-	// Events is the maximum number of events about one object with one reason.
-	Events int `json:"events,omitempty"`
 	// Grace is the maximum time that a replica may take to stop.
 	Grace metav1.Duration `json:"grace,omitzero"`
-	// Stuck is the maximum time in which a leader with work finishes none before /healthz reports it.
-	Stuck metav1.Duration `json:"stuck,omitzero"`
-	// Goroutines, Files and Watches are the maximum numbers of a replica at rest in addition to
-	// those in clean runs.
-	Goroutines int `json:"goroutines,omitempty"`
-	Files      int `json:"files,omitempty"`
-	Watches    int `json:"watches,omitempty"`
-	// Heap and Resident are the maximum bytes of a replica at rest in addition to one and a half
-	// times those in clean runs.
-	Heap     resource.Quantity `json:"heap,omitzero"`
-	Resident resource.Quantity `json:"resident,omitzero"`
-	// Takeover is the maximum time for which a replica may leave an expired Lease that it observes.
-	Takeover metav1.Duration `json:"takeover,omitzero"`
 	// Late is the maximum delay of convergence in other namespaces while one namespace attacks.
 	Late metav1.Duration `json:"late,omitzero"`
 }

@@ -11,7 +11,6 @@ import (
 var Convergence = Invariant{
 	Name:    "convergence",
 	Bug:     "https://github.com/rabbitmq/messaging-topology-operator/issues/277",
-	Mutant:  "08-wait-for-deleted-child",
 	Promise: "the operator converges in time, for the current generation, and stays converged",
 	judge:   judgeSettled,
 }
@@ -25,7 +24,7 @@ func judgeSettled(b *judgement) {
 	}
 	if len(b.History.Faults) == 0 {
 		for _, r := range b.History.Rejections {
-			if r.Step != "" {
+			if r.Unexpected() {
 				b.addDoubt("%s, which the scenario does not expect", r)
 			}
 		}

@@ -6,7 +6,6 @@ import "leasehold.dev/test/harness/history"
 var EndState = Invariant{
 	Name:    "end-state",
 	Bug:     "https://github.com/rabbitmq/cluster-operator/issues/782",
-	Mutant:  "01-binding-comes-with-the-namespace",
 	Promise: "at a checkpoint every object is as in clean runs and as at the checkpoint that it names, with its conditions",
 	judge: func(b *judgement) {
 		if !b.hasSource(history.Watch) {

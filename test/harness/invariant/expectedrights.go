@@ -2,9 +2,8 @@ package invariant
 
 // ExpectedRights compares what users may do with what the scenario expects.
 var ExpectedRights = Invariant{
-	Name:   "expected-rights",
-	Bug:    "https://github.com/FoundationDB/fdb-kubernetes-operator/issues/10",
-	Mutant: "37-any-ownership-label-counts",
+	Name: "expected-rights",
+	Bug:  "https://github.com/FoundationDB/fdb-kubernetes-operator/issues/10",
 	Promise: "users have the rights that the scenario expects and no others, and requests that must be refused " +
 		"are refused",
 	judge: func(b *judgement) {

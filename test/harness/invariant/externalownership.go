@@ -13,7 +13,6 @@ import (
 var ExternalOwnership = Invariant{
 	Name:    "external-ownership",
 	Bug:     "https://github.com/aws-controllers-k8s/community/issues/2062",
-	Mutant:  "27-failure-counts-as-gone",
 	Promise: "one external thing for each existing object, none for deleted ones, each with an owner tag",
 	judge:   judgeOneExternal,
 }

@@ -11,9 +11,8 @@ import (
 
 // FinalizerOrder looks at what was made and removed around the finalizer.
 var FinalizerOrder = Invariant{
-	Name:   "finalizer-order",
-	Bug:    "https://github.com/pingcap/tidb-operator/issues/6532",
-	Mutant: "10-accepted-deletion-counts-as-done",
+	Name: "finalizer-order",
+	Bug:  "https://github.com/pingcap/tidb-operator/issues/6532",
 	Promise: "nothing is created before the finalizer is stored or after it is removed; the finalizer stays until " +
 		"the children are gone, and is removed in time",
 	judge: judgeFinalizerOrder,

@@ -45,13 +45,36 @@ func (f Finding) SameCause(o Finding) bool {
 	})
 }
 
+// single are the invariants that judge each request by itself. An object may have several of their
+// causes, and others: they share an object with violations of the same invariant only.
+var single = []*Invariant{&Quiescence, &Preconditions, &SufficientRights}
+
+// cause is what violations of one finding share.
+type cause struct {
+	HistoryRef
+	// within is the invariant of the violations that may share it; "" for all.
+	within string
+}
+
+func causesWithin(id string, all []HistoryRef) []cause {
+	alone := slices.ContainsFunc(single, func(i *Invariant) bool { return i.Name == id })
+	causes := make([]cause, len(all))
+	for n, r := range all {
+		causes[n] = cause{HistoryRef: r}
+		if alone && r.Object != "" {
+			causes[n].within = id
+		}
+	}
+	return causes
+}
+
 // Findings groups the violations of a run. Exceptions and violations that clean runs have too are
 // not findings.
 func Findings(c Case, verdicts []Verdict) []Finding {
 	objects := newObjectNames(c)
 	type group struct {
 		Finding
-		causes []HistoryRef // what its violations share
+		causes []cause // what its violations share
 	}
 	var groups []group
 	for _, v := range verdicts {
@@ -59,10 +82,10 @@ func Findings(c Case, verdicts []Verdict) []Finding {
 			continue
 		}
 		for _, violation := range v.Violations {
-			causes := objects.causesOf(violation)
+			causes := causesWithin(v.Invariant, objects.causesOf(violation))
 			merged := group{causes: causes}
 			groups = slices.DeleteFunc(groups, func(g group) bool {
-				if !slices.ContainsFunc(causes, func(r HistoryRef) bool { return slices.Contains(g.causes, r) }) {
+				if !slices.ContainsFunc(causes, func(c cause) bool { return slices.Contains(g.causes, c) }) {
 					return false
 				}
 				merged.causes = append(merged.causes, g.causes...)

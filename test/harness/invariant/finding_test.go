@@ -158,3 +158,23 @@ func TestVerdict_ListsTheFirstViolations(t *testing.T) {
 	g.Expect(v.String()).To(HaveSuffix("    broken: 2 more, which summary.json has"))
 	g.Expect(v.String()).NotTo(ContainSubstring("the last"))
 }
+
+// A deletion without a precondition is a cause of its own, though the object has another one too; a
+// probe that answers too early is one cause for all collections.
+func TestFindings_SeparateCauses(t *testing.T) {
+	g := NewWithT(t)
+	h := play(writes("a", part("p", "p1")))
+	object := []invariant.HistoryRef{{Object: "configmaps ns/p"}}
+	broken := func(i invariant.Invariant, signature string) invariant.Verdict {
+		return invariant.Verdict{Invariant: i.Name, Result: invariant.Broken,
+			Violations: []invariant.Violation{{Message: signature, Signature: signature, References: object}}}
+	}
+	c := invariant.Case{History: h, Contract: operator()}
+	found := invariant.Findings(c, []invariant.Verdict{broken(invariant.EndState, "another state"),
+		broken(invariant.Preconditions, "no precondition"), broken(invariant.Quiescence, "nothing changed")})
+	g.Expect(found).To(HaveLen(3))
+	g.Expect(found).To(HaveEach(HaveField("Objects", ConsistOf("configmaps ns/p"))))
+	found = invariant.Findings(c, []invariant.Verdict{broken(invariant.EndState, "another state"),
+		broken(invariant.SingleLifecycle, "made twice")})
+	g.Expect(found).To(HaveLen(1))
+}

@@ -40,7 +40,7 @@ func operator() invariant.Contract {
 			},
 		}},
 		Limits: invariant.Limits{
-			Quiet: metav1.Duration{Duration: time.Second}, Unchanged: 2, PerGeneration: 4, InARow: 3, Events: 2,
+			Quiet: metav1.Duration{Duration: time.Second}, Unchanged: 2, PerGeneration: 4,
 			Grace: metav1.Duration{Duration: 10 * time.Second},
 		},
 	}

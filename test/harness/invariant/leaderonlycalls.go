@@ -9,9 +9,8 @@ import (
 
 // LeaderOnlyCalls compares the time of each external call with the Lease.
 var LeaderOnlyCalls = Invariant{
-	Name:   "leader-only-calls",
-	Bug:    "https://github.com/aws-controllers-k8s/community/issues/2944",
-	Mutant: "41-standby-calls",
+	Name: "leader-only-calls",
+	Bug:  "https://github.com/aws-controllers-k8s/community/issues/2944",
 	// No fence protects an external system, so each call is judged.
 	inHostile: true,
 	Promise:   "a replica that takes part in the election calls external systems only while it holds the Lease",

@@ -25,8 +25,14 @@ func (b *judgement) judgeLike() {
 				all = append(all, s)
 			}
 		}
+		if !b.convergedAt(m.Like) {
+			b.addDoubt("at %q the state is not comparable with %q, at which the desired state was not reached", m.Name, m.Like)
+			continue
+		}
 		if rejected := b.rejectedSince(m.Like, m); len(rejected) > 0 {
-			b.addDoubt("at %q the state is not comparable with %q: %s", m.Name, m.Like, rejected[0])
+			if slices.ContainsFunc(rejected, history.Rejection.Unexpected) {
+				b.addDoubt("at %q the state is not comparable with %q: %s", m.Name, m.Like, rejected[0])
+			}
 			continue
 		}
 		later := stateAt(b.History, b.Contract, m.Name, Contract.concerns)
@@ -35,6 +41,14 @@ func (b *judgement) judgeLike() {
 			b.judgeObjectLike(m, name, later, all)
 		}
 	}
+}
+
+// convergedAt reports whether the run converged at a checkpoint. Where it did not, as after a step
+// that the API server rejected, its state is no measure of later ones.
+func (b *judgement) convergedAt(name string) bool {
+	return slices.ContainsFunc(b.History.Checkpoints, func(c history.Checkpoint) bool {
+		return c.Name == name && c.Converged
+	})
 }
 
 // rejectedSince returns the steps between two checkpoints that the API server rejected.

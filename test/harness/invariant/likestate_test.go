@@ -53,8 +53,15 @@ func TestEndState_LikeAnEarlierCheckpoint(t *testing.T) {
 		"Rejected": judged(of(entry(data("size", "1"))),
 			append(of(entry(data("size", "2"))), rejected("step 5 shrink")), invariant.Inconclusive,
 			`at "restored" the state is not comparable with "made": step 5 shrink`),
+		"RejectedAsAllowed": judged(of(entry(data("size", "1"))),
+			append(of(entry(data("size", "2"))), rejected("step 5 shrink"),
+				changes(func(s *script) { s.Rejections[0].Allowed = true })), invariant.Held),
 		"RejectedBefore": judged(append(of(entry(data("size", "1"))), rejected("step 1 make")),
 			of(entry(data("size", "2"))), invariant.Broken, `data.size is "2", and was "1"`),
+		"NotReachedBefore": wantInconclusive(
+			run(of(entry()), append(of(part("q", "p2")), changes(func(s *script) { s.Checkpoints[0].Converged = false }))),
+			`at "restored" the state is not comparable with "made", at which the desired state was not reached`).
+			against(run(of(entry()), of(part("q", "p2"))), run(of(entry()), of(part("q", "p2")))),
 		"ObjectLeft": judged(of(entry()), of(part("q", "p2")), invariant.Broken,
 			`configmaps ns/q`, `exists, and did not at "made"`),
 		"ObjectGone": judged(of(entry()), []step{ends("a", entry())}, invariant.Broken,

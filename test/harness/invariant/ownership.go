@@ -11,9 +11,8 @@ import (
 
 // Ownership looks at the owner references of everything that the operator wrote.
 var Ownership = Invariant{
-	Name:   "ownership",
-	Bug:    "https://github.com/metal3-io/baremetal-operator/issues/1347",
-	Mutant: "13-adopt-by-name",
+	Name: "ownership",
+	Bug:  "https://github.com/metal3-io/baremetal-operator/issues/1347",
 	Promise: "one controlling owner, which exists, in the same namespace or cluster-scoped; never of an object of " +
 		"another creator",
 	judge: judgeOwnership,

@@ -10,7 +10,6 @@ import (
 var Preconditions = Invariant{
 	Name:      "preconditions",
 	Bug:       "https://github.com/rabbitmq/cluster-operator/issues/648",
-	Mutant:    "03-delete-by-name",
 	inHostile: true,
 	Promise:   "deletions have a UID precondition and updates the version that the operator read",
 	judge: func(b *judgement) {

@@ -13,7 +13,6 @@ import (
 var Quiescence = Invariant{
 	Name:    "quiescence",
 	Bug:     "https://github.com/operator-framework/operator-lifecycle-manager/pull/1816",
-	Mutant:  "16-time-in-the-status",
 	Promise: "a converged operator writes nothing but its Lease",
 	judge:   judgeQuiet,
 }
@@ -76,13 +75,20 @@ func (b *judgement) endsSeries(r history.Request, m history.Checkpoint) bool {
 	return ends(r) || r.Effect == history.Unchanged && slices.ContainsFunc(b.History.Requests, ends)
 }
 
-// judgeThrift counts all writes, of the whole run.
+// judgeThrift counts the writes to an object between two checkpoints that change nothing, and the
+// writes for one generation. An object that has another UID is another one: what users make again
+// and again may cost the same each time.
 func (b *judgement) judgeThrift() {
 	type generation struct {
 		uid types.UID
 		of  int64
 	}
-	unchanged, written := map[history.Key]int{}, map[generation]int{}
+	type visit struct {
+		history.Key
+		uid   types.UID
+		after int // checkpoints
+	}
+	unchanged, written := map[visit]int{}, map[generation]int{}
 	limits := b.Contract.Limits
 	for _, r := range b.History.Requests {
 		if !b.ours(r) || b.electing(r) {
@@ -90,8 +96,9 @@ func (b *judgement) judgeThrift() {
 		}
 		switch r.Effect {
 		case history.Unchanged:
-			unchanged[r.Key]++
-			if n := unchanged[r.Key]; limits.Unchanged > 0 && n == limits.Unchanged+1 {
+			at := visit{r.Key, r.UID, b.History.CheckpointsBefore(r.Received)}
+			unchanged[at]++
+			if n := unchanged[at]; limits.Unchanged > 0 && n == limits.Unchanged+1 {
 				b.addViolation("%s changed nothing, like %d writes to it before: at most %d are allowed", r, n-1, limits.Unchanged).request(r)
 			}
 		case history.Stored:

@@ -49,8 +49,11 @@ func TestQuiet(t *testing.T) {
 		"NeverAtRest": wantInconclusive(play(writes("a", t1)), "the history has no checkpoint"),
 		"NotConverged": wantInconclusive(play(rests("end", writes("a", t1)),
 			changes(func(s *script) { s.Checkpoints[0].Converged = false }))),
-		"FewNoOps":      wantHeld(play(same, same, rests("end"))),
-		"ManyNoOps":     wantBroken(play(same, same, same, rests("end")), "changed nothing, like 2 writes to it before"),
+		"FewNoOps":              wantHeld(play(same, same, rests("end"))),
+		"ManyNoOps":             wantBroken(play(same, same, same, rests("end")), "changed nothing, like 2 writes to it before"),
+		"NoOpsOfTwoCheckpoints": wantHeld(play(same, same, rests("made"), same, same, rests("end"))),
+		"NoOpsOfTwoObjects": wantHeld(play(same, same, asks("a", "patch", thing(named("t", "u2")), history.Unchanged, 200),
+			rests("end"))),
 		"OthersNoOps":   wantHeld(play(unasked, unasked, unasked, rests("end"))),
 		"ElectionNoOps": wantHeld(play(renewal, renewal, renewal, rests("end"))),
 		"NoOpsUnlimited": wantHeld(play(same, same, same, rests("end"))).

@@ -14,7 +14,6 @@ import (
 var SingleLifecycle = Invariant{
 	Name:    "single-lifecycle",
 	Bug:     "https://github.com/kubernetes-sigs/cluster-api/issues/13649",
-	Mutant:  "04-another-name",
 	Promise: "each object is created and deleted as often as in clean runs, which create none again without a change by a user",
 	judge:   judgeLifecycle,
 }

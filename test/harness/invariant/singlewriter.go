@@ -15,7 +15,6 @@ import (
 var SingleWriter = Invariant{
 	Name:      "single-writer",
 	Bug:       "https://github.com/telekom/k8s-breakglass/issues/464",
-	Mutant:    "21-every-replica-reconciles",
 	inHostile: true,
 	Promise: "every write came from the replica that held the Lease at the version that the write stored; no " +
 		"replica takes the Lease too early, or writes a Lease that has expired by its own times",

@@ -12,7 +12,6 @@ import (
 var SufficientRights = Invariant{
 	Name:      "sufficient-rights",
 	Bug:       "https://github.com/medik8s/node-healthcheck-operator/issues/428",
-	Mutant:    "20-no-permission-for-events",
 	inHostile: true,
 	Promise:   "the shipped rights suffice",
 	judge: func(b *judgement) {

@@ -10,9 +10,8 @@ import (
 // TenantIsolation bounds what one namespace may cost another. Clean runs are without the
 // attack, so what differs from them elsewhere is its cost.
 var TenantIsolation = Invariant{
-	Name:   "tenant-isolation",
-	Bug:    "https://github.com/rook/rook/issues/11330",
-	Mutant: "32-namespace-with-all-workers",
+	Name: "tenant-isolation",
+	Bug:  "https://github.com/rook/rook/issues/11330",
 	Promise: "an attack from one namespace delays others by a bounded time only, and changes none of their " +
 		"objects or rights",
 	judge: judgeIsolation,

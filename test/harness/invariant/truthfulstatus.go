@@ -10,9 +10,8 @@ import (
 
 // TruthfulStatus reads every version of every status.
 var TruthfulStatus = Invariant{
-	Name:   "truthful-status",
-	Bug:    "https://github.com/project-koku/koku-service-operator/pull/176",
-	Mutant: "35-ready-while-rolling-out",
+	Name: "truthful-status",
+	Bug:  "https://github.com/project-koku/koku-service-operator/pull/176",
 	Promise: "a status is never about a future generation, does not go back, keeps transition times of unchanged " +
 		"conditions, and reports Ready only when converged: in every version",
 	judge: judgeHonestStatus,

@@ -100,10 +100,8 @@ type Invariant struct {
 	// Promise is one sentence.
 	Promise string
 	// Bug is the address of a bug that it would have shown, in another project.
-	Bug string
-	// Mutant is the name of a mutant of Leasehold that only it, or it first, reveals.
-	Mutant string
-	judge  func(*judgement)
+	Bug   string
+	judge func(*judgement)
 	// inHostile includes hostile namespaces. Elsewhere, objects of an attacker are not judged; tenant-isolation
 	// judges what an attack costs others.
 	inHostile bool
@@ -189,8 +187,8 @@ func (c Case) reporting() []*history.History {
 func All() []Invariant {
 	return []Invariant{
 		EndState, SingleLifecycle, Convergence, Quiescence, SingleWriter, Preconditions, Ownership, FinalizerOrder,
-		ExternalOwnership, TruthfulStatus, NoFutileRetry, BoundedEvents, SufficientRights, TruthfulReadiness,
-		TruthfulLiveness, CleanShutdown, NoLeaks, LeaderOnlyCalls, TenantIsolation, ExpectedRights, PromptTakeover,
+		ExternalOwnership, TruthfulStatus, SufficientRights, TruthfulReadiness, CleanShutdown, LeaderOnlyCalls,
+		TenantIsolation, ExpectedRights,
 	}
 }
 
@@ -218,7 +216,7 @@ func Necessary(h *history.History, must []string) []string {
 	if slices.ContainsFunc(h.Faults, func(f history.FaultRecord) bool { return f.Attack }) {
 		must = append(must, TenantIsolation.Name)
 	}
-	if slices.ContainsFunc(h.Rejections, func(r history.Rejection) bool { return r.Step != "" }) {
+	if slices.ContainsFunc(h.Rejections, history.Rejection.Unexpected) {
 		must = append(must, EndState.Name, Convergence.Name)
 	}
 	return must

@@ -44,8 +44,9 @@ func (d *Draft) Scenarios(k *DraftKind) ([]DraftFile, error) {
 	return all, nil
 }
 
-// Grow grows the kind's object by its schema. It reports whether there is anything to grow.
-func (k *DraftKind) Grow(how Growth) bool {
+// Grow grows the kind's object by its schema, but not at the paths in without. It reports whether
+// there is anything to grow.
+func (k *DraftKind) Grow(how Growth, without ...string) bool {
 	k.Grown, k.Added = nil, nil
 	sample := k.Objects[k.Main]
 	version := versionOf(k.definition, sample)
@@ -57,7 +58,7 @@ func (k *DraftKind) Grow(how Growth) bool {
 	if spec == nil {
 		return false
 	}
-	grown, added := Grow(&schema, spec, how)
+	grown, added := Grow(&schema, spec, how, without...)
 	if len(added) == 0 {
 		return false
 	}
@@ -80,7 +81,7 @@ func (d *Draft) Change(k *DraftKind) ([]byte, error) {
 	return w.finish(k, func() {
 		w.create()
 		w.rest("made", k.Until, "")
-		w.apply("grow", k.Grown)
+		w.mayApply("grow", k.Grown)
 		w.rest("grown", k.Until, "")
 		w.shrink()
 		w.rest("restored", k.Until, "made")
@@ -102,7 +103,7 @@ func (d *Draft) Haste(k *DraftKind) ([]byte, error) {
 		w.scale(k)
 		w.rest("made", k.Until, "")
 		if k.Grown != nil {
-			w.apply("grow", k.Grown)
+			w.mayApply("grow", k.Grown)
 			w.shrink()
 			w.rest("changed-twice", k.Until, "made")
 		}
@@ -111,7 +112,7 @@ func (d *Draft) Haste(k *DraftKind) ([]byte, error) {
 		w.apply("again", main)
 		w.rest("reborn", k.Until, "made")
 		if k.Grown != nil {
-			w.apply("grow-last", k.Grown)
+			w.mayApply("grow-last", k.Grown)
 		}
 		w.abandon(k)
 		w.rest("gone", "gone: true", "")
@@ -156,6 +157,13 @@ func (w *scenarioWriter) apply(name string, o *unstructured.Unstructured) {
 	}
 }
 
+// mayApply applies a change that a webhook may refuse, as for a field that never changes. Such a
+// step says nothing about the operator.
+func (w *scenarioWriter) mayApply(name string, o *unstructured.Unstructured) {
+	w.apply(name, o)
+	w.line("  refused: may")
+}
+
 // create applies the sample.
 func (w *scenarioWriter) create() {
 	w.created++
@@ -177,6 +185,7 @@ func (w *scenarioWriter) shrink() {
 	}
 	w.line("- name: shrink")
 	w.line("  patch: {object: %s, merge: %s}", w.kind.ref(), patch)
+	w.line("  refused: may")
 }
 
 // shrinking is the merge patch from the grown object to the first one.
@@ -219,16 +228,16 @@ func (w *scenarioWriter) scale(k *DraftKind) {
 	case float64: // as encoding/json decodes numbers
 		replicas = int(value)
 	}
-	w.line("- scale: {object: %s, replicas: %d}", k.ref(), replicas+1)
-	w.line("- scale: {object: %s, replicas: %d}", k.ref(), replicas)
+	w.line("- {name: scale-up, refused: may, scale: {object: %s, replicas: %d}}", k.ref(), replicas+1)
+	w.line("- {name: scale-back, refused: may, scale: {object: %s, replicas: %d}}", k.ref(), replicas)
 }
 
 // abandon removes the labels of all objects, then the objects that the kind's may need, and then the
 // kind's.
 func (w *scenarioWriter) abandon(k *DraftKind) {
-	for _, o := range k.Objects {
+	for i, o := range k.Objects {
 		if len(o.GetLabels()) > 0 {
-			w.line("- patch: {object: %s, merge: {metadata: {labels: null}}}", refOf(o))
+			w.line("- {name: %s, refused: may, patch: {object: %s, merge: {metadata: {labels: null}}}}", fmt.Sprintf("unlabel-%d", i+1), refOf(o))
 		}
 	}
 	w.deleteOthers()

@@ -1,6 +1,7 @@
 package learn
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -67,6 +68,7 @@ type DraftKind struct {
 	Watched []history.Resource
 
 	definition *apiextensionsv1.CustomResourceDefinition
+	sampled    bool // by an example of the operator's
 }
 
 // Sample is a file of an operator's examples.
@@ -76,7 +78,9 @@ type Sample struct {
 }
 
 // Kinds drafts one scenario for each kind that the definitions serve: the first sample of it, with
-// the other objects of its file, or the smallest object that its schema allows.
+// the other objects of its file, or the smallest object that its schema allows. The kinds that
+// probably have the most children are first: a sample shows that users create it, and a large schema
+// describes what it consists of.
 func Kinds(definitions []*apiextensionsv1.CustomResourceDefinition, samples []Sample) ([]DraftKind, error) {
 	var all []DraftKind
 	for _, d := range definitions {
@@ -89,10 +93,39 @@ func Kinds(definitions []*apiextensionsv1.CustomResourceDefinition, samples []Sa
 		}
 		all = append(all, *k)
 	}
+	slices.SortStableFunc(all, func(a, b DraftKind) int { return cmp.Compare(b.weight(), a.weight()) })
 	if len(all) == 0 {
-		return nil, errors.New("the manifests define no kinds; name a folder with the CustomResourceDefinitions of the operator, such as config/default")
+		return nil, errors.New("the manifests define no kinds; name the whole installation, such as config/default, or the CustomResourceDefinitions with --crds")
 	}
 	return all, nil
+}
+
+// weight grows with what a kind probably consists of.
+func (k *DraftKind) weight() int {
+	version := versionOf(k.definition, k.Objects[k.Main])
+	if version == nil || version.Schema == nil || version.Schema.OpenAPIV3Schema == nil {
+		return 0
+	}
+	spec := version.Schema.OpenAPIV3Schema.Properties["spec"]
+	weight := fields(&spec)
+	if k.sampled {
+		weight += sampleWeight
+	}
+	return weight
+}
+
+// sampleWeight is more than a schema has fields.
+const sampleWeight = 1_000_000
+
+// fields counts the fields of a schema.
+func fields(schema *apiextensionsv1.JSONSchemaProps) (n int) {
+	for _, field := range schema.Properties {
+		n += 1 + fields(&field)
+	}
+	if schema.Items != nil && schema.Items.Schema != nil {
+		n += fields(schema.Items.Schema)
+	}
+	return n
 }
 
 func kindOf(d *apiextensionsv1.CustomResourceDefinition, definitions []*apiextensionsv1.CustomResourceDefinition,
@@ -116,7 +149,8 @@ func kindOf(d *apiextensionsv1.CustomResourceDefinition, definitions []*apiexten
 		}
 		break
 	}
-	if len(k.Objects) == 0 {
+	k.sampled = len(k.Objects) > 0
+	if !k.sampled {
 		version, err := storageVersion(d)
 		if err != nil {
 			return nil, err
@@ -243,12 +277,16 @@ func (k *DraftKind) rename() {
 	}
 }
 
-// renamed replaces texts that are names; keys and parts of texts stay.
+// labelKeys are fields with values of labels. These are often the same text as the sample's name, and
+// mean something else, as the version of a program.
+var labelKeys = []string{"labels", "matchLabels", "selector"}
+
+// renamed replaces texts that are names; keys, parts of texts and values of labels stay.
 func renamed(value any, names map[string]string) any {
 	switch value := value.(type) {
 	case map[string]any:
 		for key, inner := range value {
-			if key != "kind" && key != "apiVersion" {
+			if key != "kind" && key != "apiVersion" && !slices.Contains(labelKeys, key) {
 				value[key] = renamed(inner, names)
 			}
 		}

@@ -1,6 +1,7 @@
 package learn_test
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
@@ -40,6 +41,11 @@ func TestKinds_Samples(t *testing.T) {
 		}, []string{
 			"{apiVersion: v1, kind: ConfigMap, metadata: {name: '{configmap}', namespace: default}, data: {text: \"a\\n\\nb\\n\"}}",
 			"{apiVersion: webapp.example.com/v1, kind: Guestbook, metadata: {name: '{guestbook}', namespace: default}, spec: {}}",
+		}, 0},
+		"LabelOfTheSameText": {[]string{
+			"{apiVersion: webapp.example.com/v1, kind: Guestbook, metadata: {name: mine, labels: {app: mine}}, spec: {secret: mine, selector: {app: mine}}}",
+		}, []string{
+			"{apiVersion: webapp.example.com/v1, kind: Guestbook, metadata: {name: '{guestbook}', namespace: default, labels: {app: mine}}, spec: {secret: '{guestbook}', selector: {app: mine}}}",
 		}, 0},
 		"NamespaceElsewhere": {[]string{"{apiVersion: webapp.example.com/v1, kind: Guestbook, metadata: {name: mine, namespace: prod}, spec: {}}"}, []string{
 			"{apiVersion: webapp.example.com/v1, kind: Guestbook, metadata: {name: '{guestbook}', namespace: prod}, spec: {}}",
@@ -89,7 +95,7 @@ func TestKinds_Refuses(t *testing.T) {
 		samples     []learn.Sample
 		says        string
 	}{
-		"NoKinds": {nil, nil, "the manifests define no kinds; name a folder with the CustomResourceDefinitions"},
+		"NoKinds": {nil, nil, "the manifests define no kinds; name the whole installation"},
 		"OldVersion": {[]*apiextensionsv1.CustomResourceDefinition{definition(t, guestbooks)}, old,
 			"Guestbook old has the version webapp.example.com/v1alpha1, which the definition guestbooks.webapp.example.com does not serve"},
 		"NotServed": {[]*apiextensionsv1.CustomResourceDefinition{definition(t,
@@ -100,5 +106,29 @@ func TestKinds_Refuses(t *testing.T) {
 				t.Errorf("Kinds() = %v, want an error with %q", err, tc.says)
 			}
 		})
+	}
+}
+
+// The kinds that users create, and those with the most fields, are described first.
+func TestKinds_AreInOrder(t *testing.T) {
+	small := definition(t, strings.NewReplacer("guestbook", "visitor", "Guestbook", "Visitor").Replace(guestbooks))
+	large := definition(t, strings.NewReplacer("guestbook", "archive", "Guestbook", "Archive").Replace(guestbooks))
+	spec := large.Spec.Versions[0].Schema.OpenAPIV3Schema.Properties["spec"]
+	spec.Properties = map[string]apiextensionsv1.JSONSchemaProps{"a": {Type: "string"}, "b": {Type: "string"}, "c": {Type: "string"},
+		"d": {Type: "string"}, "e": {Type: "string"}}
+	large.Spec.Versions[0].Schema.OpenAPIV3Schema.Properties["spec"] = spec
+	sample := learn.Sample{Objects: []*unstructured.Unstructured{
+		object(t, "{apiVersion: webapp.example.com/v1, kind: Guestbook, metadata: {name: mine}, spec: {}}")}}
+	kinds, err := learn.Kinds([]*apiextensionsv1.CustomResourceDefinition{small, large, definition(t, guestbooks)},
+		[]learn.Sample{sample})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var words []string
+	for _, k := range kinds {
+		words = append(words, k.Word)
+	}
+	if want := []string{"guestbook", "archive", "visitor"}; !slices.Equal(words, want) {
+		t.Errorf("kinds = %q, want %q", words, want)
 	}
 }

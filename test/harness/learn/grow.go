@@ -35,16 +35,45 @@ var reference = regexp.MustCompile(`(?i)(ref|refs|reference|references|name|name
 
 // Grow returns a value with additional entries and fields, and their paths. When an operator gets
 // the original value again, it has to remove their effects.
+// Nothing is added at the paths in without.
 func Grow(schema *apiextensionsv1.JSONSchemaProps, value map[string]any,
-	how Growth) (grown map[string]any, added []string) {
-	g := &growing{how: how}
+	how Growth, without ...string) (grown map[string]any, added []string) {
+	g := &growing{how: how, without: without}
 	grown = g.object(schema, runtime.DeepCopyJSON(value), "", 0)
 	return grown, g.added
 }
 
 type growing struct {
-	how   Growth
-	added []string
+	how     Growth
+	without []string
+	added   []string
+}
+
+// skips reports whether nothing may be added at a path.
+func (g *growing) skips(path string) bool {
+	return slices.Contains(g.without, strings.TrimPrefix(path, "."))
+}
+
+// fieldPath matches the path of a field in the message of a refusal, without indexes and keys.
+var (
+	fieldPath = regexp.MustCompile(`\bspec((\.[A-Za-z0-9_-]+)+)`)
+	position  = regexp.MustCompile(`\[[^\]]*\]`)
+)
+
+// Named returns those of the added paths that the message of a refusal names, with what is below and
+// above them.
+func Named(added []string, message string) (named []string) {
+	for _, path := range added {
+		plain := position.ReplaceAllString(path, "")
+		for _, found := range fieldPath.FindAllStringSubmatch(position.ReplaceAllString(message, ""), -1) {
+			field := strings.TrimPrefix(found[1], ".")
+			if field == plain || strings.HasPrefix(field, plain+".") || strings.HasPrefix(plain, field+".") {
+				named = append(named, path)
+				break
+			}
+		}
+	}
+	return named
 }
 
 func (g *growing) note(path string) { g.added = append(g.added, strings.TrimPrefix(path, ".")) }
@@ -57,7 +86,7 @@ func (g *growing) object(schema *apiextensionsv1.JSONSchemaProps, given map[stri
 		switch {
 		case there:
 			given[name] = g.value(&field, value, at, depth+1)
-		case g.how == GrowAll && depth < maxDepth && len(g.added) < maxAdded && !reference.MatchString(name):
+		case g.how == GrowAll && depth < maxDepth && len(g.added) < maxAdded && !reference.MatchString(name) && !g.skips(at):
 			if made := g.absent(&field, at, depth+1); made != nil {
 				given[name] = made
 			}
@@ -110,6 +139,9 @@ func (g *growing) absent(schema *apiextensionsv1.JSONSchemaProps, path string, d
 // list returns a list with an entry more, and with two at least.
 func (g *growing) list(schema *apiextensionsv1.JSONSchemaProps, given []any, path string) []any {
 	grown := slices.Clone(given)
+	if g.skips(path + "[]") {
+		return grown
+	}
 	for n := max(entries, len(given)+1) - len(given); n > 0; n-- {
 		if schema.MaxItems != nil && int64(len(grown)) >= *schema.MaxItems {
 			break
@@ -141,7 +173,7 @@ func (g *growing) keys(schema, of *apiextensionsv1.JSONSchemaProps, given map[st
 			return
 		}
 		key := fmt.Sprintf("example-%d", n)
-		if _, there := given[key]; there {
+		if _, there := given[key]; there || g.skips(path+"."+key) {
 			continue
 		}
 		given[key] = (&completion{}).madeUp(of, path)

@@ -3,6 +3,7 @@ package learn_test
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -122,4 +123,23 @@ func TestScenarios_OfAKindThatScales(t *testing.T) {
 		"patch {secret}, delete {secret}, delete {shop}, hasty gone, " +
 		"prepare-2-1, create-2, delete {shop}, delete {secret}, hasty never-made"
 	g.Expect(strings.Join(steps, ", ")).To(Equal(want))
+}
+
+// A refusal costs the fields that it names, and no others.
+func TestGrow_WithoutWhatIsRefused(t *testing.T) {
+	text := apiextensionsv1.JSONSchemaProps{Type: "string"}
+	list := apiextensionsv1.JSONSchemaProps{Type: "array", Items: &apiextensionsv1.JSONSchemaPropsOrArray{Schema: &text}}
+	schema := &apiextensionsv1.JSONSchemaProps{Properties: map[string]apiextensionsv1.JSONSchemaProps{
+		"note": text, "zone": text, "hosts": list}}
+	_, added := learn.Grow(schema, map[string]any{}, learn.GrowAll)
+	for message, want := range map[string][]string{
+		`Thing "a" is invalid: spec.zone: Invalid value: "example": no zone`: {"hosts[]", "note"},
+		`admission webhook denied the request: spec.hosts[1]: no host`:       {"note", "zone"},
+		`the size is wrong`: {"hosts[]", "note", "zone"},
+	} {
+		_, rest := learn.Grow(schema, map[string]any{}, learn.GrowAll, learn.Named(added, message)...)
+		if !slices.Equal(rest, want) {
+			t.Errorf("%s: added %q, want %q", message, rest, want)
+		}
+	}
 }

@@ -7,6 +7,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
 
 	"leasehold.dev/test/harness/history"
 	"leasehold.dev/test/harness/invariant"
@@ -82,15 +83,22 @@ func (d *Draft) Require(promises invariant.Contract, histories [][]*history.Hist
 	}
 }
 
-// learnUnchanged counts the writes to one object that changed nothing.
+// learnUnchanged counts the writes to one object between two checkpoints that changed nothing, as
+// invariant.Quiescence does.
 func (d *Draft) learnUnchanged(runs []run, users []string) {
 	for _, r := range runs {
-		counts := map[history.Key]int{}
+		type visit struct {
+			history.Key
+			uid   types.UID
+			after int // checkpoints
+		}
+		counts := map[visit]int{}
 		for _, q := range r.history.Requests {
 			if q.Effect == history.Unchanged && slices.Contains(users, q.User) && q.Key != d.Lease &&
 				!slices.Contains(events, q.Resource) {
-				counts[q.Key]++
-				d.Unchanged = max(d.Unchanged, counts[q.Key])
+				at := visit{q.Key, q.UID, r.history.CheckpointsBefore(q.Received)}
+				counts[at]++
+				d.Unchanged = max(d.Unchanged, counts[at])
 			}
 		}
 	}
@@ -242,9 +250,26 @@ func (k *DraftKind) learnChildren(runs []run, users []string, lease history.Reso
 			all[i].awaited, all[i].abandoned = all[i].awaited || awaited, all[i].abandoned || abandoned
 		}
 	}
+	k.watchDeleted(runs, users, lease)
 	for _, f := range all {
 		f.Awaited = k.Finalizer != "" && f.awaited && !f.abandoned
 		k.Children = append(k.Children, f.Child)
+	}
+}
+
+// watchDeleted adds the resources of which the operator deletes objects that others made, such as
+// the claims of a StatefulSet: a wrong deletion of one shows nowhere else.
+func (k *DraftKind) watchDeleted(runs []run, users []string, lease history.Resource) {
+	for _, r := range runs {
+		made := r.created(users)
+		for _, q := range r.history.Requests {
+			own := slices.ContainsFunc(made, func(life *history.Lifetime) bool { return life.Resource == q.Resource })
+			if (q.Verb == "delete" || q.Verb == "deletecollection") && q.Done() && !own &&
+				slices.Contains(users, q.User) && q.Resource != k.Resource && q.Resource != lease &&
+				!slices.Contains(events, q.Resource) && !slices.Contains(k.Watched, q.Resource) {
+				k.Watched = append(k.Watched, q.Resource)
+			}
+		}
 	}
 }
 

@@ -3,6 +3,7 @@ package learn_test
 import (
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -335,6 +336,27 @@ func TestLearn_Ignored(t *testing.T) {
 				t.Errorf("Ignored = %t, want %t", kinds[0].Ignored, tc.want)
 			}
 		})
+	}
+}
+
+// A wrong deletion of what others made shows only if its resource is watched.
+func TestLearn_WatchesWhatIsOnlyDeleted(t *testing.T) {
+	kinds, err := learn.Kinds([]*apiextensionsv1.CustomResourceDefinition{backups(t)}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	deletes := func(user, resource string, effect history.Effect) history.Request {
+		return history.Request{User: user, Verb: "delete", Effect: effect,
+			Key: history.Key{Resource: history.Resource{Resource: resource}, Namespace: "default", Name: "data-0"}}
+	}
+	run := untouched(t, deletes(operator, "persistentvolumeclaims", history.Deleted), deletes(operator, "pods", history.Refused),
+		deletes("admin", "secrets", history.Stored), deletes(operator, "events", history.Stored))
+	if err := (&learn.Draft{}).Learn(&kinds[0], []string{operator}, run, run); err != nil {
+		t.Fatal(err)
+	}
+	want := []history.Resource{{Resource: "persistentvolumeclaims"}}
+	if !slices.Equal(kinds[0].Watched, want) {
+		t.Errorf("Watched = %v, want %v", kinds[0].Watched, want)
 	}
 }
 

@@ -22,7 +22,8 @@ func (d *Draft) quiet() string {
 	return "5s"
 }
 
-// thrift is the number of writes without effect to one object that a clean run may have.
+// thrift is the number of writes without effect to one object between two checkpoints that a clean
+// run may have.
 const thrift = 5
 
 // unchanged returns that limit for all runs. With a fault, replicas restart and repeat writes.
@@ -91,13 +92,13 @@ func (d *Draft) Subject() []byte {
 	if grace == 0 {
 		grace = defaultGrace
 	}
-	w.line("  # grace is the Pod's. unchanged is how many writes of a run may change nothing of one object.")
+	w.line("  # grace is the Pod's. unchanged: writes between checkpoints that change nothing of an object.")
 	if d.Unchanged > thrift {
 		w.line("  # guess: %d such writes of a clean run are too many. If they are meant, allow them.", d.Unchanged)
 	}
 	w.line("  limits: {quiet: %s, grace: %ds, unchanged: %d}", d.quiet(), grace, d.unchanged())
 	if watched := d.watched(); len(watched) > 0 {
-		w.line("# guess: the operator creates these, and they name no owner. What names it can become children above.")
+		w.line("# guess: the operator creates or deletes these, and they name no owner. What names it can become children.")
 		w.line("watched:")
 		for _, r := range watched {
 			w.line("- %s", resourceText(r))

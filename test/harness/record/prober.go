@@ -28,18 +28,12 @@ const (
 	lookEvery = 5
 )
 
-// The metrics of controller-runtime, of Go and of the process.
+// The metrics of controller-runtime.
 const (
 	queuedWork    = "workqueue_depth"
 	activeWorkers = "controller_runtime_active_workers"
 	unfinished    = "workqueue_unfinished_work_seconds"
 	finishedWork  = "controller_runtime_reconcile_total"
-	goroutines    = "go_goroutines"
-	openFiles     = "process_open_fds"
-	// The goal of the next collection follows from what the last one has left. The heap
-	// itself also has what is garbage by now.
-	leftHeap       = "go_memstats_next_gc_bytes"
-	residentMemory = "process_resident_memory_bytes"
 )
 
 // ProbeTarget has the addresses of a replica. An empty one is not probed.
@@ -49,8 +43,6 @@ type ProbeTarget struct {
 	Ready, Alive string
 	// Metrics is the host and port where /metrics is, and Webhook where the webhooks are served.
 	Metrics, Webhook string
-	// Watches returns the number of open watches at the API server. Nil: unknown.
-	Watches func() int
 	// Timeout bounds a probe. Zero: a second, as for a kubelet.
 	Timeout time.Duration
 }
@@ -164,11 +156,11 @@ func (p *Prober) run(ctx context.Context) {
 	for n := 0; ; n++ {
 		process := p.current()
 		ready := p.health(ctx, history.Ready, p.target.Ready, process)
-		p.health(ctx, history.Alive, p.target.Alive, process)
 		// A process that becomes ready is examined at once.
 		if ready && (!wasReady || process != before || n%lookEvery == 0) {
 			p.handshake(ctx, process)
 		}
+		p.health(ctx, history.Alive, p.target.Alive, process)
 		wasReady, before = ready, process
 		if n%lookEvery == 0 {
 			p.figures(ctx, process)
@@ -253,7 +245,7 @@ func (p *Prober) figures(ctx context.Context, process int) {
 	p.unread = err
 	p.mu.Unlock()
 	if err != nil {
-		p.interrupted(history.Work, history.Resources, history.Memory)
+		p.interrupted(history.Work)
 		return
 	}
 	work := history.Probe{Request: history.Work, Result: history.Idle, Figures: map[string]float64{}}
@@ -266,30 +258,6 @@ func (p *Prober) figures(ctx context.Context, process int) {
 		work.Figures[history.Finished] = finished
 		p.note(ctx, process, work)
 	}
-	used := history.Probe{Request: history.Resources, Figures: known(metrics, map[string]string{
-		history.Goroutines: goroutines, history.Files: openFiles,
-	})}
-	if p.target.Watches != nil {
-		used.Figures[history.Watches] = float64(p.target.Watches())
-	}
-	if len(used.Figures) > 0 {
-		p.note(ctx, process, used)
-	}
-	memory := known(metrics, map[string]string{history.Heap: leftHeap, history.Resident: residentMemory})
-	if len(memory) > 0 {
-		p.note(ctx, process, history.Probe{Request: history.Memory, Figures: memory})
-	}
-}
-
-// known returns the figures whose metrics exist.
-func known(metrics Metrics, names map[string]string) map[string]float64 {
-	figures := map[string]float64{}
-	for figure, name := range names {
-		if value, there := metrics.Sum(name); there {
-			figures[figure] = value
-		}
-	}
-	return figures
 }
 
 // interrupted records a missing answer, so that the next result is recorded even if it is the same.

@@ -94,7 +94,7 @@ func TestProber_KeepsChanges(t *testing.T) {
 	p := record.Probe(t.Context(), clock.RealClock{}, record.ProbeTarget{
 		Name: "r-1", Ready: server.URL + "/readyz", Alive: server.URL + "/healthz",
 		Metrics: address(server), Webhook: address(webhook),
-		Watches: func() int { return 7 }, Timeout: eventually,
+		Timeout: eventually,
 	})
 	of := func(question history.ProbeRequest) func() []history.ProbeResult {
 		return func() []history.ProbeResult { return answers(p, question) }
@@ -121,19 +121,12 @@ func TestProber_KeepsChanges(t *testing.T) {
 	server.Close()
 	g.Eventually(of(history.Alive), eventually).Should(HaveExactElements(history.Yes, history.NoAnswer))
 	p.Stop()
-	g.Expect(of(history.Resources)()).To(HaveLen(2), "the same again is one")
-	g.Expect(of(history.Memory)()).To(HaveLen(2))
 	for _, probe := range p.Since(time.Time{}) {
 		g.Expect(probe.Replica).To(Equal("r-1"))
 		g.Expect(probe.Last).To(BeTemporally(">=", probe.First))
 		switch probe.Request {
 		case history.Work:
 			g.Expect(probe.Figures).To(Equal(map[string]float64{history.Finished: 7}))
-		case history.Resources:
-			g.Expect(probe.Figures).To(Equal(map[string]float64{history.Goroutines: 42, history.Watches: 7}),
-				"of files it says nothing")
-		case history.Memory:
-			g.Expect(probe.Figures).To(Equal(map[string]float64{history.Heap: 1e6, history.Resident: 2e6}))
 		case history.Ready:
 			if probe.Result == history.No {
 				g.Expect(probe.Detail).To(Equal("500: answer of /readyz"))

@@ -10,6 +10,7 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -142,12 +143,27 @@ func (r *Run) LogTails() string {
 			continue
 		}
 		lines := strings.Split(text, "\n")
-		fmt.Fprintf(&tails, "    the end of the log of %s:\n", name)
+		what := "end of"
+		if errs := errorLines(lines); len(errs) > 0 {
+			lines, what = errs, "last errors in"
+		}
+		fmt.Fprintf(&tails, "    the %s the log of %s:\n", what, name)
 		for _, line := range lines[max(0, len(lines)-tailLines):] {
 			fmt.Fprintf(&tails, "        %s\n", line)
 		}
 	}
 	return tails.String()
+}
+
+// errorLevel matches a line of a log with the level of an error: of zap in its two forms, klog,
+// slog, logrus, and of Go itself. What follows such a line is often a stack.
+var errorLevel = regexp.MustCompile(
+	`(?i)"(level|severity)":\s*"(error|fatal|d?panic)|\blevel="?(error|fatal|panic)|\t(error|fatal|d?panic)\t|` +
+		`^[EF]\d{4} \d\d:|^(panic|fatal error): `)
+
+// errorLines returns the lines with the level of an error.
+func errorLines(lines []string) []string {
+	return slices.DeleteFunc(slices.Clone(lines), func(line string) bool { return !errorLevel.MatchString(line) })
 }
 
 // loadLogs reads the logs of a run's folder.

@@ -5,6 +5,7 @@ import (
 	"compress/gzip"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -140,4 +141,21 @@ func TestClear_RemovesOnlyRuns(t *testing.T) {
 	g.Expect(filepath.Dir(page)).NotTo(BeADirectory())
 	g.Expect(mine).To(BeARegularFile())
 	g.Expect(Clear(filepath.Join(dir, "none"))).To(Succeed())
+}
+
+// Stacks after an error must not hide it.
+func TestLogTails_PreferErrors(t *testing.T) {
+	stack := strings.Repeat("\tat some.go:1\n", 9)
+	for name, line := range map[string]string{
+		"ZapJSON": `{"level":"error","ts":1,"msg":"Reconciler error"}`, "ZapConsole": "2026-01-01T00:00:00Z\tERROR\tReconciler error",
+		"Klog": "E0102 03:04:05.6 1 a.go:1] failed", "Slog": "time=1 level=ERROR msg=failed", "Logrus": `level=error msg="failed"`,
+		"Panic": "panic: assignment to entry in nil map",
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := &Run{Logs: map[string][]byte{"manager-0": []byte("starts\n" + line + "\n" + stack)}}
+			NewWithT(t).Expect(r.LogTails()).To(Equal("    the last errors in the log of manager-0:\n        " + line + "\n"))
+		})
+	}
+	r := &Run{Logs: map[string][]byte{"manager-0": []byte("an error of long ago is no level")}}
+	NewWithT(t).Expect(r.LogTails()).To(HavePrefix("    the end of the log of manager-0:"))
 }

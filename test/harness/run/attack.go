@@ -8,7 +8,6 @@ import (
 	"slices"
 	"time"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -41,8 +40,6 @@ func eachAttack(d *derivation, f scenario.FaultName) []Plan {
 type hostileAttack struct {
 	holes blackHoles
 	steps []scenario.Step
-	// stop returns when the attack has ended. It is nil if there is none to end.
-	stop func()
 }
 
 func (h *hostileAttack) begin(_ context.Context, a *activeFault) error {
@@ -58,20 +55,6 @@ func (h *hostileAttack) end(ctx context.Context, a *activeFault) error {
 	return errors.Join(h.holes.close(), a.execution.cleanUpAttack(ctx, h.steps))
 }
 
-// background lets the attack act beside the scenario until the run ends or stop is called.
-func (*hostileAttack) background(a *activeFault, act func(context.Context)) (stop func()) {
-	ctx, end := context.WithCancel(a.ctx)
-	ended := make(chan struct{})
-	a.tasks.Go(func() {
-		defer close(ended)
-		act(ctx)
-	})
-	return func() {
-		end()
-		<-ended
-	}
-}
-
 // attack acts as the hostile user if the step is the plan's attack. A clean run has none.
 func (a *activeFault) attack(ctx context.Context, n int, step scenario.Step) error {
 	if a == nil {
@@ -84,28 +67,9 @@ func (a *activeFault) attack(ctx context.Context, n int, step scenario.Step) err
 	return h.act(ctx, a, step)
 }
 
-// endAttack ends an attack that lasts until the next checkpoint's state is reached. It reports
-// whether there was one.
-func (a *activeFault) endAttack() bool {
-	h, is := a.injector.(*hostileAttack)
-	if !is || h.stop == nil {
-		return false
-	}
-	h.stop()
-	h.stop = nil
-	return true
-}
-
-// act begins the attack. A continuous one runs concurrently with the scenario.
+// act performs the attack.
 func (h *hostileAttack) act(ctx context.Context, a *activeFault, step scenario.Step) (err error) {
 	ex := a.execution
-	if step.Attack.Name == attack.SlowBodies {
-		act, err := ex.slowBodies(step)
-		if err == nil {
-			h.stop = h.background(a, act)
-		}
-		return err
-	}
 	if h.steps, err = ex.attackSteps(ctx, step, &h.holes); err != nil {
 		return err
 	}
@@ -117,14 +81,7 @@ func (h *hostileAttack) act(ctx context.Context, a *activeFault, step scenario.S
 	if err != nil {
 		return err
 	}
-	switch step.Attack.Name {
-	case attack.HighChurn: // it disturbs no checkpoint, and continues throughout
-		h.background(a, func(ctx context.Context) { ex.runAttack(ctx, c, step, h.steps, touched) })
-	case attack.ContestedFinalizers:
-		h.stop = h.background(a, func(ctx context.Context) { ex.contest(ctx, c, step, h.steps, touched) })
-	default:
-		ex.runAttack(ctx, c, step, h.steps, touched)
-	}
+	ex.runAttack(ctx, c, step, h.steps, touched)
 	return nil
 }
 
@@ -171,65 +128,18 @@ func (ex *execution) attackSteps(ctx context.Context, step scenario.Step, holes 
 func (ex *execution) runAttack(ctx context.Context, c client.Client, step scenario.Step, steps []scenario.Step,
 	touched []history.Key) {
 	began, accepted := ex.activeFault.now(), 0
-	perform := ex.retryStep
-	if step.Attack.Name == attack.FilledObject {
-		perform = ex.tryStep // an object that is full answers with an error of the server, again and again
-	}
 	var last error
 	for _, s := range steps {
 		if ctx.Err() != nil {
 			break
 		}
-		if err := perform(ctx, c, s); err == nil {
+		if err := ex.retryStep(ctx, c, s); err == nil {
 			accepted++
 		} else {
 			last = err
 		}
 	}
 	ex.recordAttack(step, began, accepted, len(steps), last, touched)
-}
-
-// contestRate bounds the writes a second of a contest. A slow API server makes them fewer. Below
-// leastContestRate an operator has time between two of them, and the run proves nothing.
-const (
-	contestRate      = 100
-	leastContestRate = 20
-)
-
-// contest performs the steps in turn until the next checkpoint's state is reached, the last one at
-// the end. The object may be replaced meanwhile: the next write meets the new one. The time in which
-// there is no object does not count, since nothing can be contested in it.
-func (ex *execution) contest(ctx context.Context, c client.Client, step scenario.Step, steps []scenario.Step,
-	touched []history.Key) {
-	began, accepted, n := ex.activeFault.now(), 0, 0
-	var last error
-	var absent time.Duration
-	for before := began; ctx.Err() == nil; n++ {
-		err := ex.tryStep(ctx, c, steps[n%len(steps)])
-		now := ex.activeFault.now()
-		if err == nil {
-			accepted++
-		} else if ctx.Err() == nil {
-			last = err
-		}
-		if apierrors.IsNotFound(err) {
-			absent += now.Sub(before)
-		}
-		before = now
-		next := began.Add(time.Duration(n+1) * time.Second / contestRate)
-		ex.activeFault.sleep(ctx, next.Sub(ex.activeFault.now()))
-	}
-	ended := ex.activeFault.now()
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), defaultTimeout)
-	defer cancel()
-	if err := ex.tryStep(ctx, ex.prover.client, steps[len(steps)-1]); err != nil && !isAnswer(err) {
-		ex.activeFault.addError(fmt.Errorf("retracting an attack: %w", err))
-	}
-	if rate := float64(accepted) / (ended.Sub(began) - absent).Seconds(); accepted > 0 && rate < leastContestRate {
-		ex.activeFault.setVoidReason("%.1f writes a second were accepted, a contest needs %d", rate, leastContestRate)
-		return
-	}
-	ex.recordAttack(step, began, accepted, n, last, touched)
 }
 
 // recordAttack records what the API server accepted. A refusal of everything is evidence only if

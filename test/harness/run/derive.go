@@ -30,8 +30,6 @@ type observation struct {
 	WatchEvents []watchEvent
 	// Leases is the path of the collection with the Lease; empty if no replica watches it.
 	Leases string
-	// Changes are the possible changes of the installation.
-	Changes []InstallationChange
 }
 
 // rename replaces names in the paths of writes.

@@ -212,7 +212,7 @@ func (ex *execution) cleanUp(ctx context.Context) error {
 func (ex *execution) observed(h *history.History) observation {
 	return observation{
 		Writes: ex.writes(h), WatchEvents: ex.watchEvents(h),
-		Calls: ex.observedCalls(h), Changes: ex.prover.subject.Changes, Leases: ex.prover.watchedLeasePath(),
+		Calls: ex.observedCalls(h), Leases: ex.prover.watchedLeasePath(),
 	}
 }
 

@@ -10,7 +10,6 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"time"
 
 	"leasehold.dev/test/harness/fault"
 	"leasehold.dev/test/harness/history"
@@ -21,10 +20,6 @@ import (
 const (
 	// ExternalCrash kills the replica after its call was answered and before the answer arrives.
 	ExternalCrash scenario.FaultName = "external-crash"
-	// ExternalLostResponse cuts the connection after the call was answered.
-	ExternalLostResponse scenario.FaultName = "external-lost-response"
-	// ExternalSlow delays the answer.
-	ExternalSlow scenario.FaultName = "external-slow"
 	// ExternalError answers with an error in place of the external system. Its variants are the
 	// codes.
 	ExternalError scenario.FaultName = "external-error"
@@ -40,18 +35,6 @@ var callCrash = spec{
 	fault: ExternalCrash, family: "external",
 	text:   "a replica is killed (SIGKILL) when the external system has answered TARGET, before it receives the answer",
 	derive: eachCall, newInjector: stateless(externalCrash{}),
-}
-
-var callLost = spec{
-	fault: ExternalLostResponse, family: "external",
-	text:   "the external system answers TARGET, and the answer is lost on its way; the process lives on",
-	derive: eachCall, newInjector: stateless(externalFault{requestFault{cutAnswer, callWasLost}}),
-}
-
-var callSlow = spec{
-	fault: ExternalSlow, family: "external",
-	text:   "the external system answers TARGET, and the answer comes late",
-	derive: eachCall, newInjector: stateless(externalFault{requestFault{delayAnswer, callWasSlow}}),
 }
 
 var callRefused = spec{
@@ -89,12 +72,8 @@ func eachCall(d *derivation, f scenario.FaultName) []Plan {
 
 // disturbed returns a plan for each fault of a call.
 func (d *derivation) disturbed(t Target) []Plan {
-	var plans []Plan
-	for _, f := range []scenario.FaultName{ExternalCrash, ExternalLostResponse, ExternalSlow} {
-		plans = append(plans, d.plan(f, "", t))
-	}
 	code := draw(d.seed, d.plan(ExternalError, "", t), callRefusals)
-	return append(plans, d.plan(ExternalError, code, t))
+	return []Plan{d.plan(ExternalCrash, "", t), d.plan(ExternalError, code, t)}
 }
 
 // calls returns the wanted calls of all runs, in the order of the first run.
@@ -151,9 +130,6 @@ func matchOf(t Target, names map[string]string) (fault.Match, error) {
 	return m, nil
 }
 
-// slow is the delay of a response. It is longer than the client's timeout in scenarios with this fault.
-const slow = 4 * time.Second
-
 // externalProxy returns the proxy of the external system and the match for the plan's call.
 func (a *activeFault) externalProxy() (*fault.Proxy, fault.Match, error) {
 	if a.prover.external == nil {
@@ -185,15 +161,6 @@ func refuseCall(a *activeFault) (fault.Fault, error) {
 		return nil, err
 	}
 	return a.prover.external.Refusal(code)
-}
-
-func delayAnswer(*activeFault) (fault.Fault, error) {
-	return fault.Delay{At: fault.AfterAnswer, For: slow}, nil
-}
-
-// callWasSlow reports whether the replica gave up, or its answer was late.
-func callWasSlow(request fault.ProxiedRequest) bool {
-	return callWasAnswered(request) && (request.Delivered.IsZero() || request.Delivered.Sub(request.Answered) >= slow)
 }
 
 func callWasLost(request fault.ProxiedRequest) bool {

@@ -2,16 +2,12 @@ package run
 
 import (
 	"context"
-	"errors"
 	"os"
 	"slices"
 	"sync"
 
 	"leasehold.dev/test/harness/env"
 )
-
-// unreadyFlag is one with which no worker becomes ready.
-const unreadyFlag = "--role=unbound"
 
 // fakeProcess is a process that runs until it is stopped.
 type fakeProcess struct {
@@ -39,13 +35,7 @@ func (w *fakeProcess) Name() string { return w.name }
 func (w *fakeProcess) LogTail(int) string { return "" }
 func (w *fakeProcess) LogPath() string    { return w.log }
 
-// Ready fails with unreadyFlag.
-func (w *fakeProcess) Ready(context.Context) error {
-	if slices.Contains(w.overrides.args, unreadyFlag) {
-		return errors.New("a right is missing")
-	}
-	return nil
-}
+func (w *fakeProcess) Ready(context.Context) error { return nil }
 
 // Owns reports whether the address is the worker's name, as for its connections.
 func (w *fakeProcess) Owns(address, _ string) bool { return address == w.name }

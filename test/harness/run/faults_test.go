@@ -5,7 +5,6 @@ import (
 	"errors"
 	"maps"
 	"net/http"
-	"path"
 	"strings"
 	"testing"
 	"time"
@@ -74,7 +73,7 @@ func (tc faultCase) test(t *testing.T) {
 func TestFaults(t *testing.T) {
 	all := map[string]faultCase{}
 	for _, cases := range []map[string]faultCase{requestCases(), voidRequestCases(), interruptedCases(), leaderCases,
-		stopCases, releaseCases, podCases, changeCases, installationCases, watchCases, startCases()} {
+		stopCases, releaseCases, podCases, watchCases, startCases()} {
 		maps.Copy(all, cases)
 	}
 	happens, voids := map[scenario.FaultName]bool{}, map[scenario.FaultName]bool{}
@@ -109,8 +108,7 @@ func interruptedCases() map[string]faultCase {
 			cause:  func(s *testbed) { s.beginTarget(); s.Eventually(s.answer).Should(Receive()) },
 			also:   func(s *testbed, _ history.FaultRecord) { s.expectReached(0, leasePath) }}
 	}
-	for _, f := range []string{"late-write", "leader-pause", "full-partition", "partitioned-start",
-		"slow-stop", "false-evidence-replaced", "false-evidence-deleted"} {
+	for _, f := range []string{"late-write", "leader-pause", "false-evidence-replaced", "false-evidence-deleted"} {
 		cases[f+"/end of run"] = faultCase{plan: f, void: "the run ended before it was over", before: (*testbed).stopClock,
 			cause: func(s *testbed) {
 				s.beginTarget()
@@ -122,11 +120,6 @@ func interruptedCases() map[string]faultCase {
 					s.Expect(s.processes[0].recordedActions()).To(Equal([]string{"paused", "resumed"}), "no process stays paused")
 				}
 			}}
-	}
-	for _, f := range []string{"stop-standby", "stop-at-start", "partitioned-start"} {
-		cases[f+"/no standby"] = faultCase{plan: f, void: "there is only one replica", before: func(s *testbed) {
-			s.Expect(s.removeReplica(s.t.Context(), s.running()[1])).To(Succeed())
-		}, cause: (*testbed).sendTarget}
 	}
 	return cases
 }
@@ -158,17 +151,6 @@ var leaderCases = map[string]faultCase{
 		s.Expect(end()).To(BeZero())
 		s.lead(1)
 	}},
-	"full-partition": {plan: "full-partition",
-		evidence: "^all were cut off at PATCH /things/thing-1, for longer than the Lease lasts$",
-		before:   (*testbed).stopClock, cause: partitionAll(2),
-		also: func(s *testbed, _ history.FaultRecord) { s.expectReached(0, leasePath); s.expectReached(1, leasePath) }},
-	"full-partition/no request": {plan: "full-partition", void: "replica two asked for nothing in 1s",
-		before: (*testbed).stopClock, cause: partitionAll(1)},
-	"partitioned-start": {plan: "partitioned-start", replica: "two",
-		evidence: `^killed at PATCH /things/thing-1 and started again, cut off for \d+ requests$`,
-		before:   (*testbed).stopClock, cause: partitionStarting(true)},
-	"partitioned-start/no request": {plan: "partitioned-start", void: "replica two asked for nothing in 1s",
-		before: (*testbed).stopClock, cause: partitionStarting(false)},
 	"leader-pause": {plan: "leader-pause", replica: "one",
 		evidence: `^paused at PATCH /things/thing-1, and went on \S+ later, when replica two led$`,
 		cause: func(s *testbed) {
@@ -189,25 +171,6 @@ var leaderCases = map[string]faultCase{
 	"leader-pause/failed": {plan: "leader-pause", err: "its state is unknown",
 		before: func(s *testbed) { s.processes[0].pauseErr = errors.New("its state is unknown") },
 		cause:  func(s *testbed) { s.sendTarget(); s.waitForAction("resumed") }},
-	"leader-pause-reconnect": {plan: "leader-pause-reconnect", replica: "one",
-		evidence: `^paused at PATCH /things/thing-1; watches of the Lease began again \d+ times, and replica two led$`,
-		cause: func(s *testbed) {
-			leases := path.Dir(leasePath)
-			lines := s.watch(1, leases, "")
-			s.sendTarget()
-			s.Eventually(lines).Should(BeClosed())
-			s.Eventually(s.watch(1, leases, "")).Should(Receive(ContainSubstring(`"code":410`)))
-			s.expectReached(1, leases)
-			s.lead(1)
-		}},
-	"leader-pause-reconnect/no watch": {plan: "leader-pause-reconnect",
-		void: "no replica listed the Lease again while replica one was paused",
-		cause: func(s *testbed) {
-			s.sendTarget()
-			s.waitForAction("paused")
-			s.lead(1)
-			s.waitForAction("resumed")
-		}},
 }
 
 // beginRequest sends a request as replica one. end ends the sender and returns the code of the answer.
@@ -219,31 +182,6 @@ func (s *testbed) beginRequest(method, path string) (end func() int) {
 		code <- got
 	}()
 	return func() int { cancel(); return <-code }
-}
-
-// partitionAll lets so many replicas send requests meanwhile.
-func partitionAll(asking int) func(*testbed) {
-	return func(s *testbed) {
-		s.beginTarget()
-		s.Eventually(s.stopped.HasWaiters).Should(BeTrue())
-		for worker := range asking {
-			s.expectCut(worker)
-		}
-		s.advance(2 * time.Second)
-	}
-}
-
-func partitionStarting(asks bool) func(*testbed) {
-	return func(s *testbed) {
-		s.sendTarget()
-		s.Eventually(s.stopped.HasWaiters).Should(BeTrue())
-		s.Eventually(s.processes[1].starts).Should(Equal(2), "it is not the leader")
-		if asks {
-			s.expectCut(1)
-		}
-		s.expectReached(0, leasePath)
-		s.advance(2 * time.Second)
-	}
 }
 
 // terminated expects that only this replica got SIGTERM, once, and started again.
@@ -259,24 +197,6 @@ func terminated(worker int) func(*testbed, history.FaultRecord) {
 			}
 		}
 		s.Expect(n).To(Equal(1))
-	}
-}
-
-// slowStopCause waits for the answer, which the API server gives or not.
-func slowStopCause(answered bool) func(*testbed) {
-	return func(s *testbed) {
-		s.beginTarget()
-		s.Eventually(s.stopped.HasWaiters).Should(BeTrue())
-		s.Expect(s.processes[0].recordedActions()).To(Equal([]string{"asked by terminated"}))
-		s.Expect(s.answer).NotTo(Receive())
-		s.Expect(s.requests).To(HaveLen(1), "the second has not arrived")
-		if !answered {
-			s.upstream.Close()
-		}
-		s.advance(slowness)
-		if answered {
-			s.waitForAnswer()
-		}
 	}
 }
 
@@ -320,22 +240,6 @@ var stopCases = map[string]faultCase{
 			s.Expect(life.Ended.Sub(life.Asked)).To(BeNumerically(">", 100*time.Millisecond))
 			s.Expect(s.processes[0].kills()).To(BeNumerically(">=", 1))
 		}},
-	"stop-standby": {plan: "stop-standby", replica: "two",
-		evidence: "^asked to stop, without leading, at PATCH /things/thing-1$", cause: (*testbed).sendTarget,
-		also: terminated(1)},
-	"stop-at-start": {plan: "stop-at-start", replica: "two", evidence: "^asked to stop at its first request, GET /api$",
-		cause: func(s *testbed) {
-			s.sendTarget()
-			s.Eventually(s.processes[1].starts).Should(Equal(2))
-			s.Expect(s.processes[1].recordedActions()).To(BeEmpty(), "it has sent no request yet")
-			s.request(1, http.MethodGet, "/api", "")
-		}, also: terminated(1)},
-	"stop-at-start/no request": {plan: "stop-at-start", void: "sent no request within 200ms",
-		before: func(s *testbed) { s.timeouts.failover = 200 * time.Millisecond }, cause: (*testbed).sendTarget},
-	"slow-stop": {plan: "slow-stop", replica: "one", evidence: "which took 5s and was answered 200",
-		before: (*testbed).stopClock, cause: slowStopCause(true), also: terminated(0)},
-	"slow-stop/no answer": {plan: "slow-stop", void: "was not answered", before: (*testbed).stopClock,
-		cause: slowStopCause(false)},
 	"upgrade": {plan: "upgrade", evidence: "^rolled over at PATCH /things/thing-1 by one, of the same build$",
 		cause: writeTwice, also: upgraded([]string{"", ""}, []string{"three", "four"})},
 	"upgrade/previous build": {plan: "upgrade",

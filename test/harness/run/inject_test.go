@@ -13,7 +13,6 @@ import (
 
 func TestInject_RejectsPlans(t *testing.T) {
 	s := newTestbed(t)
-	s.subject.Changes = []InstallationChange{{Name: "other", Flag: "--x"}}
 	rejects := func(plan Plan, says string) {
 		_, err := s.newExecution().inject(t.Context(), steps, plan)
 		s.Expect(err).To(MatchError(ContainSubstring(says)), plan.ID())
@@ -23,11 +22,7 @@ func TestInject_RejectsPlans(t *testing.T) {
 	for id, says := range map[string]string{
 		"s:watch-delay:WATCH:/things:3":             "there are 2",
 		"s:failed-list-timeout:START:/things:0":     "there are 2",
-		"s:flag-change:CHANGE:none:1":               "the subject has none of that name",
-		"s:rule-change:CHANGE:other:1":              "it is a flag-change",
-		"s:flag-change:CHANGE:other:9":              "there are 2",
-		"s:foreign-finalizer:STEP:end:2":            "step 2 of scenario s deletes nothing",
-		"s:external-lost-response:PUT:/{thing}:1":   "no external system",
+		"s:external-crash:PUT:/{thing}:1":           "no external system",
 		"s:external-error-500:PUT:/{thing}:1/store": "it never says that",
 	} {
 		id, store := strings.CutSuffix(id, "/store")

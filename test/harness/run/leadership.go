@@ -211,14 +211,3 @@ func (a *activeFault) waitOutLease(ctx context.Context, term time.Duration) erro
 	}
 	return nil
 }
-
-// standby returns a replica that does not lead. If there is none it returns nil and records that.
-func (a *activeFault) standby(leader *replica) *replica {
-	for _, r := range a.prover.running() {
-		if r != leader {
-			return r
-		}
-	}
-	a.setVoidReason("there is only one replica")
-	return nil
-}

@@ -89,19 +89,9 @@ var observedCalls = []call{
 }
 
 var (
-	externalFaults = []scenario.FaultName{ExternalCrash, ExternalLostResponse, ExternalError, ExternalSlow}
-	externalForms  = []string{"external-crash:", "external-lost-response:", "external-slow:", "external-error-403:",
-		"external-error-500:", "external-error-503:"}
-	environmentFaults = []scenario.FaultName{"metadata-stripped", "object-deleted", "metadata-contested",
-		"foreign-finalizer"}
-	environmentWrites = []write{
-		{Method: "PATCH", Path: team, Effective: true},
-		{Method: "PATCH", Path: space, Effective: true, Made: true},
-		{Method: "PATCH", Path: space, Effective: true},
-		{Method: "PATCH", Path: "/unheard", Made: true},                                              // it was refused
-		{Method: "POST", Path: "/apis/batch/v1/namespaces/{team}/jobs", Effective: true, Made: true}, // it names none
-	}
-	deletion = scenario.Step{Name: "end", Delete: new(refTo("a"))}
+	externalFaults = []scenario.FaultName{ExternalCrash, ExternalError}
+	externalForms  = []string{"external-crash:", "external-error-403:", "external-error-500:", "external-error-503:"}
+	deletion       = scenario.Step{Name: "end", Delete: new(refTo("a"))}
 )
 
 var planCases = map[string]planCase{
@@ -128,7 +118,7 @@ var planCases = map[string]planCase{
 	"events in all runs": {runs: []observation{
 		{WatchEvents: []watchEvent{{teams, 1}, {parts, 1}, {teams, 2}, {"/late", 2}}},
 		{WatchEvents: []watchEvent{{parts, 1}, {teams, 1}, {teams, 2}}}},
-		always: product([]string{"watch-delay:WATCH:", "watch-gap:WATCH:"}, teams+":1", parts+":1", teams+":2"),
+		always: product([]string{"watch-delay:WATCH:"}, teams+":1", parts+":1", teams+":2"),
 		// One start for each collection, and a stale one where there was an earlier state.
 		chosen: append(product(product([]string{"failed-list-"}, races...), ":START:"+teams+":1", ":START:"+parts+":1",
 			":START:"+teams+":2"),
@@ -143,39 +133,30 @@ var planCases = map[string]planCase{
 		chosen: product([]string{"stale-start:START:"}, teams+":3", teams+":4"), drawn: 1},
 	"events of the Lease": {runs: []observation{{Leases: "/leases"}}, steps: []scenario.Step{deletion,
 		{Wait: &scenario.Wait{}}, deletion},
-		faults: []scenario.FaultName{"watch-delay", "watch-gap", "stale-start"}, drawn: 3,
-		chosen: product([]string{"watch-delay:WATCH:", "watch-gap:WATCH:", "stale-start:START:"}, "/leases:1",
+		faults: []scenario.FaultName{"watch-delay", "stale-start"}, drawn: 2,
+		chosen: product([]string{"watch-delay:WATCH:", "stale-start:START:"}, "/leases:1",
 			"/leases:2")},
-	"no watch of the Lease": {faults: []scenario.FaultName{"watch-gap", "stale-start"}, runs: []observation{{}},
+	"no watch of the Lease": {faults: []scenario.FaultName{"watch-delay", "stale-start"}, runs: []observation{{}},
 		steps: []scenario.Step{deletion}},
 	// A read that was not sent in all runs is no target, nor is a change.
 	"calls in all runs": {faults: externalFaults, runs: []observation{{Calls: observedCalls},
 		{Calls: observedCalls[:4]}},
-		always: product(externalForms[:3], "PUT:/{thing}:2"), drawn: 3,
-		chosen: append(product(externalForms[3:], "PUT:/{thing}:2"), product(externalForms, "HEAD:/{thing}:1",
+		always: product(externalForms[:1], "PUT:/{thing}:2"), drawn: 3,
+		chosen: append(product(externalForms[1:], "PUT:/{thing}:2"), product(externalForms, "HEAD:/{thing}:1",
 			"GET:/{thing}?tags:1")...)},
 	"a few reads": {faults: externalFaults, drawn: 5,
 		runs: []observation{{Calls: append(slices.Clone(observedCalls), call{Method: "GET", Path: "/{thing}?x",
 			Answered: true})}},
-		always: product(externalForms[:3], "PUT:/{thing}:2", "DELETE:/{thing}:1"),
-		chosen: append(product(externalForms[3:], "PUT:/{thing}:2", "DELETE:/{thing}:1"), product(externalForms,
+		always: product(externalForms[:1], "PUT:/{thing}:2", "DELETE:/{thing}:1"),
+		chosen: append(product(externalForms[1:], "PUT:/{thing}:2", "DELETE:/{thing}:1"), product(externalForms,
 			"HEAD:/{thing}:1", "HEAD:/{thing}:2", "GET:/{thing}?tags:1", "GET:/{thing}?list:1", "GET:/{thing}?x:1")...)},
 	"selected faults": {faults: []scenario.FaultName{"lost-response"}, runs: observedWrites(1),
 		always: []string{"lost-response:PATCH:/0:1"}},
-	"objects": {faults: environmentFaults, runs: []observation{{Writes: environmentWrites}},
-		always: product([]string{"metadata-stripped:", "object-deleted:", "metadata-contested:"}, "PATCH:"+space+":1")},
-	"deleted objects": {faults: environmentFaults, runs: []observation{{}}, steps: []scenario.Step{deletion},
-		always: []string{"foreign-finalizer:STEP:end:1"}},
-	// The attack is the fifth of all steps. The fifth of those that act is the only one after an expected
-	// access, as clean runs leave the attack out.
-	"attacks and changes": {steps: []scenario.Step{{Name: "first"}, {Name: "may not"}, {Name: "may"},
+	// The attack is the fifth of all steps, and the fifth of those that act.
+	"attacks": {steps: []scenario.Step{{Name: "first"}, {Name: "may not"}, {Name: "may"},
 		{Name: "look", May: &scenario.Access{}}, {Name: "storm", Attack: &scenario.Attack{}}, {Name: "last"},
 		{Name: "end", Quiesce: &scenario.Quiesce{}}},
-		runs: []observation{{Changes: []InstallationChange{{Name: "other", Flag: "--x"},
-			{Name: "no-right", Without: &Right{}, Scenarios: []string{"s"}},
-			{Name: "elsewhere", Without: &Right{}, Scenarios: []string{"other"}}}}},
-		always: []string{"flag-change:CHANGE:other:5", "attack:ATTACK:storm:5"}, drawn: 1,
-		chosen: product([]string{"rule-change:CHANGE:no-right:"}, "2", "3", "5")},
+		runs: []observation{{}}, always: []string{"attack:ATTACK:storm:5"}},
 	"late writes": {faults: []scenario.FaultName{"late-write"}, runs: observedWrites(5),
 		always: product([]string{"late-write:PATCH:/"}, "0:1", "1:1", "2:1", "3:1", "4:1")},
 	"no write": {faults: []scenario.FaultName{"leader-pause", "false-evidence"}, runs: observedWrites(0)},
@@ -191,24 +172,13 @@ func TestPlans(t *testing.T) {
 	for name, tc := range planCases {
 		t.Run(name, tc.test)
 	}
-	for _, f := range []scenario.FaultName{"leader-pause", "stop-leader", "slow-stop"} {
+	for _, f := range []scenario.FaultName{"leader-pause", "stop-leader"} {
 		forms := product([]string{string(f) + ":PATCH:/"}, "0:1", "4:1", "1:1", "2:1", "3:1")
 		t.Run(string(f), planCase{faults: []scenario.FaultName{f}, runs: observedWrites(5), always: forms[:2],
 			chosen: forms[2:], drawn: 1}.test)
 	}
-	for form, f := range map[string]scenario.FaultName{"full-partition": "full-partition",
-		"partitioned-start": "partitioned-start", "stop-standby": "stop-standby", "stop-at-start": "stop-at-start",
-		"upgrade": "upgrade"} {
-		t.Run(form, planCase{faults: []scenario.FaultName{f}, runs: observedWrites(5), drawn: 1,
-			chosen: product([]string{form + ":PATCH:/"}, "0:1", "1:1", "2:1", "3:1", "4:1")}.test)
-	}
-	// The watch of the second run had just ended.
-	watching := observedWrites(5)
-	watching[0].Leases = "/leases"
-	reconnect := []scenario.FaultName{"leader-pause-reconnect"}
-	t.Run("leader-pause-reconnect", planCase{faults: reconnect, runs: watching, drawn: 1,
-		chosen: product([]string{"leader-pause-reconnect:PATCH:/"}, "0:1", "1:1", "2:1", "3:1", "4:1")}.test)
-	t.Run("no watch of the Lease to cut", planCase{faults: reconnect, runs: observedWrites(5)}.test)
+	t.Run("upgrade", planCase{faults: []scenario.FaultName{"upgrade"}, runs: observedWrites(5), drawn: 1,
+		chosen: product([]string{"upgrade:PATCH:/"}, "0:1", "1:1", "2:1", "3:1", "4:1")}.test)
 	t.Run("false-evidence", planCase{faults: []scenario.FaultName{"false-evidence"}, runs: observedWrites(2), drawn: 2,
 		chosen: product(product([]string{"false-evidence-"}, evidences...), ":PATCH:/0:1", ":PATCH:/1:1")}.test)
 }
@@ -238,8 +208,7 @@ const added = "/added"
 
 // richRun is a clean run from which each rule derives plans.
 func richRun() observation {
-	run := observation{Leases: "/leases", Changes: []InstallationChange{{Name: "flag", Flag: "--x"}, {Name: "rule",
-		Without: &Right{}}}}
+	run := observation{Leases: "/leases"}
 	for i := range 6 {
 		path := fmt.Sprintf("/%d", i)
 		run.Writes = append(run.Writes, write{Method: "PATCH", Path: path, Effective: true, Made: i%2 == 0})
@@ -287,9 +256,6 @@ func TestPlans_OneMoreLeavesTheOthersAsTheyAre(t *testing.T) {
 		},
 		"WatchOfAnotherCollection": func(run *observation, at int) {
 			run.WatchEvents = slices.Insert(run.WatchEvents, at, watchEvent{Path: added, Action: 3})
-		},
-		"ChangeOfTheInstallation": func(run *observation, at int) {
-			run.Changes = slices.Insert(run.Changes, min(at, 2), InstallationChange{Name: added, Without: &Right{}})
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -52,8 +52,8 @@ func sleep(ctx context.Context, c clock.Clock, d time.Duration) error {
 // timeouts bound what a fault waits for.
 type timeouts struct {
 	failover time.Duration // of a wait for another leader
-	// rollout bounds the wait for a replica with another flag to be ready. The roll-out of a
-	// Deployment stops at a replica that is not ready.
+	// rollout bounds the wait for a replica of an upgrade to be ready. The roll-out of a Deployment
+	// stops at a replica that is not ready.
 	rollout time.Duration
 }
 
@@ -79,8 +79,6 @@ type Subject struct {
 	// ReleaseLease releases the Lease for processes that a fault has killed, so that no run waits
 	// for a long Lease to expire.
 	ReleaseLease bool
-	// Changes are possible changes of the installation at run time.
-	Changes []InstallationChange
 }
 
 // Options configure a Prover.
@@ -93,6 +91,9 @@ type Options struct {
 	Salt record.Salt
 	// Clock is used for times and waits. Nil means the real clock.
 	Clock clock.Clock
+	// StopAtRefusal ends a run with a RefusedError at the first step that the API server refuses and
+	// that the scenario does not let it refuse: no later step is worth a wait then.
+	StopAtRefusal bool
 }
 
 // Prover runs scenarios with an operator and judges them. One goroutine may use it at a time.
@@ -101,6 +102,8 @@ type Prover struct {
 	random  *rand.Rand
 	salt    record.Salt
 	clock   clock.Clock
+	// stopAtRefusal is as in Options.
+	stopAtRefusal bool
 
 	plane        *env.ControlPlane
 	installation *env.Installation
@@ -110,7 +113,6 @@ type Prover struct {
 	impersonate  func(scenario.User) (client.Client, error)
 	external     External  // nil if there is none
 	node         *env.Node // nil if there is none
-	webhookPaths []string  // of the operator's webhooks
 	auditLog     string
 	runs         int
 	timeouts     timeouts
@@ -128,7 +130,7 @@ type Prover struct {
 // stop the Prover.
 func Start(ctx context.Context, o Options) (_ *Prover, err error) {
 	p := &Prover{subject: o.Subject, random: o.Random, salt: o.Salt.OrNew(), clock: o.Clock,
-		timeouts: defaultTimeouts}
+		timeouts: defaultTimeouts, stopAtRefusal: o.StopAtRefusal}
 	if p.clock == nil {
 		p.clock = clock.RealClock{}
 	}
@@ -214,7 +216,6 @@ func (p *Prover) startReplicas(ctx context.Context) error {
 	if p.installation, err = p.plane.Install(ctx, p.subject.Operator); err != nil {
 		return err
 	}
-	p.webhookPaths = p.installation.WebhookPaths()
 	p.startReplica = p.startProcess
 	for range p.subject.Replicas {
 		if _, err := p.addReplica(ctx, replicaOverrides{}); err != nil {

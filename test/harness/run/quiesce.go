@@ -122,8 +122,6 @@ func (ex *execution) waitForRest(ctx context.Context,
 	if converged, reached, err = ex.waitForConvergence(ctx, q); err != nil {
 		return false, reached, err
 	}
-	// The state was reached during an attack, whose last write precedes the checkpoint.
-	hostile := ex.activeFault.endAttack()
 	// A fault may begin while the state that its request led to is already visible. It may also
 	// begin and end while the operator settles.
 	for again := true; again; {
@@ -137,7 +135,7 @@ func (ex *execution) waitForRest(ctx context.Context,
 		if converged, at, err = ex.waitForConvergence(ctx, q); err != nil {
 			return false, reached, err
 		}
-		if disturbed && !hostile || reached.IsZero() || !converged {
+		if disturbed || reached.IsZero() || !converged {
 			reached = at
 		}
 		// A new leader has not written yet, so idle means nothing until its first reconcile. The

@@ -19,7 +19,6 @@ import (
 // replicaOverrides are the differences of a replica from the others.
 type replicaOverrides struct {
 	binary string // empty: the same
-	args   []string
 	build  string // what the history calls it; empty: nothing
 }
 
@@ -33,14 +32,13 @@ func (p *Prover) startProcess(ctx context.Context, u replicaOverrides) (process,
 		return nil, nil, err
 	}
 	started, err := p.installation.Start(ctx, func(o *env.ReplicaOptions) {
-		connect, args := o.Connect, o.Args
+		connect := o.Connect
 		o.Connect = func(c *rest.Config) {
 			if connect != nil {
 				connect(c)
 			}
 			proxy.Connect(c)
 		}
-		o.Args = func(ports env.ReplicaPorts) []string { return slices.Concat(args(ports), u.args) }
 		if u.binary != "" {
 			o.Binary = u.binary
 		}
@@ -85,7 +83,7 @@ func (p *Prover) addReplica(ctx context.Context, u replicaOverrides) (*replica, 
 	r := &replica{proxy: proxy, clock: p.clock, build: u.build}
 	r.supervise(ctx, process)
 	if p.installation != nil {
-		prober := record.Probe(ctx, p.clock, probeTargetOf(process, proxy, p.installation.HasWebhooks()))
+		prober := record.Probe(ctx, p.clock, probeTargetOf(process, p.installation.HasWebhooks()))
 		r.mu.Lock()
 		r.prober = prober
 		r.mu.Unlock()
@@ -187,12 +185,11 @@ func (p *Prover) reset(before time.Time) {
 	}
 }
 
-func probeTargetOf(process process, proxy *fault.Proxy, webhooks bool) record.ProbeTarget {
+func probeTargetOf(process process, webhooks bool) record.ProbeTarget {
 	at := func(port int) string { return fmt.Sprintf("127.0.0.1:%d", port) }
 	ports := process.Ports()
 	t := record.ProbeTarget{
 		Name: process.Name(), Ready: process.ReadyURL(), Alive: process.AliveURL(), Metrics: at(ports.Metrics),
-		Watches: func() int { return proxy.Open(fault.Match{Query: map[string]string{"watch": "true"}}) },
 	}
 	if webhooks {
 		t.Webhook = at(ports.Webhook)

@@ -63,10 +63,9 @@ func TestReplica_SeparatesTheProbesOfItsProcesses(t *testing.T) {
 func TestProbeTargetOf(t *testing.T) {
 	g := NewWithT(t)
 	s := newElection(t)
-	target := probeTargetOf(s.processes[0], s.replicas[0].proxy, true)
+	target := probeTargetOf(s.processes[0], true)
 	g.Expect(target.Name).To(Equal("one"))
 	g.Expect([]string{target.Ready, target.Alive, target.Metrics, target.Webhook}).
 		To(Equal([]string{"http://one/ready", "http://one/alive", "127.0.0.1:2", "127.0.0.1:3"}))
-	g.Expect(target.Watches()).To(BeZero())
-	g.Expect(probeTargetOf(s.processes[0], s.replicas[0].proxy, false).Webhook).To(BeEmpty())
+	g.Expect(probeTargetOf(s.processes[0], false).Webhook).To(BeEmpty())
 }

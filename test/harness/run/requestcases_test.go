@@ -37,8 +37,7 @@ func requestCases() map[string]faultCase {
 		answer        int
 		served, kills int
 	}{
-		{"external-crash", 0, 3, 1}, {"external-lost-response", 0, 3, 0},
-		{"external-error-503", http.StatusServiceUnavailable, 2, 0}, {"external-slow", http.StatusOK, 3, 0},
+		{"external-crash", 0, 3, 1}, {"external-error-503", http.StatusServiceUnavailable, 2, 0},
 	} {
 		cases[of.fault] = faultCase{plan: of.fault + ":PUT:/{thing}:2", replica: "two", evidence: "^PUT /thing-1$",
 			before: func(s *testbed) { s.addStore(http.StatusOK) },
@@ -63,14 +62,6 @@ func requestCases() map[string]faultCase {
 				s.Eventually(s.occurrences).Should(Equal(1))
 			}
 		}, also: func(s *testbed, _ history.FaultRecord) { s.Expect(s.processes[1].kills()).To(BeZero()) }}
-	// What only reads is lost as well if the answer is no.
-	cases["external-lost-response/read"] = faultCase{plan: "external-lost-response:GET:/{thing}?list&max:1",
-		replica:  "one",
-		evidence: "^GET /thing-1", before: func(s *testbed) { s.addStore(http.StatusNotFound) },
-		cause: func(s *testbed) {
-			s.Expect(s.store.call("one", http.MethodGet, "/thing-1?max=1&list=2")).To(BeZero())
-			s.store.waitUntilDone()
-		}}
 	return cases
 }
 
@@ -90,17 +81,9 @@ func voidRequestCases() map[string]faultCase {
 		"lost-response/once":        {"lost-response", 200, "", 1, "no PATCH"},
 		"lost-response/refused":     {"lost-response", 403, "", 2, "which was answered with 403"},
 		"failed-write/once":         {"failed-write-500", 200, "", 1, "no PATCH"},
-		"object-deleted/refused":    {"object-deleted", 409, "", 2, "no PATCH"},
-		"external-lost-response/once": {"external-lost-response:PUT:/{thing}:2", 200, "one", 1,
-			"no PUT of /{thing} came for the 2. time"},
-		"external-lost-response/query": {"external-lost-response:PUT:/{thing}?tag:1", 200, "one", 1,
-			"no PUT of /{thing}?tag came"},
-		"external-lost-response/no": {"external-lost-response:PUT:/{thing}:2", 403, "one", 2,
-			"which was answered with 403"},
-		"external-crash/no":      {"external-crash:PUT:/{thing}:2", 409, "one", 2, "which was answered with 409"},
-		"external-crash/unknown": {"external-crash:PUT:/{thing}:2", 200, "other", 2, "its sender is unknown"},
-		"external-slow/no":       {"external-slow:PUT:/{thing}:2", 403, "one", 2, "which was answered with 403"},
-		"external-error/once":    {"external-error-503:PUT:/{thing}:2", 200, "one", 1, "no PUT"},
+		"external-crash/no":         {"external-crash:PUT:/{thing}:2", 409, "one", 2, "which was answered with 409"},
+		"external-crash/unknown":    {"external-crash:PUT:/{thing}:2", 200, "other", 2, "its sender is unknown"},
+		"external-error/once":       {"external-error-503:PUT:/{thing}:2", 200, "one", 1, "no PUT"},
 	} {
 		cases[name] = faultCase{plan: of.plan, void: of.void, before: func(s *testbed) {
 			s.code.Store(int64(of.code))

@@ -26,15 +26,12 @@ type spec struct {
 	newInjector func() injector
 }
 
-// specs are all faults, in the order of their plans. Each has a file.
+// specs are all faults, in the order of their plans.
 var specs = []spec{
 	crashAfterWrite, lostResponse, failedWrite, lateWrite,
-	leaderPause, leaderStop, slowStop, fullPartition, partitionedStart, standbyStop, stopInStart,
-	rollingUpgrade, falseEnd, leaderPauseReconnect,
-	watchDelay, watchGap, startStale, failedList,
-	metadataStripped, objectDeleted, metadataContested, finalizerOfAnother,
-	callCrash, callLost, callSlow, callRefused,
-	flagChange, ruleChange,
+	leaderPause, leaderStop, rollingUpgrade, falseEnd,
+	watchDelay, startStale, failedList,
+	callCrash, callRefused,
 	attackFault, otherNamespace,
 }
 

@@ -102,6 +102,15 @@ func TestRunSteps_RecordsRejections(t *testing.T) {
 				And(HaveField("Step", "step 2 change"), HaveField("Message", ContainSubstring("not found"))),
 			))
 			g.Expect(time.Since(began)).To(BeNumerically("<", defaultTimeout), "it was not tried again")
+
+			run.prover.stopAtRefusal = true
+			run.names = map[string]string{"thing": "a"}
+			_, err = run.runSteps(t.Context(), scenario.Scenario{Name: "s", Steps: []scenario.Step{
+				{Name: "create", Apply: applied("a")}, {Name: "delete", Delete: &ref},
+			}})
+			var refused *RefusedError
+			g.Expect(errors.As(err, &refused)).To(BeTrue(), "%v", err)
+			g.Expect(refused.Step).To(Equal("step 1 create"))
 		})
 	}
 }

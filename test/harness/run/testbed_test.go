@@ -132,6 +132,12 @@ func (s *testbed) serve(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
+func (s *testbed) fakeDynamic() *dynamicfake.FakeDynamicClient {
+	fake, ok := s.dynamic.(*dynamicfake.FakeDynamicClient)
+	s.Expect(ok).To(BeTrue())
+	return fake
+}
+
 // newElection is a testbed with objects, on which replica one leads.
 func newElection(t *testing.T) *testbed {
 	t.Helper()
@@ -140,12 +146,12 @@ func newElection(t *testing.T) *testbed {
 	return s
 }
 
-// addObjects adds the Lease of replica one, the Pods of both, and a ConfigMap.
+// addObjects adds the Lease of replica one and the Pods of both.
 func (s *testbed) addObjects() {
 	s.subject.Contract.Lease = lease
 	s.client = fake.NewClientBuilder().WithScheme(clientgoscheme.Scheme).
 		WithRESTMapper(testrestmapper.TestOnlyStaticRESTMapper(clientgoscheme.Scheme)).Build()
-	s.dynamic = dynamicfake.NewSimpleDynamicClient(clientgoscheme.Scheme, configMap())
+	s.dynamic = dynamicfake.NewSimpleDynamicClient(clientgoscheme.Scheme)
 	o := &coordinationv1.Lease{}
 	o.Namespace, o.Name = lease.Namespace, lease.Name
 	o.Spec.HolderIdentity, o.Spec.LeaseDurationSeconds = new("host_1"), new(int32(1))

@@ -165,6 +165,16 @@ func (ex *execution) reject(step, object string, err error) {
 		history.Rejection{Step: step, Object: object, Message: err.Error(), At: ex.prover.clock.Now()})
 }
 
+// RefusedError means that the API server refused a step, and that the run ended there.
+type RefusedError struct{ history.Rejection }
+
+func (e *RefusedError) Error() string { return e.String() }
+
+// withAliases returns a text with the names of the scenario in place of those of the run.
+func (ex *execution) withAliases(text string) string {
+	return (&history.History{Aliases: ex.aliases()}).Normalizer().Replace(text)
+}
+
 // recordOutcome records whether a step that must be refused was, and a rejection that the scenario
 // does not expect. An error is the harness's own.
 func (ex *execution) recordOutcome(name string, step scenario.Step, err error) error {
@@ -175,6 +185,12 @@ func (ex *execution) recordOutcome(name string, step scenario.Step, err error) e
 			return err
 		}
 		ex.reject(name, object, err)
+		if ex.prover.stopAtRefusal {
+			return &RefusedError{history.Rejection{Step: name, Object: object, Message: ex.withAliases(err.Error())}}
+		}
+	case err != nil && step.Refused == scenario.MayRefuse:
+		ex.reject(name, object, err)
+		ex.rejections[len(ex.rejections)-1].Allowed = true
 	case step.Refused == scenario.MustRefuse:
 		action := fmt.Sprintf("%s may %s %s", cmp.Or(step.As, "an administrator"), verb, object)
 		ex.decisions = append(ex.decisions, history.Decision{

@@ -3,6 +3,7 @@ package run
 import (
 	"context"
 	"errors"
+	"strings"
 	"testing"
 	"time"
 
@@ -36,7 +37,7 @@ func newHostileExecution(t *testing.T, allows func() bool) *execution {
 		return interceptor.NewClient(run.prover.client.(client.WithWatch), interceptor.Funcs{
 			Apply: func(ctx context.Context, c client.WithWatch, o runtime.ApplyConfiguration,
 				opts ...client.ApplyOption) error {
-				if named, is := o.(interface{ GetName() string }); is && named.GetName() == "forbidden" {
+				if named, is := o.(interface{ GetName() string }); is && strings.HasPrefix(named.GetName(), "forbidden") {
 					return apierrors.NewForbidden(schema.GroupResource{Resource: "configmaps"}, "forbidden", errors.New("no right"))
 				}
 				return c.Apply(ctx, o, opts...)
@@ -81,7 +82,9 @@ func TestUsers_StepsActAsUsers(t *testing.T) {
 	_, err = run.runSteps(t.Context(), scenario.Scenario{Users: []scenario.User{mallory},
 		Steps: []scenario.Step{{As: "mallory", Apply: applied("forbidden")}}})
 	g.Expect(err).NotTo(HaveOccurred())
-	g.Expect(run.rejections).To(HaveExactElements(HaveField("Message", ContainSubstring("no right"))))
+	g.Expect(run.rejections).To(HaveExactElements(
+		And(HaveField("Step", "step 4 either"), HaveField("Allowed", true)),
+		And(HaveField("Message", ContainSubstring("no right")), HaveField("Allowed", false))))
 	g.Expect(run.cleanUp(t.Context())).To(Succeed())
 	g.Expect(apierrors.IsNotFound(run.prover.client.Get(t.Context(), client.ObjectKeyFromObject(&binding), &binding))).
 		To(BeTrue())

@@ -42,23 +42,7 @@ var watchCases = map[string]faultCase{
 		}},
 	"watch-delay/no watch": {plan: "watch-delay:WATCH:/things:1", stopped: true, void: "no events of /things were",
 		cause: func(s *testbed) { s.step(0); s.waitUntilOver() }},
-	"watch-gap": {plan: "watch-gap:WATCH:/things:1", stopped: true, replica: "one",
-		evidence: "^events of /things were missed after step 1: it was listed again$", cause: func(s *testbed) {
-			beginGap(s)
-			s.Expect(s.request(0, http.MethodGet, "/things?watch=true&resourceVersion=5", "")).
-				To(Equal(http.StatusTooManyRequests))
-			s.stopped.Step(silenceFor)
-			s.Eventually(func(g Gomega) {
-				g.Eventually(s.watch(0, "/things", ""), testTimeout).Should(Receive(ContainSubstring(`"code":410`)))
-			}).Should(Succeed())
-			s.expectReached(0, "/things")
-			s.waitUntilOver()
-		}},
-	"watch-gap/no watch": {plan: "watch-gap:WATCH:/things:1", stopped: true, void: "no events of /things were",
-		cause: func(s *testbed) { s.step(0); s.waitUntilOver() }},
 	// A client that does not watch again is waited for only up to the limit.
-	"watch-gap/no new watch": {plan: "watch-gap:WATCH:/things:1", stopped: true,
-		void: "no events of /things were missed after step 1", cause: func(s *testbed) { beginGap(s); s.waitUntilOver() }},
 }
 
 // collection is known to the dynamic client.

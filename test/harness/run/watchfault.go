@@ -20,13 +20,7 @@ const watchMethod = "WATCH"
 var watchDelay = spec{
 	fault: "watch-delay", family: "watch-delay",
 	text:   "for 3 s from STEP on, watches of COLLECTION send nothing; then all of it, in order",
-	derive: eachEvent, newInjector: stateless(watchFault{"late", delayEvents}),
-}
-
-var watchGap = spec{
-	fault: "watch-gap", family: "watch-gap",
-	text:   "at STEP watches of COLLECTION are cut and for 3 s refused; then the version to go on from has expired, and what came meanwhile is only seen in a list",
-	derive: eachEvent, newInjector: stateless(watchFault{"missed", skipEvents}),
+	derive: eachEvent, newInjector: stateless(watchFault{}),
 }
 
 // watchEvent is an event about one of the run's own objects on a watch of a collection.
@@ -106,15 +100,8 @@ func (a *activeFault) collection() fault.Match {
 	return fault.Match{Methods: []string{http.MethodGet}, Path: scenario.Fill(a.plan.Target.Path, a.execution.names)}
 }
 
-// watchFault disturbs the watches of one collection, at all replicas, before the target's step.
-type watchFault struct {
-	effect   string // what happens to the events: late or missed
-	newFault func(lasts time.Duration) fault.Fault
-}
-
-func delayEvents(lasts time.Duration) fault.Fault { return fault.Lag{For: lasts} }
-
-func skipEvents(lasts time.Duration) fault.Fault { return fault.NewSkip(lasts) }
+// watchFault delays the watches of one collection, at all replicas, before the target's step.
+type watchFault struct{}
 
 func (w watchFault) begin(ctx context.Context, a *activeFault) error {
 	lasts, err := w.duration(ctx, a)
@@ -124,10 +111,10 @@ func (w watchFault) begin(ctx context.Context, a *activeFault) error {
 	return a.beforeAction(func() {
 		for _, r := range a.prover.replicas {
 			began := a.now()
-			injection := a.inject(r, a.collection(), w.newFault(lasts))
+			injection := a.inject(r, a.collection(), fault.Lag{For: lasts})
 			a.goOngoing(func() {
 				a.waitForHealed(ctx, injection, lasts)
-				step := fmt.Sprintf("%s after step %d", w.effect, a.plan.Target.Nth)
+				step := fmt.Sprintf("late after step %d", a.plan.Target.Nth)
 				if !injection.Happened() {
 					a.setVoidReason("no events of %s were %s", a.plan.Target.Path, step)
 					return

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 
-	"k8s.io/apimachinery/pkg/api/resource"
 )
 
 // Attack names an attack and its parameters. The objects come from the scenario, so no attack
@@ -17,11 +16,9 @@ type Attack struct {
 	Namespace string `json:"namespace,omitempty"`
 	// Count is the number of objects or changes. Zero means one.
 	Count int `json:"count,omitempty"`
-	// Size is the number of bytes of $(padding).
-	Size resource.Quantity `json:"size,omitzero"`
 	// Endpoints is the number of black holes for $(endpoint). Zero means one for each object.
 	Endpoints int `json:"endpoints,omitempty"`
-	// Template is the object to create. $(index), $(padding), $(endpoint) and $(uid), the owner's, are
+	// Template is the object to create. $(index), $(endpoint) and $(uid), the owner's, are
 	// filled for each object.
 	Template map[string]any `json:"template,omitempty"`
 	// Object is the object to alter.

@@ -16,7 +16,7 @@ steps:
 - {name: may not, as: "m-{evil}", refused: true, delete: {apiVersion: v1, kind: X, name: x}}
 - {name: may, as: "m-{evil}", refused: may, apply: {kind: X}}
 - {name: look, may: {user: "m-{evil}", verb: get, resource: things.example.com, namespace: "{evil}", allowed: true}}
-- {name: storm, as: "{evil}", attack: {name: many-objects, namespace: "{evil}", count: 3, size: 4Ki, template: {kind: X, data: $(index)}}}
+- {name: storm, as: "{evil}", attack: {name: many-objects, namespace: "{evil}", count: 3, template: {kind: X, data: $(index)}}}
 - {name: last, apply: {kind: X}}
 - {name: end, quiesce: {for: 1s}}
 `
@@ -35,7 +35,6 @@ func TestUsersAndAttacks(t *testing.T) {
 	g.Expect(filled.Steps[2].Refused).To(Equal(scenario.MayRefuse))
 	g.Expect(filled.Steps[3].May.String()).To(Equal("m-evil-1 may get things.example.com evil-1"))
 	attack := filled.Steps[4].Attack
-	g.Expect(attack.Size.Value()).To(BeEquivalentTo(4096))
 	g.Expect(attack.Template).To(HaveKeyWithValue("data", "$(index)"))
 	g.Expect(filled.Hostile()).To(Equal([]string{"evil-1"}))
 	for step, want := range map[string]string{

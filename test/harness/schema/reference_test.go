@@ -32,14 +32,13 @@ type section struct{ definition, heading string }
 var pages = map[string][]section{
 	"subject.md": {
 		{"subject.File", "subject.yaml"}, {"subject.Build", "build"}, {"subject.Helm", "helm"},
-		{"run.InstallationChange", "changes"}, {"run.Right", "changes, without"},
 		{"subject.ExternalSpec", "external"}, {"subject.S3Spec", "external, s3"},
 		{"subject.NodeSpec", "node"}, {"subject.ProgramSpec", "node, images"},
 	},
 	"contract.md": {
 		{"invariant.Contract", "contract"}, {"invariant.Kind", "kinds"}, {"invariant.Child", "children"},
 		{"invariant.Field", "managed and kept"}, {"invariant.Limits", "limits"}, {"invariant.Exception", "except"},
-		{"history.Key", "lease"}, {"history.Resource", "anyReplica and watched"}, {"scenario.Ref", "object"},
+		{"history.Key", "lease"}, {"history.Resource", "anyReplica and watched"},
 	},
 }
 
@@ -95,7 +94,7 @@ func TestPages_ShowTheExample(t *testing.T) {
 func TestPages_HaveTheInvariants(t *testing.T) {
 	var out strings.Builder
 	for _, i := range invariant.All() {
-		out.WriteString(wrap(fmt.Sprintf("- **%s**: %s%s.", i.Name, i.Promise, shown(i.Bug, i.Mutant, ""))))
+		out.WriteString(wrap(fmt.Sprintf("- **%s**: %s%s.", i.Name, i.Promise, shown(i.Bug, ""))))
 	}
 	hold(t, "invariants.md", "<!-- invariants -->\n", "<!-- end of invariants -->\n", "\n"+out.String())
 }
@@ -105,33 +104,25 @@ func TestPages_HaveTheFaults(t *testing.T) {
 	for _, f := range run.Families() {
 		forms := f.Forms()
 		for i, form := range forms {
-			bug, finding := "", ""
+			text := form.Sentence
 			if i == len(forms)-1 {
-				bug, finding = f.Bug, f.Finding
+				text += shown(f.Bug, f.Found)
 			}
-			out.WriteString(wrap(fmt.Sprintf("- **%s**: %s%s.", form.Name, form.Sentence,
-				shown(bug, f.Mutants[form.Name], finding))))
+			out.WriteString(wrap(fmt.Sprintf("- **%s**: %s.", form.Name, text)))
 		}
 	}
 	hold(t, "faults.md", "<!-- faults -->\n", "<!-- end of faults -->\n", "\n"+out.String())
 }
 
-// shown returns what a promise, or faults of one kind, would have revealed.
-func shown(bug, mutant, finding string) string {
-	var all []string
+// shown returns what a promise, or faults of one kind, would have revealed, and have found.
+func shown(bug, found string) (text string) {
 	if bug != "" {
-		all = append(all, fmt.Sprintf("[a bug](%s)", bug))
+		text = fmt.Sprintf(". Shows [such a bug](%s)", bug)
 	}
-	if mutant != "" {
-		all = append(all, "mutant "+mutant)
+	if found != "" {
+		text += ". Found " + found
 	}
-	if finding != "" {
-		all = append(all, "a finding in "+finding)
-	}
-	if len(all) == 0 {
-		return ""
-	}
-	return ". Shows " + strings.Join(all, ", ")
+	return text
 }
 
 // A page is read at one go.

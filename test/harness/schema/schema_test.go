@@ -102,7 +102,7 @@ manifests: config/default
 contract:
   lease: {name: x.example.com}
   kinds: [{group: example.com, resource: things, children: [{resource: configmaps}]}]
-  limits: {quiet: 1.5s, heap: 16Mi}
+  limits: {quiet: 1.5s, unchanged: 5}
 except: [{invariant: truthful-readiness, reason: none}]
 scenarios: [scenarios]
 `

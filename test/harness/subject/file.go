@@ -50,8 +50,6 @@ type File struct {
 	// Previous is the program of an older version, which the fault upgrade replaces. Left out,
 	// it replaces the program by itself.
 	Previous string `json:"previous,omitempty"`
-	// Changes are the changes of the installation while the operator runs. Left out, there are none.
-	Changes []run.InstallationChange `json:"changes,omitempty"`
 	// Env is added to the environment of each replica; {namespace} is as in Args.
 	Env map[string]string `json:"env,omitempty"`
 	// Isolated runs each replica like a Pod, with ports, volumes and an address of the API
@@ -158,13 +156,6 @@ func (f *File) Validate() error {
 			need(end == env.JobFails || end == env.JobRuns, "node.jobs[%s]: %q is neither %s nor %s", image, end,
 				env.JobFails, env.JobRuns)
 		}
-	}
-	for i, c := range f.Changes {
-		if err := c.Validate(); err != nil {
-			errs = append(errs, fmt.Errorf("changes[%d]: %w", i, err))
-		}
-		need(!slices.ContainsFunc(f.Changes[:i], func(o run.InstallationChange) bool { return o.Name == c.Name }),
-			"changes[%d]: there is another one called %q; a plan would be one of both", i, c.Name)
 	}
 	errs = append(errs, f.checkExceptions()...)
 	errs = append(errs, checkPlaceholders(f.Args, f.Env)...)

@@ -88,7 +88,8 @@ type use struct {
 	where string
 }
 
-// checkKinds returns errors for kinds in the manifests and the scenarios that no API server has.
+// checkKinds returns an error for kinds in the scenarios that no API server has. Objects of the
+// manifests of such kinds, as a ServiceMonitor, are not installed.
 func (f *File) checkKinds(objects []*unstructured.Unstructured, scenarios []scenario.Scenario) error {
 	others, err := f.otherDefinitions()
 	if err != nil {
@@ -96,9 +97,6 @@ func (f *File) checkKinds(objects []*unstructured.Unstructured, scenarios []scen
 	}
 	defined := definedKinds(slices.Concat(objects, others))
 	var uses []use
-	for _, o := range objects {
-		uses = append(uses, use{o.GroupVersionKind(), "manifests"})
-	}
 	for _, s := range scenarios {
 		for _, kind := range kindsOf(s) {
 			uses = append(uses, use{kind, "scenario " + s.Name})
@@ -115,7 +113,7 @@ func (f *File) checkKinds(objects []*unstructured.Unstructured, scenarios []scen
 	if len(missing) == 0 {
 		return nil
 	}
-	return fmt.Errorf("crds: neither the manifests nor crds define %s: name files or folders with their CustomResourceDefinitions in crds",
+	return fmt.Errorf("crds: neither the manifests nor crds define %s: name files or folders with their CustomResourceDefinitions in crds, or with --crds of prove init",
 		strings.Join(missing, ", "))
 }
 

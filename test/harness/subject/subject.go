@@ -169,7 +169,7 @@ func (f *File) complete(objects []*unstructured.Unstructured) (*Suite, error) {
 	s.Replicas, s.Contract = f.Replicas, f.Contract
 	s.Contract.Watched, s.Contract.Except = f.Watched, f.Except
 	s.ReleaseLease = f.ReleaseLease
-	s.Previous, s.Changes = f.path(f.Previous), f.Changes
+	s.Previous = f.path(f.Previous)
 	if len(s.Contract.Users) == 0 {
 		s.Contract.Users = []string{
 			serviceaccount.MakeUsername(deployment.Namespace, deployment.Spec.Template.Spec.ServiceAccountName),

@@ -12,7 +12,6 @@ import (
 	"leasehold.dev/test/harness/env"
 	"leasehold.dev/test/harness/history"
 	"leasehold.dev/test/harness/invariant"
-	"leasehold.dev/test/harness/run"
 )
 
 const (
@@ -114,8 +113,7 @@ func TestLoad_FileOverridesTheManifests(t *testing.T) {
 	text := strings.ReplaceAll(small, "lease: {name: leader}",
 		"lease: {name: leader, namespace: elsewhere}\n  users: [somebody]") +
 		"replicas: 3\nwatched: [{group: apps, resource: deployments}]\nexcept: [{invariant: truthful-readiness, reason: it has no probe}]\ncrds: [others]\n" +
-		"releaseLease: true\nprevious: bin/old\nworkingDir: image\n" +
-		"changes: [{name: other, flag: --x}]\n"
+		"releaseLease: true\nprevious: bin/old\nworkingDir: image\n"
 	path := home(t, map[string]string{"subject.yaml": text,
 		"others/other.yaml": strings.ReplaceAll(strings.ReplaceAll(definition, "things", "others"), "Thing", "Other")})
 	here, err := os.Getwd()
@@ -128,7 +126,6 @@ func TestLoad_FileOverridesTheManifests(t *testing.T) {
 	g.Expect(s.Contract.Lease.Namespace).To(Equal("elsewhere"))
 	g.Expect(s.Replicas).To(Equal(3))
 	g.Expect(s.ReleaseLease).To(BeTrue())
-	g.Expect(s.Changes).To(Equal([]run.InstallationChange{{Name: "other", Flag: "--x"}}))
 	g.Expect(s.Previous).To(Equal(filepath.Join(filepath.Dir(path), "bin", "old")))
 	g.Expect(s.Plane.AuditGroups).To(Equal([]string{"", "apps", "example.com"}))
 	g.Expect(s.Plane.CRDs).To(Equal([]string{filepath.Join(filepath.Dir(path), "others")}))
@@ -202,10 +199,6 @@ func TestLoad_ReportsErrors(t *testing.T) {
 		"ExceptElsewhere": {with("contract:", "contract:\n  except: [{invariant: preconditions, reason: a}]"),
 			"contract.except: list the exceptions in except"},
 		"NoPackage": {with("name: small", "name: small\nbuild: {dir: x}"), "build.package: name the Go package"},
-		"NoChange": {with("name: small", "name: small\nchanges: [{name: a}]"),
-			"changes[0]: change a: name a flag, or as its object a Role or ClusterRole"},
-		"ChangeTwice": {with("name: small", "name: small\nchanges: [{name: a, flag: --x}, {name: a, flag: --y}]"),
-			`changes[1]: there is another one called "a"`},
 		"UnknownPort": {with("{probe}", "{health}"),
 			`nothing is known as {health} here; known are ["namespace" "probe" "metrics" "webhook"]`},
 		"PortInEnv": {with(`WHERE: "{namespace}"`, `WHERE: "{probe}"`),
@@ -249,7 +242,7 @@ func TestLoad_ReportsErrors(t *testing.T) {
 	NewWithT(t).Expect(err).To(MatchError(ContainSubstring("reading the subject: open")))
 }
 
-func TestLoad_NamesAllKindsWithoutADefinition(t *testing.T) {
+func TestLoad_NamesKindsOfScenariosWithoutADefinition(t *testing.T) {
 	g := NewWithT(t)
 	files := map[string]string{
 		"subject.yaml":              small,
@@ -260,8 +253,8 @@ func TestLoad_NamesAllKindsWithoutADefinition(t *testing.T) {
 	}
 	_, err := Load(t.Context(), home(t, files), "")
 	g.Expect(err).To(MatchError(ContainSubstring(
-		"crds: neither the manifests nor crds define Monitor.example.net (manifests), " +
-			"Claim.example.org (scenario life): name files or folders with their CustomResourceDefinitions in crds")))
+		"crds: neither the manifests nor crds define Claim.example.org (scenario life): name files or folders with their "+
+			"CustomResourceDefinitions in crds, or with --crds of prove init")), "a Monitor of the manifests is not installed")
 
 	other := func(group, kind string) string {
 		return strings.NewReplacer("example.com", group, "Thing", kind, "things", strings.ToLower(kind)+"s").

@@ -15,7 +15,7 @@ import (
 	"github.com/onsi/gomega/gbytes"
 	"github.com/onsi/gomega/gexec"
 
-	"leasehold.dev/test/harness/browser"
+	"leasehold.dev/test/internal/browser"
 	"leasehold.dev/test/harness/expect"
 	"leasehold.dev/test/integration/internal/operator"
 )

@@ -12,7 +12,7 @@ import (
 
 	. "github.com/onsi/gomega"
 
-	"leasehold.dev/test/harness/tree"
+	"leasehold.dev/test/internal/tree"
 )
 
 // proofs names the variable with the number of comparisons of the checkout with itself. Unset, the

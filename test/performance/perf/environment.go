@@ -21,7 +21,7 @@ import (
 
 	"leasehold.dev/api/v1beta1"
 	"leasehold.dev/test/harness/env"
-	"leasehold.dev/test/harness/tree"
+	"leasehold.dev/test/internal/tree"
 	"leasehold.dev/test/leasehold"
 )
 

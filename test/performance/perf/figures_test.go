@@ -7,7 +7,7 @@ import (
 
 	. "github.com/onsi/gomega"
 
-	"leasehold.dev/test/harness/tree"
+	"leasehold.dev/test/internal/tree"
 )
 
 func TestLossesHaveEachWayEquallyOften(t *testing.T) {

@@ -2,7 +2,9 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"net/http"
 	"slices"
 	"strings"
 	"time"
@@ -18,31 +20,52 @@ import (
 // growthTimeout bounds how long a grown object may take to be ready.
 const growthTimeout = 20 * time.Second
 
-// grow finds how far the kind's object can be grown: until the API server or a webhook refuses it, or
-// it does not become ready. A kind that cannot grow has no scenario with a change.
-func (l *learner) grow(ctx context.Context, prover *run.Prover, k *learn.DraftKind) error {
+// maxGrowths bounds the trials in which what the last refusal named is left out.
+const maxGrowths = 3
+
+// grow finds how far the kind's object can be grown: until the API server or a webhook refuses it or
+// what the operator makes of it, or it does not become ready. Fields that a refusal names are left
+// out in another trial. A kind that cannot grow has no scenario with a change.
+func (l *learner) grow(ctx context.Context, prover *run.Prover, k *learn.DraftKind, users []string) error {
+	var without []string
 	for _, how := range []learn.Growth{learn.GrowAll, learn.GrowGiven} {
-		if !k.Grow(how) {
-			continue
+		for range maxGrowths {
+			if !k.Grow(how, without...) {
+				break
+			}
+			problem, err := l.growthOf(ctx, prover, k, users)
+			if err != nil || problem == "" {
+				return err
+			}
+			named := learn.Named(k.Added, problem)
+			if len(named) == 0 {
+				fmt.Fprintf(l.output, "%s: the sample stays without that: %s\n", k.ChangeName(), problem)
+				break
+			}
+			fmt.Fprintf(l.output, "%s: the sample stays without %s: %s\n", k.ChangeName(), strings.Join(named, ", "), problem)
+			without = append(without, named...)
 		}
-		trial, err := l.growthTrial(k)
-		if err != nil {
-			return err
-		}
-		fmt.Fprintf(l.output, "%s: init added %s to the sample, as the schema allows; "+
-			"a clean run shows whether the operator accepts that\n", k.ChangeName(), strings.Join(k.Added, ", "))
-		reference, err := prover.Reference(ctx, trial, 1)
-		if err != nil {
-			return err
-		}
-		problem := growthProblem(reference.Histories[0])
-		if problem == "" {
-			return nil
-		}
-		fmt.Fprintf(l.output, "%s: the sample stays without that: %s\n", k.ChangeName(), problem)
 	}
 	k.Grown, k.Added = nil, nil
 	return nil
+}
+
+// growthOf tries the grown object, and returns why it is of no use; "" if it is.
+func (l *learner) growthOf(ctx context.Context, prover *run.Prover, k *learn.DraftKind, users []string) (string, error) {
+	trial, err := l.growthTrial(k)
+	if err != nil {
+		return "", err
+	}
+	fmt.Fprintf(l.output, "%s: init added %s to the sample, as the schema allows; "+
+		"a clean run shows whether the operator accepts that\n", k.ChangeName(), strings.Join(k.Added, ", "))
+	reference, err := prover.Reference(ctx, trial, 1)
+	if refused := (*run.RefusedError)(nil); errors.As(err, &refused) {
+		return refused.Error(), nil
+	}
+	if err != nil {
+		return "", err
+	}
+	return growthProblem(reference.Histories[0], users), nil
 }
 
 // growthTrial is the scenario with the change up to the grown object.
@@ -57,7 +80,8 @@ func (l *learner) growthTrial(k *learn.DraftKind) (scenario.Scenario, error) {
 	}
 	last := slices.IndexFunc(s.Steps, func(step scenario.Step) bool { return step.Name == "grown" })
 	s.Steps = s.Steps[:last+1]
-	for _, step := range s.Steps {
+	for i, step := range s.Steps {
+		s.Steps[i].Refused = "" // a refusal ends the trial
 		if step.Quiesce != nil {
 			step.Quiesce.Within = metav1.Duration{Duration: growthTimeout}
 		}
@@ -65,10 +89,14 @@ func (l *learner) growthTrial(k *learn.DraftKind) (scenario.Scenario, error) {
 	return s, nil
 }
 
-// growthProblem is why a grown object is of no use; "" if it is.
-func growthProblem(h *history.History) string {
-	if err := refusals([]*history.History{h}); err != nil {
-		return err.Error()
+// growthProblem is why a grown object is of no use; "" if it is. A value with which the operator's
+// own writes are invalid shows nothing about the operator's work.
+func growthProblem(h *history.History, users []string) string {
+	for _, r := range h.Requests {
+		invalid := r.Code == http.StatusUnprocessableEntity || r.Code == http.StatusBadRequest
+		if invalid && r.Effect == history.Refused && slices.Contains(users, r.User) {
+			return fmt.Sprintf("the operator cannot use it: %s", r)
+		}
 	}
 	for _, m := range h.Checkpoints {
 		if !m.Converged {

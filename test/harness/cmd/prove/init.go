@@ -18,6 +18,7 @@ import (
 	"github.com/spf13/cobra"
 	appsv1 "k8s.io/api/apps/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/yaml"
@@ -76,7 +77,7 @@ MANIFESTS is the kustomize folder, YAML files or chart of the whole installation
 	flags.StringVar(&o.name, "name", "", "name of the operator; empty: that of its namespace")
 	flags.StringVar(&o.deployment, "deployment", "", "Deployment that runs the program, if the manifests have several")
 	flags.StringArrayVar(&o.crds, "crds", nil,
-		"file or folder with CustomResourceDefinitions of others; may be repeated")
+		"file or folder with CustomResourceDefinitions that the manifests do not have; may be repeated")
 	flags.StringToStringVar(&o.env, "env", map[string]string{},
 		"NAME=VALUE of a variable of the program, which replaces one of the Deployment; may be repeated")
 	flags.StringArrayVar(&o.args, "args", nil,
@@ -144,13 +145,8 @@ func (o *initOptions) paths() []*string {
 func describe(ctx context.Context, o initOptions, output io.Writer) error {
 	log.SetLogger(logr.Discard())
 	progress := newTimedWriter(output, time.Now)
-	if err := ensureControlPlane(ctx, progress); err != nil {
+	if err := ensure(ctx, env.IsChart(o.manifests), false, progress); err != nil {
 		return err
-	}
-	if env.IsChart(o.manifests) {
-		if err := ensureHelm(ctx, progress); err != nil {
-			return err
-		}
 	}
 	d, err := propose(ctx, o, progress)
 	if err != nil {
@@ -165,23 +161,28 @@ func describe(ctx context.Context, o initOptions, output io.Writer) error {
 	if err != nil {
 		return fmt.Errorf("describing %s: %w", d.Name, err)
 	}
-	defer os.RemoveAll(work) //nolint:errcheck // the system's folder for temporary files
-	l := &learner{draft: d, dir: work, random: rand.New(rand.NewPCG(o.seed, 0)), output: progress}
+	l := &learner{draft: d, dir: work, random: rand.New(rand.NewPCG(o.seed, 0)), output: progress, target: o.dir}
+	defer func() {
+		if !l.kept {
+			_ = os.RemoveAll(work) // the system's folder for temporary files
+		}
+	}()
 	if err := l.learn(ctx); err != nil {
 		return fmt.Errorf("describing %s: %w", d.Name, err)
 	}
 	if err := o.relative(d); err != nil {
 		return err
 	}
-	written, err := write(o.dir, d, o.overwrite)
+	// Scenarios that are there are those of this run.
+	written, err := write(o.dir, d, true)
 	if err != nil {
 		return err
 	}
 	for _, file := range written {
 		fmt.Fprintf(output, "wrote %s\n", file)
 	}
-	fmt.Fprintf(output, "read the lines with the word guess, then: go tool prove --subject %s\n",
-		filepath.Join(o.dir, "subject.yaml"))
+	fmt.Fprintf(output, "read the lines with the word guess, then: %s --subject %s\n",
+		commandName(), filepath.Join(o.dir, "subject.yaml"))
 	return l.undone
 }
 
@@ -216,9 +217,9 @@ func propose(ctx context.Context, o initOptions, output io.Writer) (*learn.Draft
 		return nil, fmt.Errorf("reading the manifests: %s: %w; name a folder with the whole installation, and the Deployment of --binary "+
 			"with --deployment", o.manifests, err)
 	}
-	definitions, err := subject.Definitions(objects)
+	definitions, err := o.definitions(objects)
 	if err != nil {
-		return nil, fmt.Errorf("reading the manifests: %w", err)
+		return nil, err
 	}
 	samples, err := readSamples(o.samples)
 	if err != nil {
@@ -243,13 +244,38 @@ func propose(ctx context.Context, o initOptions, output io.Writer) (*learn.Draft
 	if pod.TerminationGracePeriodSeconds != nil {
 		d.Grace = *pod.TerminationGracePeriodSeconds
 	}
-	help, err := helpOf(ctx, o.binary)
+	args := env.ProgramArgs(pod.Containers[0])
+	help, err := helpOf(ctx, o.binary, subcommands(args)...)
 	if err != nil {
 		return nil, err
 	}
-	chosen := learn.Arguments(help, pod.Containers[0].Args, env.ProbePort(pod.Containers[0]))
+	chosen := learn.Arguments(help, args, env.ProbePort(pod.Containers[0]))
 	d.Arguments = learn.ReplaceArguments(chosen, o.args)
 	return d, nil
+}
+
+// definitions are those of the manifests. Where these have none, as of an operator whose
+// definitions are a chart of their own, they are those of --crds; --kind selects from both.
+func (o *initOptions) definitions(manifests []*unstructured.Unstructured) ([]*apiextensionsv1.CustomResourceDefinition, error) {
+	own, err := subject.Definitions(manifests)
+	if err != nil {
+		return nil, fmt.Errorf("reading the manifests: %w", err)
+	}
+	if len(own) > 0 && len(o.kinds) == 0 {
+		return own, nil
+	}
+	for _, path := range o.crds {
+		objects, err := env.ReadYAML(path)
+		if err != nil {
+			return nil, fmt.Errorf("reading --crds: %w", err)
+		}
+		others, err := subject.Definitions(objects)
+		if err != nil {
+			return nil, fmt.Errorf("reading --crds: %w", err)
+		}
+		own = append(own, others...)
+	}
+	return own, nil
 }
 
 // makesWorkloads reports whether a role of the manifests allows the creation of what has Pods or
@@ -283,11 +309,20 @@ func nameOf(d appsv1.Deployment) string {
 	return d.Name
 }
 
-// helpOf returns the program's description of its flags, with any exit code.
-func helpOf(ctx context.Context, binary string) (string, error) {
+// subcommands are the arguments before the first flag.
+func subcommands(args []string) []string {
+	if i := slices.IndexFunc(args, func(arg string) bool { return strings.HasPrefix(arg, "-") }); i >= 0 {
+		return args[:i]
+	}
+	return args
+}
+
+// helpOf returns the description that the program, or its subcommand, has of its flags, with any
+// exit code.
+func helpOf(ctx context.Context, binary string, subcommands ...string) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, helpTimeout)
 	defer cancel()
-	said, err := exec.CommandContext(ctx, binary, "--help").CombinedOutput()
+	said, err := exec.CommandContext(ctx, binary, append(slices.Clone(subcommands), "--help")...).CombinedOutput()
 	var ended *exec.ExitError
 	if err != nil && !errors.As(err, &ended) {
 		return "", fmt.Errorf("reading the flags of %s: %w; name a program of this machine's kind with --binary", binary, err)

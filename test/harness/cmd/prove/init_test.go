@@ -18,6 +18,7 @@ import (
 
 	"leasehold.dev/test/harness/history"
 	"leasehold.dev/test/harness/learn"
+	"leasehold.dev/test/harness/run"
 )
 
 // project is a folder with what init needs; the program prints one flag and fails.
@@ -103,6 +104,40 @@ func TestParseInit_FindsSamplesBesideTheManifests(t *testing.T) {
 	help, err := helpOf(t.Context(), o.binary)
 	g.Expect(err).NotTo(HaveOccurred(), "many programs fail after they have printed their flags")
 	g.Expect(learn.Flags(help)).To(Equal([]string{"health-addr"}))
+	g.Expect(os.WriteFile(o.binary, []byte("#!/bin/sh\n[ $1 = manager ] && echo '  --metrics-addr string'\n"), 0o700)).To(Succeed())
+	help, err = helpOf(t.Context(), o.binary, subcommands([]string{"manager", "--zone=a", "b"})...)
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(learn.Flags(help)).To(Equal([]string{"metrics-addr"}))
+}
+
+func TestDefinitions(t *testing.T) {
+	g := NewWithT(t)
+	file := filepath.Join(t.TempDir(), "crds.yaml")
+	g.Expect(os.WriteFile(file, []byte("apiVersion: apiextensions.k8s.io/v1\nkind: CustomResourceDefinition\n"+
+		"metadata: {name: others.example.com}\n"), 0o600)).To(Succeed())
+	own := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "apiextensions.k8s.io/v1",
+		"kind": "CustomResourceDefinition", "metadata": map[string]any{"name": "things.example.com"}}}
+	for name, tc := range map[string]struct {
+		manifests []*unstructured.Unstructured
+		kinds     []string
+		want      []string
+	}{
+		"Manifests": {[]*unstructured.Unstructured{own}, nil, []string{"things.example.com"}},
+		"CRDs":      {nil, nil, []string{"others.example.com"}},
+		"Kind":      {[]*unstructured.Unstructured{own}, []string{"Other"}, []string{"things.example.com", "others.example.com"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			g := NewWithT(t)
+			o := initOptions{crds: []string{file}, kinds: tc.kinds}
+			all, err := o.definitions(tc.manifests)
+			g.Expect(err).NotTo(HaveOccurred())
+			var names []string
+			for _, d := range all {
+				names = append(names, d.Name)
+			}
+			g.Expect(names).To(Equal(tc.want))
+		})
+	}
 }
 
 func TestReadSamples_NamesTheWrongFile(t *testing.T) {
@@ -201,17 +236,15 @@ func TestRestarting(t *testing.T) {
 	g.Expect(running()).To(BeFalse(), "it ends for good")
 }
 
-func TestRefusals(t *testing.T) {
+func TestRefusal(t *testing.T) {
 	g := NewWithT(t)
-	refused := func(name string) *history.History {
-		return &history.History{Aliases: map[string]string{name: "{thing}"}, Rejections: []history.Rejection{
-			{Step: "step 1 create", Object: "Thing ns/" + name, Message: "spec.size: Invalid value: 0: " + name + " needs one"},
-			{Object: "Thing ns/" + name, Message: "in the cleanup"},
-		}}
-	}
-	g.Expect(refusals([]*history.History{refused("thing-1-ab"), refused("thing-2-cd")})).To(MatchError(
-		"the API server refused the sample: step 1 create of Thing ns/{thing} was rejected: spec.size: Invalid value: 0: {thing} needs one"))
-	g.Expect(refusals([]*history.History{{}})).To(Succeed())
+	refused := &run.RefusedError{Rejection: history.Rejection{Step: "step 1 create", Object: "Thing ns/{thing}",
+		Message: "spec.size: Invalid value: 0"}}
+	g.Expect(refusal(fmt.Errorf("doing step 1: %w", refused))).To(MatchError(
+		"the API server refused the sample: step 1 create of Thing ns/{thing} was rejected: spec.size: Invalid value: 0"))
+	g.Expect(refusal(nil)).To(Succeed())
+	other := errors.New("no control plane")
+	g.Expect(refusal(other)).To(MatchError(other))
 }
 
 func TestChosenKinds(t *testing.T) {
@@ -246,12 +279,13 @@ func TestGrowthProblem(t *testing.T) {
 		return &history.History{Checkpoints: []history.Checkpoint{{Name: "made", Converged: true},
 			{Name: "grown", Converged: converged, Unmet: unmet}}}
 	}
-	g.Expect(growthProblem(rest(true))).To(BeEmpty())
-	g.Expect(growthProblem(rest(false, "Thing ns/a to have Ready=True"))).To(
+	g.Expect(growthProblem(rest(true), nil)).To(BeEmpty())
+	g.Expect(growthProblem(rest(false, "Thing ns/a to have Ready=True"), nil)).To(
 		Equal(`at "grown" it is not ready: Thing ns/a to have Ready=True`))
-	refused := rest(false)
-	refused.Rejections = []history.Rejection{{Step: "step 3 grow", Object: "Thing ns/a", Message: "spec.key is immutable"}}
-	g.Expect(growthProblem(refused)).To(ContainSubstring("spec.key is immutable"))
+	invalid := rest(true)
+	invalid.Requests = []history.Request{{User: "op", Verb: "create", Code: 422, Effect: history.Refused}}
+	g.Expect(growthProblem(invalid, []string{"another"})).To(BeEmpty())
+	g.Expect(growthProblem(invalid, []string{"op"})).To(HavePrefix("the operator cannot use it: create of"))
 }
 
 func TestGrowthTrial_EndsWithTheGrownObject(t *testing.T) {
@@ -261,6 +295,7 @@ func TestGrowthTrial_EndsWithTheGrownObject(t *testing.T) {
 	trial, err := l.growthTrial(&l.draft.Kinds[0])
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Expect(trial.Validate()).To(Succeed())
+	g.Expect(trial.Steps).To(HaveEach(HaveField("Refused", BeEmpty())))
 	last := trial.Steps[len(trial.Steps)-1]
 	g.Expect(last.Name).To(Equal("grown"))
 	g.Expect(last.Quiesce.Within.Duration).To(Equal(growthTimeout))
@@ -273,12 +308,38 @@ func TestInterrupted_KeepsWhatIsLearned(t *testing.T) {
 	all[1].Word = "restore"
 	l := &learner{draft: &learn.Draft{Name: "small", Kinds: all}}
 	g.Expect(l.interrupted(0, context.Canceled)).To(MatchError(context.Canceled), "there is nothing to keep")
+	l.draft.Kinds[0].Problem = "the API server refused the sample"
+	g.Expect(l.interrupted(1, context.Canceled)).To(MatchError("context canceled; backup-life: the API server refused the sample"),
+		"no kind has worked")
+	l.draft.Kinds[0].Problem = ""
 	g.Expect(l.interrupted(1, context.Canceled)).To(Succeed())
 	g.Expect(l.undone).To(MatchError("it was interrupted: 1 of 2 kinds are described"))
 	files, err := write(t.TempDir(), l.draft, false)
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Expect(files).To(HaveLen(3))
 	g.Expect(os.ReadFile(files[0])).To(ContainSubstring("There is no scenario of it: prove init was interrupted before it."))
+}
+
+func TestKeep_KeepsWhatWasTried(t *testing.T) {
+	g := NewWithT(t)
+	l := &learner{draft: &learn.Draft{Name: "small", Kinds: backups(t)}, dir: t.TempDir()}
+	file, err := l.keep(&l.draft.Kinds[0])
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(os.ReadFile(file)).To(ContainSubstring("name: backup-life"))
+	g.Expect(l.kept).To(BeTrue())
+}
+
+func TestWrite_AsSoonAsAKindIsDone(t *testing.T) {
+	g := NewWithT(t)
+	var output strings.Builder
+	l := &learner{draft: &learn.Draft{Name: "small", Kinds: append(backups(t), backups(t)...)}, target: t.TempDir(), output: &output}
+	g.Expect(l.write(&l.draft.Kinds[0])).To(Succeed())
+	g.Expect(os.ReadFile(scenarioFile(l.target, "backup-life"))).To(ContainSubstring("name: backup-life"))
+	l.suggestKind(0, 59*time.Second)
+	g.Expect(output.String()).To(BeEmpty())
+	l.suggestKind(0, time.Minute)
+	l.suggestKind(0, time.Hour)
+	g.Expect(output.String()).To(Equal("1 kinds are left; --kind=Backup describes one alone, and an interrupt writes what is done\n"))
 }
 
 func TestTimedWriter(t *testing.T) {

@@ -41,10 +41,16 @@ const (
 
 // learner runs an operator to complete its description.
 type learner struct {
-	draft  *learn.Draft
-	dir    string // of the files of a description that is not complete yet
-	random *rand.Rand
-	output io.Writer
+	draft *learn.Draft
+	dir   string // of the files of a description that is not complete yet
+	kept  bool   // dir has files for the user
+	// target is the folder in which the scenarios of a kind are written as soon as it is done. Empty:
+	// they are not.
+	target string
+	// suggested means that the user knows how to describe one kind alone.
+	suggested bool
+	random    *rand.Rand
+	output    io.Writer
 	// resources are all resources that can be watched.
 	resources []history.Resource
 	// undone is why kinds are left without a scenario; nil if none is.
@@ -116,7 +122,7 @@ func (l *learner) findLease(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, installation.Stop(lasting)) }()
+	defer func() { err = errors.Join(err, noteNotEnded(l.output, installation.Stop(lasting))) }()
 	c, err := client.New(plane.Config(), client.Options{})
 	if err != nil {
 		return fmt.Errorf("making a client: %w", err)
@@ -144,6 +150,16 @@ func (l *learner) findLease(ctx context.Context) (err error) {
 	}
 	l.resources, err = watchable(plane)
 	return err
+}
+
+// noteNotEnded prints that the program did not end at SIGTERM, which is a finding and keeps nothing
+// from being learned, and returns the other errors of a stop.
+func noteNotEnded(output io.Writer, err error) error {
+	notEnded, others := env.SplitNotEnded(err)
+	if notEnded != nil {
+		fmt.Fprintf(output, "finding: %v\n", notEnded)
+	}
+	return others
 }
 
 // maxRestarts bounds how often a program that ends is started again while its Lease is awaited.
@@ -272,13 +288,14 @@ func (l *learner) observe(ctx context.Context) (histories [][]*history.History, 
 	}
 	slices.Sort(s.Plane.AuditGroups)
 	s.Plane.AuditGroups = slices.Compact(s.Plane.AuditGroups)
-	prover, err := run.Start(ctx, run.Options{Subject: s.Subject, Random: l.random})
+	prover, err := run.Start(ctx, run.Options{Subject: s.Subject, Random: l.random, StopAtRefusal: true})
 	if err != nil {
 		return nil, err
 	}
-	defer func() { err = errors.Join(err, prover.Stop(ctx)) }()
+	defer func() { err = errors.Join(err, noteNotEnded(l.output, prover.Stop(ctx))) }()
 	histories = make([][]*history.History, len(l.draft.Kinds))
 	var problems []error
+	started := time.Now()
 	for i := range l.draft.Kinds {
 		k := &l.draft.Kinds[i]
 		j := slices.IndexFunc(s.Scenarios, func(s scenario.Scenario) bool { return s.Name == k.ScenarioName() })
@@ -290,13 +307,21 @@ func (l *learner) observe(ctx context.Context) (histories [][]*history.History, 
 			return histories, l.interrupted(i, err)
 		}
 		fmt.Fprintf(l.output, "%s took %s\n", k.ScenarioName(), time.Since(began).Round(time.Second))
+		l.suggestKind(i, time.Since(started))
 		if err == nil {
+			if err := l.write(k); err != nil {
+				return nil, err
+			}
 			continue
 		}
 		k.Problem = err.Error()
 		problems = append(problems, err)
-		fmt.Fprintf(l.output, "%s: it gets no scenario: %v\n    correct the sample, or name others with --samples\n",
-			k.ScenarioName(), err)
+		tried, undone := l.keep(k)
+		if undone != nil {
+			return nil, undone
+		}
+		fmt.Fprintf(l.output, "%s: it gets no scenario: %v\n    correct the sample, or name others with --samples; %s is what was tried\n",
+			k.ScenarioName(), err, tried)
 	}
 	if len(problems) == len(l.draft.Kinds) {
 		return nil, fmt.Errorf("no scenario could be run: %w", errors.Join(problems...))
@@ -305,13 +330,60 @@ func (l *learner) observe(ctx context.Context) (histories [][]*history.History, 
 	return histories, err
 }
 
+// write writes the scenarios of a kind that is done, so that they are there whatever ends init.
+func (l *learner) write(k *learn.DraftKind) error {
+	if l.target == "" {
+		return nil
+	}
+	scenarios, err := l.draft.Scenarios(k)
+	if err != nil {
+		return err
+	}
+	if err := os.MkdirAll(filepath.Join(l.target, "scenarios"), 0o750); err != nil {
+		return fmt.Errorf("writing the scenarios: %w", err)
+	}
+	for _, s := range scenarios {
+		if err := os.WriteFile(scenarioFile(l.target, s.Name), s.Text, 0o600); err != nil {
+			return fmt.Errorf("writing the scenarios: %w", err)
+		}
+	}
+	return nil
+}
+
+// suggestKind prints once, after a minute, how to describe one kind alone. n kinds are done.
+func (l *learner) suggestKind(n int, after time.Duration) {
+	left := l.draft.Kinds[n+1:]
+	if l.suggested || after < time.Minute || len(left) == 0 {
+		return
+	}
+	l.suggested = true
+	fmt.Fprintf(l.output, "%d kinds are left; --kind=%s describes one alone, and an interrupt writes what is done\n", len(left),
+		left[0].Objects[left[0].Main].GetKind())
+}
+
+// keep writes the scenario of a kind that could not be run into a folder that stays, and returns the
+// file's path.
+func (l *learner) keep(k *learn.DraftKind) (string, error) {
+	l.kept = true
+	text, err := l.draft.Observing(k)
+	if err != nil {
+		return "", err
+	}
+	file := filepath.Join(l.dir, "tried", k.ScenarioName()+".yaml")
+	if err := os.MkdirAll(filepath.Dir(file), 0o750); err != nil {
+		return "", fmt.Errorf("keeping a scenario: %w", err)
+	}
+	if err := os.WriteFile(file, text, 0o600); err != nil {
+		return "", fmt.Errorf("keeping a scenario: %w", err)
+	}
+	return file, nil
+}
+
 // learnKind runs a kind's scenario twice, learns from the runs, and grows its object.
 func (l *learner) learnKind(ctx context.Context, prover *run.Prover, k *learn.DraftKind, s scenario.Scenario,
 	users []string) ([]*history.History, error) {
 	reference, err := prover.Reference(ctx, s, cleanRuns)
-	if err == nil {
-		err = refusals(reference.Histories)
-	}
+	err = refusal(err)
 	if err == nil {
 		err = l.draft.Learn(k, users, reference.Histories...)
 	}
@@ -321,7 +393,7 @@ func (l *learner) learnKind(ctx context.Context, prover *run.Prover, k *learn.Dr
 			k.ScenarioName(), (&report.Run{Logs: reference.Outcomes[0].Logs}).LogTails())
 	}
 	if err == nil {
-		err = l.grow(ctx, prover, k)
+		err = l.grow(ctx, prover, k, users)
 	}
 	if err != nil {
 		return nil, err
@@ -330,33 +402,33 @@ func (l *learner) learnKind(ctx context.Context, prover *run.Prover, k *learn.Dr
 }
 
 // interrupted leaves the kinds from n on without a scenario, and returns nil if there are others.
+// The error names what was tried before.
 func (l *learner) interrupted(n int, err error) error {
-	if n == 0 {
+	worked := 0
+	for _, k := range l.draft.Kinds[:n] {
+		if k.Problem == "" {
+			worked++
+		} else {
+			err = fmt.Errorf("%w; %s: %s", err, k.ScenarioName(), k.Problem)
+		}
+	}
+	if worked == 0 {
 		return err
 	}
-	l.undone = fmt.Errorf("it was interrupted: %d of %d kinds are described", n, len(l.draft.Kinds))
+	l.undone = fmt.Errorf("it was interrupted: %d of %d kinds are described", worked, len(l.draft.Kinds))
 	for i := range l.draft.Kinds[n:] {
 		l.draft.Kinds[n+i].Problem = "prove init was interrupted before it"
 	}
 	return nil
 }
 
-// refusals returns an error with what the API server refused, in full. Nothing can be learned from
-// an object that does not exist.
-func refusals(histories []*history.History) error {
-	var texts []string
-	for _, h := range histories {
-		for _, r := range h.Rejections {
-			text := (&history.History{Aliases: h.Aliases}).Normalizer().Replace(r.String())
-			if r.Step != "" && !slices.Contains(texts, text) {
-				texts = append(texts, text)
-			}
-		}
+// refusal returns an error with what the API server refused, in full, if err is about that.
+// Nothing can be learned from an object that does not exist.
+func refusal(err error) error {
+	if refused := (*run.RefusedError)(nil); errors.As(err, &refused) {
+		return fmt.Errorf("the API server refused the sample: %w", refused)
 	}
-	if len(texts) == 0 {
-		return nil
-	}
-	return fmt.Errorf("the API server refused the sample: %s", strings.Join(texts, "; "))
+	return err
 }
 
 // chosenKinds are the definitions of the kinds that are named, or all of them.

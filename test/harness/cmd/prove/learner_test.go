@@ -3,6 +3,8 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
+	"strings"
 	"testing"
 	"testing/synctest"
 
@@ -14,6 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
+	"leasehold.dev/test/harness/env"
 	"leasehold.dev/test/harness/history"
 )
 
@@ -47,6 +50,19 @@ func TestWaitForLease_none(t *testing.T) {
 		_, err := waitForLease(t.Context(), c, nil, func() bool { return true })
 		NewWithT(t).Expect(err).To(MatchError("waiting for a Lease of the operator: it took none within 1m0s"))
 	})
+}
+
+// A program that does not end at SIGTERM is a finding; what else a stop shows is an error.
+func TestNoteNotEnded(t *testing.T) {
+	g := NewWithT(t)
+	var output strings.Builder
+	notEnded, other := fmt.Errorf("stopping manager-0: %w", env.ErrNotEnded), errors.New("the port is in use")
+	g.Expect(noteNotEnded(&output, errors.Join(errors.Join(notEnded, nil), nil))).To(Succeed())
+	g.Expect(output.String()).To(Equal("finding: stopping manager-0: the program did not end\n"))
+	g.Expect(noteNotEnded(&output, errors.Join(notEnded, other))).To(MatchError(other))
+	output.Reset()
+	g.Expect(noteNotEnded(&output, nil)).To(Succeed())
+	g.Expect(output.String()).To(BeEmpty())
 }
 
 func TestElectionAdvice(t *testing.T) {

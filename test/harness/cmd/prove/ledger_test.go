@@ -192,3 +192,18 @@ func TestReplay(t *testing.T) {
 	l.options.subject = "test/prove/subject.yaml"
 	g.Expect(l.replay("life", &p)).To(Equal("make prove SEED=7 PLAN='life:crash-after-write:POST:/a:1'"))
 }
+
+// Commands to repeat a run begin as the user began.
+func TestCommandName(t *testing.T) {
+	g := NewWithT(t)
+	dir := t.TempDir()
+	t.Setenv("PATH", dir)
+	g.Expect(commandName()).To(Equal("go tool prove"))
+	own, err := os.Executable()
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(os.Symlink(own, filepath.Join(dir, "prove"))).To(Succeed())
+	g.Expect(commandName()).To(Equal("prove"))
+	g.Expect(os.Remove(filepath.Join(dir, "prove"))).To(Succeed())
+	g.Expect(os.WriteFile(filepath.Join(dir, "prove"), nil, 0o700)).To(Succeed())
+	g.Expect(commandName()).To(Equal("go tool prove"), "another program has the name")
+}

@@ -20,8 +20,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"leasehold.dev/test/harness/env"
-	"leasehold.dev/test/harness/mutants"
-	"leasehold.dev/test/harness/others"
 	"leasehold.dev/test/harness/program"
 	"leasehold.dev/test/harness/record"
 	"leasehold.dev/test/harness/report"
@@ -34,9 +32,6 @@ import (
 // errFound means that the operator failed, and not this program.
 var errFound = errors.New("not every plan has held")
 
-// errFindings means that the work of a subcommand is complete and has findings.
-var errFindings = errors.New("there are findings")
-
 func main() {
 	// Only root may isolate replicas, and every user in a user namespace.
 	code, entered, err := sandbox.Enter()
@@ -44,7 +39,7 @@ func main() {
 		fmt.Fprintf(os.Stderr, "prove: %v\n", err)
 	}
 	if !entered {
-		code = program.Run("prove", errFindings, execute)
+		code = program.Run("prove", errFound, execute)
 	}
 	os.Exit(code)
 }
@@ -54,13 +49,7 @@ func execute(ctx context.Context, args []string, output io.Writer) error {
 	root := newRoot()
 	root.SetArgs(args)
 	root.SetOut(output)
-	err := root.ExecuteContext(ctx)
-	for _, found := range []error{errFound, mutants.ErrSurvived, others.ErrDifferent} {
-		if errors.Is(err, found) {
-			return fmt.Errorf("%w: %w", errFindings, err)
-		}
-	}
-	return err
+	return root.ExecuteContext(ctx)
 }
 
 // newRoot returns the command, which runs plans unless a subcommand is named.
@@ -74,8 +63,7 @@ could not be judged, and with 2 if it could not do its work.`
 	root.SetVersionTemplate("prove {{.Version}}\n")
 	again := newRun(prove)
 	again.Use = "run"
-	root.AddCommand(again, newMerge(merge), newInit(describe), mutants.Command(ensurePrograms), others.Command(),
-		newSchema(), newFaults(), newInvariants())
+	root.AddCommand(again, newMerge(merge), newInit(describe), newSchema(), newFaults(), newInvariants())
 	return root
 }
 
@@ -173,13 +161,13 @@ func proveAll(ctx context.Context, o options, s *subject.Suite, wanted []scenari
 		return err
 	}
 	references, err := sw.run(ctx, fleet, wanted)
-	if err = errors.Join(err, fleet.Stop(ctx)); err != nil || s.Elsewhere == nil || !o.leaves() {
+	if err = errors.Join(err, noteNotEnded(sw.output, fleet.Stop(ctx))); err != nil || s.Elsewhere == nil || !o.leaves() {
 		return err
 	}
 	if fleet, err = run.StartFleet(ctx, run.Options{Subject: *s.Elsewhere, Random: random, Salt: salt}, 1); err != nil {
 		return err
 	}
-	return errors.Join(sw.elsewhere(ctx, fleet, *s.Elsewhere, references), fleet.Stop(ctx))
+	return errors.Join(sw.elsewhere(ctx, fleet, *s.Elsewhere, references), noteNotEnded(sw.output, fleet.Stop(ctx)))
 }
 
 // whole are the scenarios in which everything is tried, or all if there is none:

@@ -109,7 +109,7 @@ func merged(t *testing.T, args ...string) (dir, output string, code int) {
 	if err != nil {
 		out.WriteString(err.Error())
 	}
-	return dir, out.String(), program.ExitCode(err, errFindings)
+	return dir, out.String(), program.ExitCode(err, errFound)
 }
 
 func TestMerge_IsOneRun(t *testing.T) {

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
+	"os/exec"
 	"regexp"
 	"strings"
 	"time"
@@ -138,10 +140,26 @@ func (o *options) replayChange(change string) string {
 	return fmt.Sprintf("%s --explore=%s", command, o.explore)
 }
 
+// commandName returns how the user starts this program: by its name if that is on the PATH.
+func commandName() string {
+	own, err := os.Executable()
+	found, missing := exec.LookPath("prove")
+	if err == nil && missing == nil && sameFile(own, found) {
+		return "prove"
+	}
+	return "go tool prove"
+}
+
+func sameFile(a, b string) bool {
+	one, err := os.Stat(a)
+	other, missing := os.Stat(b)
+	return err == nil && missing == nil && os.SameFile(one, other)
+}
+
 // command returns prove with the subject, the seed and one more setting, as a variable of make or
 // as a flag.
 func (o *options) command(variable, flag, value string) string {
-	command, subject, seed, setting := "go tool prove", " --subject='%s'", " --seed=%d", " --"+flag+"='%s'"
+	command, subject, seed, setting := commandName(), " --subject='%s'", " --seed=%d", " --"+flag+"='%s'"
 	usual := "prove/subject.yaml"
 	if o.make {
 		command, subject, seed, setting = "make prove", " SUBJECT='%s'", " SEED=%d", " "+variable+"='%s'"

@@ -152,7 +152,7 @@ func TestExecute(t *testing.T) {
 			g := NewWithT(t)
 			var output bytes.Buffer
 			err := execute(t.Context(), tc.args, &output)
-			g.Expect(program.ExitCode(err, errFindings)).To(Equal(tc.code), "%v", err)
+			g.Expect(program.ExitCode(err, errFound)).To(Equal(tc.code), "%v", err)
 			if err != nil {
 				output.WriteString(err.Error())
 			}
@@ -184,7 +184,7 @@ func TestLists_NameFaultsAndInvariants(t *testing.T) {
 		g := NewWithT(t)
 		var out strings.Builder
 		g.Expect(execute(t.Context(), []string{use}, &out)).To(Succeed())
-		g.Expect(out.String()).To(MatchRegexp(`(?m)^%s\n    [a-z0-9].*\n  mutant: \d+-.*\n  bug: https://`, name))
+		g.Expect(out.String()).To(MatchRegexp(`(?m)^%s\n    [a-z0-9].*\n  bug: https://`, name))
 		g.Expect(out.String()).NotTo(MatchRegexp(`TARGET|COLLECTION|STEP|VARIANT`), "each placeholder is filled")
 	}
 }
