@@ -18,7 +18,7 @@ copy=$(mktemp -d)
 trap 'rm -rf "$copy"' EXIT
 mkdir -p "$copy/hack" "$copy/test/harness"
 cp -Rp Makefile go.mod go.sum api controllers runners config docs "$copy/"
-cp -Rp hack/tools "$copy/hack/"
+cp -Rp hack/tools hack/boilerplate.go.txt "$copy/hack/"
 # The go.mod of the root names this module by its path.
 cp -p test/harness/go.mod test/harness/go.sum "$copy/test/harness/"
 (cd "$copy" && rm -rf "${generated[@]}")
