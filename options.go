@@ -236,7 +236,8 @@ func (o *options) certificate() (*servingcert.Source, error) {
 	if !o.enableWebhooks || o.webhookCertPath != "" {
 		return nil, nil
 	}
-	return servingcert.NewSource(types.NamespacedName{Namespace: o.namespace, Name: o.webhookPrefix + "webhook-server-cert"})
+	secret := types.NamespacedName{Namespace: o.namespace, Name: o.webhookPrefix + "webhook-server-cert"}
+	return servingcert.NewSource(secret)
 }
 
 // prefixes is a flag that can be given several times, or with commas.
