@@ -11,7 +11,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"leasehold.dev/api/v1beta1"
-	"leasehold.dev/controllers/internal/reconciler/reconcilertest"
 )
 
 // Get implements client.Reader.

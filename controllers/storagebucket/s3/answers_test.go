@@ -5,8 +5,6 @@ import (
 	"net/http"
 	"strings"
 	"testing"
-
-	"leasehold.dev/api/v1beta1"
 )
 
 // FuzzAnswers lets a server send any response. The verdict must be one of the known messages.

@@ -6,10 +6,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-
-	"leasehold.dev/api/v1beta1"
-	"leasehold.dev/controllers/internal/reconciler/reconcilertest"
-	"leasehold.dev/controllers/internal/reporting"
 )
 
 // bindingText returns the role and the users of the admins' binding; "" if there is none.
