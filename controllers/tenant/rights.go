@@ -45,7 +45,7 @@ func (r *Reconciler) ensureBinding(ctx context.Context, o *observation, namespac
 	}
 	if apierrors.IsConflict(err) {
 		// The Conflict is hidden, since it would end the reconcile without a report.
-		return false, fmt.Errorf("role binding %s/%s: %w: %w", namespace, adminBindingName, errContested, err)
+		return false, fmt.Errorf("role binding %s/%s: %w: %s", namespace, adminBindingName, errContested, err.Error())
 	}
 	if err != nil {
 		return false, explain(err, r.Options.AdminClusterRole)

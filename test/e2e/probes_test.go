@@ -84,7 +84,8 @@ func served(ctx context.Context, pod *corev1.Pod) (bool, error) {
 }
 
 func TestProbeEndpoints(t *testing.T) {
-	empty := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "e2e-none-webhook-server-cert", Namespace: operatorNamespace}}
+	empty := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "e2e-none-webhook-server-cert",
+		Namespace: operatorNamespace}}
 	withoutCertificate := []string{"--webhook-name-prefix=e2e-none-"}
 	clones := map[string]*clone{}
 	afterwards(t, func(ctx context.Context, g *WithT) {
