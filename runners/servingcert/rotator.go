@@ -1,6 +1,7 @@
 package servingcert
 
 import (
+	"context"
 	"fmt"
 	"net/http"
 	"net/url"
@@ -73,6 +74,32 @@ type narrowedManager struct {
 func (m narrowedManager) GetConfig() *rest.Config { return m.config }
 
 func (m narrowedManager) GetClient() client.Client { return m.client }
+
+// Add implements manager.Manager. It adds a runnable that ends with its context.
+func (m narrowedManager) Add(r manager.Runnable) error { return m.Manager.Add(ending{r}) }
+
+// ending ends as soon as its context is done. The rotator repeats some calls for half a minute, which
+// ignores the context and would delay the stop of a replica that has just begun to lead. The process
+// ends right after, and until then the guard of the term rejects its writes.
+type ending struct{ manager.Runnable }
+
+// NeedLeaderElection implements manager.LeaderElectionRunnable.
+func (e ending) NeedLeaderElection() bool {
+	elected, ok := e.Runnable.(manager.LeaderElectionRunnable)
+	return !ok || elected.NeedLeaderElection()
+}
+
+// Start implements manager.Runnable.
+func (e ending) Start(ctx context.Context) error {
+	ended := make(chan error, 1)
+	go func() { ended <- e.Runnable.Start(ctx) }()
+	select {
+	case err := <-ended:
+		return err
+	case <-ctx.Done():
+		return nil
+	}
+}
 
 // narrowed restricts the rotator's own cache to one Secret. Without it the cache would list the
 // whole namespace. With it RBAC can grant that one Secret by name.

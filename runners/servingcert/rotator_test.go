@@ -1,6 +1,8 @@
 package servingcert
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"testing"
 
@@ -38,5 +40,25 @@ func TestAddRotator_runs_nothing_on_standby(t *testing.T) {
 		if !ok || !elected.NeedLeaderElection() {
 			t.Errorf("%T runs on a standby", runnable)
 		}
+	}
+}
+
+// deaf is a runnable that ignores its context, as the rotator does while it repeats a call.
+type deaf struct{ release chan struct{} }
+
+func (d deaf) Start(context.Context) error { <-d.release; return nil }
+
+// A replica that begins to lead while it stops must not wait for the rotator.
+func TestRotatorEndsWithTheContext(t *testing.T) {
+	d := deaf{make(chan struct{})}
+	defer close(d.release)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := (ending{d}).Start(ctx); err != nil {
+		t.Errorf("Start() = %v", err)
+	}
+	failing := ending{manager.RunnableFunc(func(context.Context) error { return errors.New("it failed") })}
+	if err := failing.Start(t.Context()); err == nil {
+		t.Error("an error of the rotator is lost")
 	}
 }
