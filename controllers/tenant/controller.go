@@ -108,7 +108,7 @@ func (r *Reconciler) report(ctx context.Context, o *observation, p plan, res *re
 	reporting.Flush(r.Recorder, t, res.events)
 	if res.released {
 		controllerutil.RemoveFinalizer(t, v1beta1.TenantFinalizer)
-		if err := apply.Patch(ctx, r.Client, t, before); client.IgnoreNotFound(err) != nil {
+		if err := client.IgnoreNotFound(apply.Patch(ctx, r.Client, t, before)); err != nil {
 			return ctrl.Result{}, fmt.Errorf("removing finalizer: %w", err)
 		}
 		return ctrl.Result{}, nil

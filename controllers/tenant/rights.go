@@ -45,7 +45,7 @@ func (r *Reconciler) ensureBinding(ctx context.Context, o *observation, namespac
 	}
 	if apierrors.IsConflict(err) {
 		// The Conflict is hidden, since it would end the reconcile without a report.
-		return false, fmt.Errorf("role binding %s/%s: %w: %v", namespace, adminBindingName, errContested, err)
+		return false, fmt.Errorf("role binding %s/%s: %w: %s", namespace, adminBindingName, errContested, err.Error())
 	}
 	if err != nil {
 		return false, explain(err, r.Options.AdminClusterRole)
@@ -90,7 +90,8 @@ func (r *Reconciler) correctBinding(ctx context.Context, t *v1beta1.Tenant, live
 // restrictBinding deletes a binding that has subjects that are no admins. It serves where the desired
 // binding cannot be created: a removed admin loses access, even if the others lose theirs until the
 // cause is resolved.
-func (r *Reconciler) restrictBinding(ctx context.Context, t *v1beta1.Tenant, live *rbacv1.RoleBinding, res *result) error {
+func (r *Reconciler) restrictBinding(ctx context.Context, t *v1beta1.Tenant, live *rbacv1.RoleBinding,
+	res *result) error {
 	if live == nil || !bindsOthers(t, live) {
 		return nil
 	}

@@ -70,7 +70,8 @@ func TestVerdict(t *testing.T) {
 var order = []string{
 	v1beta1.ReasonNamespaceConflict, v1beta1.ReasonChildConflict, v1beta1.ReasonRBACForbidden,
 	v1beta1.ReasonAdmissionDenied, v1beta1.ReasonQuotaExceeded, v1beta1.ReasonReconcileFailed,
-	v1beta1.ReasonAdminBindingRepaired, v1beta1.ReasonNamespaceTerminating, v1beta1.ReasonPending, v1beta1.ReasonReconciled,
+	v1beta1.ReasonAdminBindingRepaired, v1beta1.ReasonNamespaceTerminating, v1beta1.ReasonPending,
+	v1beta1.ReasonReconciled,
 }
 
 func TestReasonPrecedence(t *testing.T) {

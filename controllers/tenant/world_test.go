@@ -3,12 +3,10 @@ package tenant
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	corev1 "k8s.io/api/core/v1"
@@ -272,18 +270,6 @@ func (w *world) Eventf(regarding, related runtime.Object, kind, reason, action, 
 	w.Lines = append(w.Lines, line)
 }
 
-func statusLines(status v1beta1.TenantStatus) []string {
-	lines := []string{fmt.Sprintf("    generation %d", status.ObservedGeneration)}
-	for _, c := range status.Conditions {
-		lines = append(lines, fmt.Sprintf("    %s %s %s at generation %d since %s: %s", c.Type, c.Status, c.Reason,
-			c.ObservedGeneration, c.LastTransitionTime.UTC().Format(time.TimeOnly), c.Message))
-	}
-	for _, ns := range status.Namespaces {
-		lines = append(lines, fmt.Sprintf("    %s %q %s", ns.Name, ns.UID, ns.Reason))
-	}
-	return lines
-}
-
 // reconcile reconciles the Tenant a, and records the result.
 func (w *world) reconcile() (ctrl.Result, error) {
 	from := len(w.Lines)
@@ -406,9 +392,4 @@ func (w *world) bindingText() string {
 		text += " " + s.Name
 	}
 	return text
-}
-
-// changed is the API server's error for a write of an object that has changed.
-func changed() error {
-	return apierrors.NewConflict(corev1.Resource("x"), "x", errors.New("changed"))
 }

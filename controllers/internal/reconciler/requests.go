@@ -26,8 +26,7 @@ func RequestedAt(o metav1.Object) string {
 // has begun, or an annotation pauses it, resumes it, or requests a reconcile.
 var Changed = predicate.Or(predicate.GenerationChangedPredicate{}, predicate.Funcs{
 	UpdateFunc: func(e event.UpdateEvent) bool {
-		return Paused(e.ObjectOld) != Paused(e.ObjectNew) ||
-			e.ObjectOld.GetAnnotations()[v1beta1.AnnotationRequestedAt] != e.ObjectNew.GetAnnotations()[v1beta1.AnnotationRequestedAt]
+		return Paused(e.ObjectOld) != Paused(e.ObjectNew) || RequestedAt(e.ObjectOld) != RequestedAt(e.ObjectNew)
 	},
 })
 
