@@ -75,6 +75,13 @@ func newWorld(t testing.TB, objects ...client.Object) *world {
 			return w.cache.List(ctx, list, opts...)
 		},
 		Apply: w.apply,
+		Patch: func(ctx context.Context, c client.WithWatch, o client.Object, p client.Patch, opts ...client.PatchOption) error {
+			err := c.Patch(ctx, o, p, opts...)
+			if _, ok := o.(*v1beta1.Tenant); ok {
+				w.syncTenants()
+			}
+			return err
+		},
 	})
 	m, err := newMetrics(prometheus.NewRegistry())
 	w.must(err)
@@ -339,8 +346,7 @@ func (w *world) state() string {
 }
 
 func (w *world) must(err error) {
-	w.T.Helper()
-	if err != nil {
+	if w.T.Helper(); err != nil {
 		w.T.Fatal(err)
 	}
 }
@@ -350,7 +356,6 @@ func find[T any, P interface {
 	*T
 	client.Object
 }](w *world, namespace, name string) P {
-	w.T.Helper()
 	o := P(new(T))
 	err := w.live.Get(w.T.Context(), client.ObjectKey{Namespace: namespace, Name: name}, o)
 	if apierrors.IsNotFound(err) {
