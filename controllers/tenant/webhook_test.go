@@ -107,6 +107,15 @@ func TestAdmissionGolden(t *testing.T) {
 	golden.Assert(t, got.String(), "admission.txt")
 }
 
+// A deletion warns of the namespaces that the Tenant owns, and not of one that it only names.
+func TestDeletionWarnsOfOwnedNamespaces(t *testing.T) {
+	warnings, err := (&Webhook{}).ValidateDelete(t.Context(),
+		tenant("a", owning("a-dev"), listing("a-x", v1beta1.ReasonNamespaceConflict)))
+	if err != nil || len(warnings) != 1 || !strings.Contains(warnings[0], "namespace a-dev ") {
+		t.Errorf("warnings %q, %v, want one of a-dev", warnings, err)
+	}
+}
+
 func TestDefaultSetsThePrefixFromTheName(t *testing.T) {
 	for reason, tc := range map[string]struct {
 		tenant *v1beta1.Tenant
