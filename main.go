@@ -84,7 +84,8 @@ func run(ctx context.Context, o *options) error {
 	if err != nil {
 		return err
 	}
-	if err := errors.Join(addControllers(ctx, mgr, o, term), addWebhooks(mgr, o, certificate), addChecks(mgr, o)); err != nil {
+	if err := errors.Join(addControllers(ctx, mgr, o, term), addWebhooks(mgr, o, certificate),
+		addChecks(mgr, o)); err != nil {
 		return err
 	}
 	if err := mgr.Start(ctx); err != nil {

@@ -60,7 +60,7 @@ func newManager(o *options, certificate *servingcert.Source) (ctrl.Manager, *ele
 // lockOptions returns the options of the lock on the Lease.
 func lockOptions(o *options) election.Options {
 	return election.Options{
-		Lease:         types.NamespacedName{Namespace: o.namespace, Name: electionID},
+		Lease:         types.NamespacedName{Namespace: o.namespace, Name: o.electionID},
 		PodName:       o.podName,
 		PodUID:        o.podUID,
 		Container:     o.podContainer,
@@ -87,7 +87,7 @@ func managerOptions(o *options, lock resourcelock.Interface, certificate *servin
 		WebhookServer:          runners.BoundBodies(webhook.NewServer(o.webhooks(certificate)), clock.RealClock{}),
 
 		LeaderElection:                      o.leaderElect,
-		LeaderElectionID:                    electionID,
+		LeaderElectionID:                    o.electionID,
 		LeaderElectionNamespace:             o.namespace,
 		LeaderElectionResourceLockInterface: lock,
 		LeaseDuration:                       &o.leaseDuration,

@@ -27,9 +27,6 @@ import (
 	"leasehold.dev/runners/servingcert"
 )
 
-// electionID is the name of the Lease. config/fencing names it too.
-const electionID = "manager.leasehold.dev"
-
 // options are the values of the flags and the environment.
 type options struct {
 	showVersion bool
@@ -41,6 +38,7 @@ type options struct {
 
 	leaderElect                               bool
 	leaseDuration, renewDeadline, retryPeriod time.Duration
+	electionID                                string
 
 	enableWebhooks                 bool
 	webhookAddress                 hostPort
@@ -119,6 +117,8 @@ func (o *options) bindElection(f *flag.FlagSet) {
 		"How long the leader tries to renew before it gives up and exits.")
 	f.DurationVar(&o.retryPeriod, "leader-elect-retry-period", 2*time.Second,
 		"Pause between two tries to get or renew the Lease.")
+	f.StringVar(&o.electionID, "leader-election-id", "manager.leasehold.dev",
+		"Name of the Lease, which the fence names too.")
 }
 
 func (o *options) bindWork(f *flag.FlagSet) {
@@ -152,6 +152,7 @@ func (o *options) validate() error {
 		}
 	}
 	require(o.namespace != "", "the operator's own namespace is not known: set POD_NAMESPACE")
+	require(o.electionID != "", "--leader-election-id must not be empty")
 	require(o.leaseDuration >= time.Second && o.leaseDuration%time.Second == 0,
 		"--leader-elect-lease-duration %s must be whole seconds, at least 1s: a Lease has no finer unit", o.leaseDuration)
 	require(o.leaseDuration <= election.MaxLeaseDuration,
@@ -236,7 +237,8 @@ func (o *options) certificate() (*servingcert.Source, error) {
 	if !o.enableWebhooks || o.webhookCertPath != "" {
 		return nil, nil
 	}
-	return servingcert.NewSource(types.NamespacedName{Namespace: o.namespace, Name: o.webhookPrefix + "webhook-server-cert"})
+	secret := types.NamespacedName{Namespace: o.namespace, Name: o.webhookPrefix + "webhook-server-cert"}
+	return servingcert.NewSource(secret)
 }
 
 // prefixes is a flag that can be given several times, or with commas.

@@ -58,6 +58,8 @@ func TestOptionsRules(t *testing.T) {
 				{"--webhook-bind-address=host"}},
 			[][]string{{"--webhook-bind-address=:1"}, {"--webhook-bind-address=127.0.0.1:65535"},
 				{"--webhook-bind-address=[::1]:9443"}}},
+		"LeaseName": {"--leader-election-id must not be empty",
+			[][]string{{"--leader-election-id="}}, [][]string{{"--leader-election-id=a"}}},
 		"LeaseSeconds": {"must be whole seconds, at least 1s",
 			[][]string{
 				{"--leader-elect-lease-duration=15001ms"}, {"--leader-elect-lease-duration=15999ms"},

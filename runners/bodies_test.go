@@ -130,7 +130,7 @@ func TestBoundBodies_client_gives_up(t *testing.T) {
 
 // A client that stops sending loses its room. The clock is behind, so the deadline passes at once.
 func TestBoundBodies_slow_body(t *testing.T) {
-	a := newAdmission(t, testingclock.NewFakePassiveClock(time.Now().Add(-time.Hour))) //nolint:forbidigo // of net/http
+	a := newAdmission(t, testingclock.NewFakePassiveClock(time.Now().Add(-time.Hour)))
 	slow, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", a.Listener.Addr().String())
 	if err != nil {
 		t.Fatal(err)

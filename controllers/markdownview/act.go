@@ -85,7 +85,8 @@ func (r *Reconciler) readUnchanged(ctx context.Context, v *v1beta1.MarkdownView)
 		return nil, fmt.Errorf("reading markdownview: %w", err)
 	}
 	if err != nil || live.UID != v.UID || live.Generation != v.Generation || !live.DeletionTimestamp.IsZero() {
-		return nil, apierrors.NewConflict(v1beta1.GroupVersion.WithResource("markdownviews").GroupResource(), v.Name, errStale)
+		return nil, apierrors.NewConflict(v1beta1.GroupVersion.WithResource("markdownviews").GroupResource(), v.Name,
+			errStale)
 	}
 	return live, nil
 }

@@ -54,9 +54,11 @@ func TestDecide(t *testing.T) {
 		"another text, immutable": {immutable(func(c *corev1.ConfigMap) { c.Data["a.md"] = "y" }), [3]action{replace, keep, keep}},
 		"a stray file, immutable": {immutable(func(c *corev1.ConfigMap) { c.Data["b.md"] = "" }), [3]action{replace, keep, keep}},
 		"no labels, immutable":    {immutable(func(c *corev1.ConfigMap) { c.Labels = nil }), content},
-		"foreign, immutable":      {immutable(func(c *corev1.ConfigMap) { c.Data, c.OwnerReferences = nil, nil }), [3]action{conflict, keep, keep}},
-		"terminating, immutable":  {immutable(func(c *corev1.ConfigMap) { c.Data, c.DeletionTimestamp = nil, &now }), [3]action{wait, keep, keep}},
-		"a label":                 {func(o *observation) { o.service.Labels[labelPartOf] = "x" }, address},
+		"foreign, immutable": {immutable(func(c *corev1.ConfigMap) { c.Data, c.OwnerReferences = nil, nil }),
+			[3]action{conflict, keep, keep}},
+		"terminating, immutable": {immutable(func(c *corev1.ConfigMap) { c.Data, c.DeletionTimestamp = nil, &now }),
+			[3]action{wait, keep, keep}},
+		"a label": {func(o *observation) { o.service.Labels[labelPartOf] = "x" }, address},
 		"a deletion that is not awaited": {func(o *observation) {
 			o.service.OwnerReferences[0].BlockOwnerDeletion = nil
 		}, address},
@@ -69,12 +71,18 @@ func TestDecide(t *testing.T) {
 		"another surge": {func(o *observation) {
 			o.deployment.Spec.Strategy.RollingUpdate.MaxUnavailable = new(intstr.FromInt32(1))
 		}, viewer},
-		"a token":      {pod(func(p *corev1.PodSpec, _ *corev1.Container) { p.AutomountServiceAccountToken = nil }), viewer},
-		"root":         {pod(func(p *corev1.PodSpec, _ *corev1.Container) { p.SecurityContext.RunAsNonRoot = new(false) }), viewer},
-		"escalation":   {pod(func(_ *corev1.PodSpec, c *corev1.Container) { c.SecurityContext.AllowPrivilegeEscalation = new(true) }), viewer},
-		"capabilities": {pod(func(_ *corev1.PodSpec, c *corev1.Container) { c.SecurityContext.Capabilities.Drop = nil }), viewer},
-		"an image":     {pod(func(_ *corev1.PodSpec, c *corev1.Container) { c.Image = "x" }), viewer},
-		"arguments":    {pod(func(_ *corev1.PodSpec, c *corev1.Container) { c.Args = []string{"x"} }), viewer},
+		"a token": {pod(func(p *corev1.PodSpec, _ *corev1.Container) { p.AutomountServiceAccountToken = nil }), viewer},
+		"root": {pod(func(p *corev1.PodSpec, _ *corev1.Container) {
+			p.SecurityContext.RunAsNonRoot = new(false)
+		}), viewer},
+		"escalation": {pod(func(_ *corev1.PodSpec, c *corev1.Container) {
+			c.SecurityContext.AllowPrivilegeEscalation = new(true)
+		}), viewer},
+		"capabilities": {pod(func(_ *corev1.PodSpec, c *corev1.Container) {
+			c.SecurityContext.Capabilities.Drop = nil
+		}), viewer},
+		"an image":  {pod(func(_ *corev1.PodSpec, c *corev1.Container) { c.Image = "x" }), viewer},
+		"arguments": {pod(func(_ *corev1.PodSpec, c *corev1.Container) { c.Args = []string{"x"} }), viewer},
 		"a container": {pod(func(p *corev1.PodSpec, _ *corev1.Container) {
 			p.Containers = append(p.Containers, corev1.Container{Name: "x"})
 		}), viewer},

@@ -48,7 +48,7 @@ func summarize(o *observation, p plan, res *result, now time.Time) v1beta1.Markd
 	bad, stalled := problem(p, res, run)
 	if bad.Reason == "" {
 		set(condition(v1beta1.ConditionDegraded, false, v1beta1.ReasonAsExpected, "no problem was found"))
-		set(readiness(v, p, res, run))
+		set(readiness(v, p, run))
 	}
 	setProblem(&status, v, bad, stalled, now)
 	return status
@@ -150,7 +150,7 @@ const inTheWay = " exists and does not belong to this MarkdownView; give the Mar
 	"the object if nothing needs it"
 
 // readiness returns the Ready condition of a view without a problem.
-func readiness(v *v1beta1.MarkdownView, p plan, res *result, run rollout) metav1.Condition {
+func readiness(v *v1beta1.MarkdownView, p plan, run rollout) metav1.Condition {
 	const kind = v1beta1.ConditionReady
 	switch waits := p.with(wait); {
 	case len(waits) > 0:
@@ -216,7 +216,8 @@ func referTo(v *v1beta1.MarkdownView, s step) *corev1.ObjectReference {
 	if s.kind == deployment {
 		version = appsv1.SchemeGroupVersion
 	}
-	return &corev1.ObjectReference{APIVersion: version.String(), Kind: string(s.kind), Namespace: v.Namespace, Name: s.name}
+	return &corev1.ObjectReference{APIVersion: version.String(), Kind: string(s.kind), Namespace: v.Namespace,
+		Name: s.name}
 }
 
 func condition(kind string, holds bool, reason, message string) metav1.Condition {

@@ -78,7 +78,8 @@ func SetupWithManager(mgr ctrl.Manager, o Options) error {
 	if err != nil {
 		return err
 	}
-	options := controller.Options{MaxConcurrentReconciles: o.MaxConcurrentReconciles, RateLimiter: reconciler.RateLimiter(firstBackoff)}
+	options := controller.Options{MaxConcurrentReconciles: o.MaxConcurrentReconciles,
+		RateLimiter: reconciler.RateLimiter(firstBackoff)}
 	// A change of labels or of the status does not require a probe.
 	b := ctrl.NewControllerManagedBy(mgr).Named("storagebucket").WithOptions(options).
 		For(&v1beta1.StorageBucket{}, builder.WithPredicates(reconciler.Changed))

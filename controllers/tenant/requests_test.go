@@ -81,7 +81,8 @@ func TestErrorThatPreventsAReconcile(t *testing.T) {
 		ready := tc.w.ready()
 		stalled := reporting.FindCondition(tc.w.status().Conditions, v1beta1.ConditionStalled).Status == metav1.ConditionTrue
 		if ready.Status != metav1.ConditionFalse || ready.Reason != tc.reason ||
-			!strings.Contains(ready.Message, tc.err.Error()) || stalled != (tc.reason == v1beta1.ReasonRBACForbidden) || !strings.Contains(tc.w.last, "event Warning Failed") {
+			!strings.Contains(ready.Message, tc.err.Error()) ||
+			stalled != (tc.reason == v1beta1.ReasonRBACForbidden) || !strings.Contains(tc.w.last, "event Warning Failed") {
 			t.Errorf("%s: Ready %s %s (%s), stalled %t", name, ready.Status, ready.Reason, ready.Message, stalled)
 		}
 	}

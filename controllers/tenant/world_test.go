@@ -384,17 +384,3 @@ func (w *world) status() v1beta1.TenantStatus {
 func (w *world) ready() metav1.Condition {
 	return reporting.FindCondition(w.status().Conditions, v1beta1.ConditionReady)
 }
-
-// bindingText returns the role and the users of the admins' binding; "" if there is none.
-func (w *world) bindingText() string {
-	w.T.Helper()
-	b := find[rbacv1.RoleBinding](w, "a-dev", adminBindingName)
-	if b == nil {
-		return ""
-	}
-	text := b.RoleRef.Name
-	for _, s := range b.Subjects {
-		text += " " + s.Name
-	}
-	return text
-}

@@ -22,7 +22,7 @@ type answers map[string]int
 
 // endpoints returns all paths of a replica's probe port.
 func endpoints() []string {
-	return []string{"/healthz", "/healthz/ping", "/healthz/workers", "/readyz", "/readyz/caches", "/readyz/webhook"}
+	return []string{"/healthz", "/healthz/ping", "/readyz", "/readyz/caches", "/readyz/webhook"}
 }
 
 func allAnswer(status int) answers {
@@ -84,8 +84,8 @@ func served(ctx context.Context, pod *corev1.Pod) (bool, error) {
 }
 
 func TestProbeEndpoints(t *testing.T) {
-	empty := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "e2e-no-certificate", Namespace: operatorNamespace}}
-	withoutCertificate := []string{"--webhook-secret=" + empty.Name, "--webhook-configurations-prefix=e2e-none-"}
+	empty := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "e2e-none-webhook-server-cert", Namespace: operatorNamespace}}
+	withoutCertificate := []string{"--webhook-name-prefix=e2e-none-"}
 	clones := map[string]*clone{}
 	afterwards(t, func(ctx context.Context, g *WithT) {
 		removeClones(ctx, g, clones)

@@ -194,7 +194,7 @@ func TestChartHasEachFlag(t *testing.T) {
 		"default-viewer-image", "tenant-admin-cluster-role", // separate values
 		// the webhook configurations, the Service and the Secret
 		"enable-webhooks", "webhook-bind-address", "webhook-cert-path", "webhook-name-prefix",
-		"leader-elect", // the fence
+		"leader-elect", "leader-election-id", // the fence
 		// the ServiceMonitor
 		"metrics-bind-address", "metrics-cert-path", "metrics-secure",
 		// the Pod

@@ -46,7 +46,7 @@ func TestChartAsADependency(t *testing.T) {
 // Services and the network policy.
 func TestChartOnTheHostNetwork(t *testing.T) {
 	objects := decode(t, release(t, operatorNamespace, "--values",
-		filepath.Join(root, "test/internal/chart/testdata/values/11-host-network.yaml")))
+		filepath.Join("testdata", "chart", "host-network.yaml")))
 	d := one[*appsv1.Deployment](t, objects, "leasehold-controller-manager")
 	pod := d.Spec.Template.Spec
 	if !pod.HostNetwork || pod.DNSPolicy != corev1.DNSClusterFirstWithHostNet {

@@ -133,7 +133,9 @@ var _ = Describe("The operator as it ships", Serial, Ordered, func() {
 		narrowed := &rbacv1.ClusterRole{}
 		Expect(kube.Get(ctx, client.ObjectKey{Name: "leasehold-manager-role"}, narrowed)).To(Succeed())
 		shipped := narrowed.DeepCopy()
-		narrowed.Rules = slices.DeleteFunc(narrowed.Rules, func(r rbacv1.PolicyRule) bool { return slices.Contains(r.Verbs, "bind") })
+		narrowed.Rules = slices.DeleteFunc(narrowed.Rules, func(r rbacv1.PolicyRule) bool {
+			return slices.Contains(r.Verbs, "bind")
+		})
 		Expect(narrowed.Rules).To(HaveLen(len(shipped.Rules) - 1))
 		Expect(kube.Update(ctx, narrowed)).To(Succeed())
 		DeferCleanup(func(ctx SpecContext) {

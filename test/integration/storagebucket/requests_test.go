@@ -37,7 +37,8 @@ var _ = Describe("A StorageBucket", func() {
 
 		By("resuming it")
 		annotate(ctx, b, v1beta1.AnnotationPaused, "")
-		Eventually(ctx, operator.Fetched(k8s, b)).Should(And(Not(paused), HaveField("Status.LastHandledReconcileAt", "second")))
+		Eventually(ctx, operator.Fetched(k8s, b)).Should(And(Not(paused),
+			HaveField("Status.LastHandledReconcileAt", "second")))
 	}, SpecTimeout(time.Minute))
 
 	It("keeps its bucket and its finalizer while it is paused and deleted", func(ctx SpecContext) {
@@ -65,7 +66,8 @@ var _ = Describe("A StorageBucket", func() {
 		})
 		operator.Change(ctx, k8s, role, func(r *rbacv1.ClusterRole) {
 			for i, rule := range r.Rules {
-				r.Rules[i].Resources = slices.DeleteFunc(slices.Clone(rule.Resources), func(s string) bool { return s == "secrets" })
+				r.Rules[i].Resources = slices.DeleteFunc(slices.Clone(rule.Resources),
+					func(s string) bool { return s == "secrets" })
 			}
 		})
 		unknown := expect.HaveCondition(v1beta1.ConditionReady, metav1.ConditionUnknown, v1beta1.ReasonRBACForbidden)

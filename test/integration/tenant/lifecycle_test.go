@@ -165,7 +165,8 @@ var _ = Describe("A Tenant", func() {
 		Expect(k8s.Create(ctx, service)).To(Succeed())
 		DeferCleanup(func(ctx SpecContext) { Expect(client.IgnoreNotFound(k8s.Delete(ctx, service))).To(Succeed()) })
 		Expect(k8s.Delete(ctx, t)).To(Succeed())
-		Eventually(ctx, fetched(t)).WithTimeout(expect.Medium).Should(HaveField("Status.Conditions", ContainElement(
+		// kube-aggregator first has to find that the Service is not there.
+		Eventually(ctx, fetched(t)).WithTimeout(expect.Long).Should(HaveField("Status.Conditions", ContainElement(
 			HaveField("Message", And(ContainSubstring("waiting for the deletion of namespace "+t.Name+"-dev"),
 				ContainSubstring("broken.example.com"))))))
 		Expect(k8s.Delete(ctx, service)).To(Succeed())

@@ -15,9 +15,9 @@ import (
 	"github.com/onsi/gomega/gbytes"
 	"github.com/onsi/gomega/gexec"
 
-	"leasehold.dev/test/internal/browser"
 	"leasehold.dev/test/harness/expect"
 	"leasehold.dev/test/integration/internal/operator"
+	"leasehold.dev/test/internal/browser"
 )
 
 func TestViewer(t *testing.T) {
