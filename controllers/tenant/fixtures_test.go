@@ -257,11 +257,6 @@ func refuseRole(role string) refusal {
 	}
 }
 
-// changed is the API server's error for a write of an object that has changed.
-func changed() error {
-	return apierrors.NewConflict(corev1.Resource("x"), "x", errors.New("changed"))
-}
-
 func statusLines(status v1beta1.TenantStatus) []string {
 	lines := []string{fmt.Sprintf("    generation %d", status.ObservedGeneration)}
 	for _, c := range status.Conditions {
