@@ -100,7 +100,7 @@ func (r *Reconciler) actOn(ctx context.Context, o *observation, s step, res *res
 		return r.keepNamespace(ctx, o, s, res)
 	case restrict:
 		return state{uid: s.live.UID, reason: v1beta1.ReasonInvalidSpec}, r.restrictBinding(ctx, o.tenant, binding, res)
-	case wait:
+	case await:
 		ns := state{uid: s.live.UID, reason: v1beta1.ReasonNamespaceTerminating, detail: remaining(s.live)}
 		// A finalizer would keep the binding and its rights. Otherwise the admins keep theirs until the
 		// namespace controller deletes the binding: they may have to remove what blocks the namespace.

@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	kerrors "k8s.io/apimachinery/pkg/util/errors"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -111,7 +112,7 @@ func (r *Reconciler) report(ctx context.Context, o *observation, p plan, res *re
 		if err := client.IgnoreNotFound(apply.Patch(ctx, r.Client, t, before)); err != nil {
 			return ctrl.Result{}, fmt.Errorf("removing finalizer: %w", err)
 		}
-		return ctrl.Result{}, nil
+		return ctrl.Result{}, r.awaitRelease(ctx, t)
 	}
 	// A Conflict or a denial by the fence is no failure of the Tenant, so the status does not
 	// report it. The next reconcile follows soon and reads the change.
@@ -133,6 +134,21 @@ func (r *Reconciler) report(ctx context.Context, o *observation, p plan, res *re
 	r.metrics.namespaces.WithLabelValues(t.Name).Set(float64(owned))
 	return ctrl.Result{RequeueAfter: untilTrusted(t.Status, now)}, kerrors.NewAggregate(res.errs)
 }
+
+// awaitRelease waits until the cache shows that the finalizer is gone. The client waits only for writes
+// that leave a new version, and queued events would repeat the work of the last reconcile.
+func (r *Reconciler) awaitRelease(ctx context.Context, t *v1beta1.Tenant) error {
+	err := wait.PollUntilContextTimeout(ctx, releasePoll, releaseTimeout, true, func(ctx context.Context) (bool, error) {
+		cached, err := reconciler.Get(ctx, r.Client, client.ObjectKeyFromObject(t), &v1beta1.Tenant{})
+		return cached == nil || !controllerutil.ContainsFinalizer(cached, v1beta1.TenantFinalizer), err
+	})
+	if wait.Interrupted(err) {
+		return nil // to repeat the work does no harm
+	}
+	return err
+}
+
+const releasePoll, releaseTimeout = 5 * time.Millisecond, time.Second
 
 // writeStatus writes the status if it differs from that of before.
 func (r *Reconciler) writeStatus(ctx context.Context, t, before *v1beta1.Tenant) error {

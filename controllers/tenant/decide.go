@@ -17,7 +17,7 @@ const (
 	create   action = "create"   // in the spec, does not exist
 	keep     action = "keep"     // in the spec and owned: correct ownership metadata and binding
 	restrict action = "restrict" // owned under a refused name: only remove subjects
-	wait     action = "wait"     // owned and terminating: nothing can be created in it
+	await    action = "wait"     // owned and terminating: nothing can be created in it
 	conflict action = "conflict" // in the spec, exists, and is not owned
 	remove   action = "remove"   // owned, no longer in the spec, policy Delete
 	release  action = "release"  // owned, no longer in the spec, policy Retain
@@ -76,7 +76,7 @@ func actionFor(wanted, refused bool, live *corev1.Namespace, ours bool, policy v
 	case refused && ours && !terminating:
 		return restrict
 	case refused && ours:
-		return wait
+		return await
 	case refused:
 		return forget
 	case wanted && live == nil:
@@ -84,7 +84,7 @@ func actionFor(wanted, refused bool, live *corev1.Namespace, ours bool, policy v
 	case wanted && !ours:
 		return conflict
 	case wanted && terminating:
-		return wait
+		return await
 	case wanted:
 		return keep
 	case live == nil, !ours:
@@ -92,7 +92,7 @@ func actionFor(wanted, refused bool, live *corev1.Namespace, ours bool, policy v
 	case policy == v1beta1.NamespaceRetain:
 		return release
 	case terminating:
-		return wait
+		return await
 	default:
 		return remove
 	}

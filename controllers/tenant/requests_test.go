@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/prometheus/client_golang/prometheus/testutil"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"leasehold.dev/api/v1beta1"
@@ -127,5 +128,15 @@ func TestIneffectiveWriteIsReported(t *testing.T) {
 	if got := w.ready(); got.Status != metav1.ConditionFalse || got.Reason != v1beta1.ReasonAdmissionDenied ||
 		!strings.Contains(got.Message, "removes or changes the labels") || w.bindingText() != "admin ann" {
 		t.Errorf("Ready %s %s: %s, with the binding %q", got.Status, got.Reason, got.Message, w.bindingText())
+	}
+}
+
+// The gauge counts the namespaces that the Tenant owns, not those that it names.
+func TestNamespacesMetric(t *testing.T) {
+	w := newWorld(t, provision(nil, naming("dev", "taken"))...)
+	w.must(w.live.Create(t.Context(), namespace("a-taken")))
+	w.settle()
+	if got := testutil.ToFloat64(w.r.metrics.namespaces.WithLabelValues("a")); got != 1 {
+		t.Errorf("it owns %v namespaces, want 1", got)
 	}
 }

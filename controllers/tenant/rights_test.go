@@ -148,6 +148,21 @@ func TestBindsOthersComparesWholeSubjects(t *testing.T) {
 	}
 }
 
+// A missing right to bind is in the status with its remedy, and without the rules of the role.
+func TestMissingRightToBind(t *testing.T) {
+	w := newWorld(t, tenant("a"))
+	w.deny = refuseRole("admin")
+	_, _ = w.reconcile() // retried
+	got := w.ready()
+	for _, text := range []string{"lacks the right bind on ClusterRole admin", "config/rbac/manager_role.yaml",
+		"--tenant-admin-cluster-role"} {
+		if got.Reason != v1beta1.ReasonRBACForbidden || !strings.Contains(got.Message, text) ||
+			strings.Contains(got.Message, "not currently held") {
+			t.Errorf("Ready %s: %q, want %q in it", got.Reason, got.Message, text)
+		}
+	}
+}
+
 // A Tenant whose binding is removed again and again is not Ready in between, and is Ready once that ends.
 func TestRepairsAreNotReady(t *testing.T) {
 	w := newWorld(t, provision(nil)...)

@@ -1,6 +1,7 @@
 package tenant
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"testing"
@@ -13,6 +14,7 @@ import (
 	"k8s.io/client-go/tools/events"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 	"sigs.k8s.io/controller-runtime/pkg/recorder"
 
@@ -25,7 +27,14 @@ func ready(status metav1.ConditionStatus) func(*v1beta1.Tenant) {
 
 func mapping(t *testing.T, tenants ...client.Object) *Reconciler {
 	t.Helper()
-	return &Reconciler{Client: store(t, tenants...), Options: Options{AdminClusterRole: "admin"}}
+	c := interceptor.NewClient(store(t, tenants...), interceptor.Funcs{List: func(ctx context.Context, c client.WithWatch,
+		list client.ObjectList, opts ...client.ListOption) error {
+		if !(&client.ListOptions{}).ApplyOptions(opts).DisableReadYourWritesConsistency {
+			t.Error("a map function waits for writes, and blocks the informer that would show them")
+		}
+		return c.List(ctx, list, opts...)
+	}})
+	return &Reconciler{Client: c, Options: Options{AdminClusterRole: "admin"}}
 }
 
 func requested(requests []reconcile.Request) string {

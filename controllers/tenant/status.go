@@ -231,8 +231,8 @@ func handoverAdvice(t *v1beta1.Tenant, ns *corev1.Namespace) string {
 		return ""
 	}
 	return fmt.Sprintf("%s belonged to a former Tenant %s (UID %s); if both were restored from a backup, an administrator hands it over: "+
-		"kubectl annotate namespace %s --overwrite %s=%s", ns.Name, t.Name, annotatedUID(ns), ns.Name,
-		v1beta1.AnnotationTenantUID, t.UID)
+		"kubectl annotate namespace %s --overwrite %s=%s",
+		ns.Name, t.Name, annotatedUID(ns), ns.Name, v1beta1.AnnotationTenantUID, t.UID)
 }
 
 // about adds a namespace to an event as the related object.

@@ -107,6 +107,24 @@ func TestAdmissionGolden(t *testing.T) {
 	golden.Assert(t, got.String(), "admission.txt")
 }
 
+// The answer to a name in use names no other Tenant, which may be no business of the user.
+func TestAdmissionNamesNoOtherTenant(t *testing.T) {
+	w := &Webhook{Reader: store(t, tenant("secretive", naming("x"), prefix("shared-")), namespace("shared-x"))}
+	_, err := w.ValidateCreate(t.Context(), tenant("a", naming("x"), prefix("shared-")))
+	if err == nil || !strings.Contains(err.Error(), "in use by another Tenant") || strings.Contains(err.Error(), "secretive") {
+		t.Errorf("got %v, want a refusal that does not name the Tenant", err)
+	}
+}
+
+// A deletion warns of the namespaces that the Tenant owns, and not of one that it only names.
+func TestDeletionWarnsOfOwnedNamespaces(t *testing.T) {
+	warnings, err := (&Webhook{}).ValidateDelete(t.Context(),
+		tenant("a", owning("a-dev"), listing("a-x", v1beta1.ReasonNamespaceConflict)))
+	if err != nil || len(warnings) != 1 || !strings.Contains(warnings[0], "namespace a-dev ") {
+		t.Errorf("warnings %q, %v, want one of a-dev", warnings, err)
+	}
+}
+
 func TestDefaultSetsThePrefixFromTheName(t *testing.T) {
 	for reason, tc := range map[string]struct {
 		tenant *v1beta1.Tenant

@@ -7,7 +7,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	corev1 "k8s.io/api/core/v1"
@@ -76,6 +75,13 @@ func newWorld(t testing.TB, objects ...client.Object) *world {
 			return w.cache.List(ctx, list, opts...)
 		},
 		Apply: w.apply,
+		Patch: func(ctx context.Context, c client.WithWatch, o client.Object, p client.Patch, opts ...client.PatchOption) error {
+			err := c.Patch(ctx, o, p, opts...)
+			if _, ok := o.(*v1beta1.Tenant); ok {
+				w.syncTenants()
+			}
+			return err
+		},
 	})
 	m, err := newMetrics(prometheus.NewRegistry())
 	w.must(err)
@@ -271,18 +277,6 @@ func (w *world) Eventf(regarding, related runtime.Object, kind, reason, action, 
 	w.Lines = append(w.Lines, line)
 }
 
-func statusLines(status v1beta1.TenantStatus) []string {
-	lines := []string{fmt.Sprintf("    generation %d", status.ObservedGeneration)}
-	for _, c := range status.Conditions {
-		lines = append(lines, fmt.Sprintf("    %s %s %s at generation %d since %s: %s", c.Type, c.Status, c.Reason,
-			c.ObservedGeneration, c.LastTransitionTime.UTC().Format(time.TimeOnly), c.Message))
-	}
-	for _, ns := range status.Namespaces {
-		lines = append(lines, fmt.Sprintf("    %s %q %s", ns.Name, ns.UID, ns.Reason))
-	}
-	return lines
-}
-
 // reconcile reconciles the Tenant a, and records the result.
 func (w *world) reconcile() (ctrl.Result, error) {
 	from := len(w.Lines)
@@ -352,8 +346,7 @@ func (w *world) state() string {
 }
 
 func (w *world) must(err error) {
-	w.T.Helper()
-	if err != nil {
+	if w.T.Helper(); err != nil {
 		w.T.Fatal(err)
 	}
 }
@@ -363,7 +356,6 @@ func find[T any, P interface {
 	*T
 	client.Object
 }](w *world, namespace, name string) P {
-	w.T.Helper()
 	o := P(new(T))
 	err := w.live.Get(w.T.Context(), client.ObjectKey{Namespace: namespace, Name: name}, o)
 	if apierrors.IsNotFound(err) {
