@@ -13,6 +13,7 @@ import (
 
 	"leasehold.dev/api/v1beta1"
 	"leasehold.dev/controllers/internal/denial"
+	"leasehold.dev/controllers/internal/reconciler"
 	"leasehold.dev/controllers/internal/reporting"
 )
 
@@ -20,7 +21,7 @@ import (
 func summarize(o *observation, p plan, res *result, now time.Time) v1beta1.MarkdownViewStatus {
 	v, status := o.view, *o.view.Status.DeepCopy()
 	status.ObservedGeneration = v.Generation
-	status.LastHandledReconcileAt = requestOf(v)
+	status.LastHandledReconcileAt = reconciler.RequestedAt(v)
 	run := rolloutOf(o, res)
 	switch {
 	case run.absent:
@@ -88,14 +89,6 @@ func paused(v *v1beta1.MarkdownView, now time.Time) v1beta1.MarkdownViewStatus {
 	reporting.SetCondition(&status.Conditions, v.Generation, now, condition(v1beta1.ConditionPaused, true,
 		v1beta1.ReasonPaused, "the operator writes nothing; remove the annotation "+v1beta1.AnnotationPaused+" to resume"))
 	return status
-}
-
-// requestOf returns the value of the annotation that requests a reconcile, within the limit of
-// status.lastHandledReconcileAt.
-func requestOf(v *v1beta1.MarkdownView) string {
-	const limit = 128
-	value := v.Annotations[v1beta1.AnnotationRequestedAt]
-	return strings.ToValidUTF8(value[:min(len(value), limit)], "")
 }
 
 // availability returns the Available condition, and whether it is known. Until the Deployment

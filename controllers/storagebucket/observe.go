@@ -182,7 +182,7 @@ func credentialsIn(secret *corev1.Secret) (s3.Credentials, string) {
 	}
 	for _, key := range []string{v1beta1.SecretKeyAccessKeyID, v1beta1.SecretKeySecretAccessKey,
 		v1beta1.SecretKeySessionToken} {
-		// An HTTP header cannot contain control characters, and nobody sees format characters.
+		// An HTTP header cannot contain control characters, and format characters are invisible.
 		if strings.ContainsFunc(value(key), func(r rune) bool { return unicode.In(r, unicode.Cc, unicode.Cf) }) {
 			return s3.Credentials{}, key
 		}

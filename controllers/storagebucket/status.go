@@ -10,6 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"leasehold.dev/api/v1beta1"
+	"leasehold.dev/controllers/internal/reconciler"
 	"leasehold.dev/controllers/internal/reporting"
 	"leasehold.dev/controllers/storagebucket/s3"
 )
@@ -54,24 +55,16 @@ func summarize(b *v1beta1.StorageBucket, p probe, secretVersion string, f findin
 	return status
 }
 
-// requestedAt returns the value of the annotation that requests a probe, at the length that the
-// status can have.
-func requestedAt(b *v1beta1.StorageBucket) string {
-	const maxLength = 128
-	runes := []rune(b.Annotations[v1beta1.AnnotationRequestedAt])
-	return string(runes[:min(len(runes), maxLength)])
-}
-
 // isRequested reports whether an annotation requests a probe that was not handled yet.
 func isRequested(b *v1beta1.StorageBucket) bool {
-	value := requestedAt(b)
+	value := reconciler.RequestedAt(b)
 	return value != "" && value != b.Status.LastHandledReconcileAt
 }
 
 // handle records that a request is handled, and that the StorageBucket is not paused any more.
 func handle(b *v1beta1.StorageBucket, status *v1beta1.StorageBucketStatus) {
 	if isRequested(b) {
-		status.LastHandledReconcileAt = requestedAt(b)
+		status.LastHandledReconcileAt = reconciler.RequestedAt(b)
 	}
 	meta.RemoveStatusCondition(&status.Conditions, v1beta1.ConditionPaused)
 }

@@ -167,7 +167,7 @@ func (r *Reconciler) writeStatus(ctx context.Context, t, before *v1beta1.Tenant)
 }
 
 // fail reports an error that prevents a reconcile, and returns it. The former status would claim
-// what nobody has checked, and a new Tenant would have none.
+// what was not checked, and a new Tenant would have none.
 func (r *Reconciler) fail(ctx context.Context, t *v1beta1.Tenant, err error) error {
 	if apierrors.IsConflict(err) || denial.ByFence(err) || errors.Is(err, context.Canceled) {
 		return err

@@ -56,7 +56,7 @@ func TestRequestedReconcile(t *testing.T) {
 }
 
 // An error that prevents a reconcile is in Ready, also of a new Tenant. The former status would claim what
-// nobody has checked.
+// was not checked.
 func TestErrorThatPreventsAReconcile(t *testing.T) {
 	boom := errors.New("boom")
 	for name, tc := range map[string]struct {
