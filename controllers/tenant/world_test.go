@@ -75,7 +75,8 @@ func newWorld(t testing.TB, objects ...client.Object) *world {
 			return w.cache.List(ctx, list, opts...)
 		},
 		Apply: w.apply,
-		Patch: func(ctx context.Context, c client.WithWatch, o client.Object, p client.Patch, opts ...client.PatchOption) error {
+		Patch: func(ctx context.Context, c client.WithWatch, o client.Object, p client.Patch,
+			opts ...client.PatchOption) error {
 			err := c.Patch(ctx, o, p, opts...)
 			if _, ok := o.(*v1beta1.Tenant); ok {
 				w.syncTenants()
