@@ -56,8 +56,9 @@ var ErrExistingCluster = errors.New("starting a control plane: " + existingVaria
 const startTimeout = time.Minute
 
 // Start starts a control plane, or with USE_EXISTING_CLUSTER=true connects to that of the current kubeconfig, if
-// Options.ExistingCluster allows it. It returns as soon as the API server answers, while kube-controller-manager may still start. It ignores ctx while etcd
-// and kube-apiserver start. It returns ErrNoAssets, wrapped, if the programs are missing.
+// Options.ExistingCluster allows it. It returns as soon as the API server answers, while
+// kube-controller-manager may still start. It ignores ctx while etcd and
+// kube-apiserver start. It returns ErrNoAssets, wrapped, if the programs are missing.
 func Start(ctx context.Context, o Options) (_ *ControlPlane, err error) {
 	existing := os.Getenv(existingVariable) == "true"
 	if existing && !o.ExistingCluster {

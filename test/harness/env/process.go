@@ -161,7 +161,7 @@ var ErrNotEnded = errors.New("the program did not end")
 
 // SplitNotEnded separates the errors of programs that did not end from others.
 func SplitNotEnded(err error) (notEnded, others error) {
-	if joined, is := err.(interface{ Unwrap() []error }); is { //nolint:errorlint // each part is looked at by itself
+	if joined, is := err.(interface{ Unwrap() []error }); is {
 		for _, part := range joined.Unwrap() {
 			one, other := SplitNotEnded(part)
 			notEnded, others = errors.Join(notEnded, one), errors.Join(others, other)

@@ -19,29 +19,22 @@ func probed() step {
 }
 
 // lives is a process of replica a between two seconds; 0 means that it did not end.
-func lives(from, to float64, change ...func(*history.Process)) step {
+func lives(from, to float64) step {
 	return changes(func(s *script) {
 		r := history.Process{Name: "a", Started: second(from)}
 		if to > 0 {
 			r.Ended = second(to)
-		}
-		for _, f := range change {
-			f(&r)
 		}
 		s.Replicas = append(s.Replicas, r)
 	})
 }
 
 // answers records the answer of replica a to a probe, from a second to another.
-func answers(question history.ProbeRequest, answer history.ProbeResult, from, to float64,
-	change ...func(*history.Probe)) step {
+func answers(question history.ProbeRequest, answer history.ProbeResult, from, to float64) step {
 	return changes(func(s *script) {
 		p := history.Probe{Replica: "a", Request: question, Result: answer, First: second(from), Last: second(to)}
 		if answer == history.No {
 			p.Detail = "500: not yet"
-		}
-		for _, f := range change {
-			f(&p)
 		}
 		s.Probes = append(s.Probes, p)
 	})

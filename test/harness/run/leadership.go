@@ -187,27 +187,3 @@ func (a *activeFault) leaseTerm(ctx context.Context) (time.Duration, error) {
 }
 
 func (a *activeFault) leaseMatch() fault.Match { return fault.Match{Path: a.prover.leasePath()} }
-
-// recordStarvation waits out the Lease while a replica is cut off, and records the fault if it met
-// any requests.
-func (a *activeFault) recordStarvation(ctx context.Context, cut *fault.Injection, term time.Duration,
-	f history.FaultRecord) error {
-	if err := a.waitOutLease(ctx, term); err != nil {
-		return err
-	}
-	if !cut.Happened() {
-		a.setVoidReason("replica %s asked for nothing in %s", f.Replica, term)
-		return nil
-	}
-	f.Ended, f.Detail = a.now(), fmt.Sprintf("%s %d requests", f.Detail, cut.Count())
-	a.record(f)
-	return nil
-}
-
-// waitOutLease waits until a Lease that is not renewed from now on has certainly expired.
-func (a *activeFault) waitOutLease(ctx context.Context, term time.Duration) error {
-	if err := sleep(ctx, a.prover.clock, term+firstWriteTimeout); err != nil {
-		return fmt.Errorf("waiting for the end of a Lease: %w", err)
-	}
-	return nil
-}

@@ -1,49 +1,18 @@
 package run
 
 import (
-	"context"
 	"fmt"
-	"maps"
 	"net/http"
-	"slices"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/sets"
 	apirequest "k8s.io/apiserver/pkg/endpoints/request"
 	"k8s.io/client-go/dynamic"
-	"k8s.io/client-go/util/retry"
 
 	"leasehold.dev/test/harness/fault"
 	"leasehold.dev/test/harness/history"
 	"leasehold.dev/test/harness/scenario"
 )
-
-// restore writes the object back as it was before, except for metadata and status.
-func (o object) restore(ctx context.Context, before *unstructured.Unstructured) error {
-	return retry.RetryOnConflict(retry.DefaultBackoff, func() error {
-		now, err := o.get(ctx)
-		if err != nil {
-			return err
-		}
-		wanted := now.DeepCopy()
-		for _, field := range slices.Sorted(maps.Keys(now.Object)) {
-			if _, there := before.Object[field]; !there {
-				delete(wanted.Object, field)
-			}
-		}
-		for field, value := range before.Object {
-			if field != "metadata" && field != "status" {
-				wanted.Object[field] = runtime.DeepCopyJSONValue(value)
-			}
-		}
-		_, err = o.Update(ctx, wanted, metav1.UpdateOptions{})
-		return err
-	})
-}
 
 // object is an API object as an administrator accesses it.
 type object struct {
@@ -97,26 +66,6 @@ func (p *Prover) objectOf(r scenario.Ref) (object, error) {
 		return object{p.dynamic.Resource(mapping.Resource), key}, nil
 	}
 	return object{p.dynamic.Resource(mapping.Resource).Namespace(r.Namespace), key}, nil
-}
-
-func (o object) get(ctx context.Context) (*unstructured.Unstructured, error) {
-	return o.Get(ctx, o.key.Name, metav1.GetOptions{})
-}
-
-// finalizers changes the object's finalizers. A missing object has none.
-func (o object) finalizers(ctx context.Context, change func([]string) []string) error {
-	return retry.RetryOnConflict(retry.DefaultBackoff, func() error {
-		now, err := o.get(ctx)
-		if apierrors.IsNotFound(err) {
-			return nil
-		}
-		if err != nil {
-			return err
-		}
-		now.SetFinalizers(change(now.GetFinalizers()))
-		_, err = o.Update(ctx, now, metav1.UpdateOptions{})
-		return err
-	})
 }
 
 // requestInfoFactory parses the paths of requests.

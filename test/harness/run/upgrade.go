@@ -17,30 +17,6 @@ var rollingUpgrade = spec{
 	derive: oneWrite, newInjector: stateless(upgrade{}),
 }
 
-// rollOut replaces replicas one after another. It stops at a new replica that does not become
-// ready, as a Deployment does, and removes that one.
-func (a *activeFault) rollOut(ctx context.Context, u replicaOverrides) (replaced int, err error) {
-	for _, old := range a.prover.running() {
-		r, err := a.prover.addReplica(ctx, u)
-		if err != nil {
-			return replaced, err
-		}
-		limited, cancel := context.WithTimeout(ctx, a.prover.timeouts.rollout)
-		unready := a.waitUntilReady(limited, r)
-		cancel()
-		if unready == nil {
-			replaced++
-			if err := a.prover.removeReplica(ctx, old); err != nil {
-				return replaced, err
-			}
-			continue
-		}
-		// It has run with the flag and was never ready. It counts.
-		return replaced + 1, a.prover.removeReplica(ctx, r)
-	}
-	return replaced, nil
-}
-
 func (a *activeFault) waitUntilReady(ctx context.Context, r *replica) error {
 	ctx, cancel := context.WithTimeout(ctx, recoveryTimeout)
 	defer cancel()

@@ -14,12 +14,6 @@ import (
 	"leasehold.dev/test/harness/invariant"
 )
 
-func beginGap(s *testbed) {
-	lines := s.watch(0, "/things", "")
-	s.step(0)
-	s.Eventually(lines).Should(BeClosed())
-}
-
 // watchCases are faults of watches, before the first or the second step that acts.
 var watchCases = map[string]faultCase{
 	"watch-delay": {plan: "watch-delay:WATCH:/things:2", stopped: true, replica: "one",

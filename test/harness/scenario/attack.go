@@ -3,7 +3,6 @@ package scenario
 import (
 	"errors"
 	"fmt"
-
 )
 
 // Attack names an attack and its parameters. The objects come from the scenario, so no attack

@@ -51,7 +51,8 @@ func (l *learner) grow(ctx context.Context, prover *run.Prover, k *learn.DraftKi
 }
 
 // growthOf tries the grown object, and returns why it is of no use; "" if it is.
-func (l *learner) growthOf(ctx context.Context, prover *run.Prover, k *learn.DraftKind, users []string) (string, error) {
+func (l *learner) growthOf(ctx context.Context, prover *run.Prover, k *learn.DraftKind,
+	users []string) (string, error) {
 	trial, err := l.growthTrial(k)
 	if err != nil {
 		return "", err

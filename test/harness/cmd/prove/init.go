@@ -256,7 +256,8 @@ func propose(ctx context.Context, o initOptions, output io.Writer) (*learn.Draft
 
 // definitions are those of the manifests. Where these have none, as of an operator whose
 // definitions are a chart of their own, they are those of --crds; --kind selects from both.
-func (o *initOptions) definitions(manifests []*unstructured.Unstructured) ([]*apiextensionsv1.CustomResourceDefinition, error) {
+func (o *initOptions) definitions(manifests []*unstructured.Unstructured) (
+	[]*apiextensionsv1.CustomResourceDefinition, error) {
 	own, err := subject.Definitions(manifests)
 	if err != nil {
 		return nil, fmt.Errorf("reading the manifests: %w", err)

@@ -209,33 +209,6 @@ func (p *endingReplica) write(text string) {
 	NewWithT(p.t).Expect(err).NotTo(HaveOccurred())
 }
 
-func TestRestarting(t *testing.T) {
-	g := NewWithT(t)
-	run := func(ends int) (p *endingReplica, running func() bool, output *strings.Builder) {
-		output = &strings.Builder{}
-		p = &endingReplica{t: t, log: filepath.Join(t.TempDir(), "log"), ends: ends}
-		p.write("12:00:00 no certificate yet\n")
-		return p, (&learner{output: output}).restarting(p, &programLog{path: p.log}), output
-	}
-	p, running, output := run(2)
-	for range 3 {
-		g.Expect(running()).To(BeTrue())
-	}
-	g.Expect(p.restarts).To(Equal(2))
-	g.Expect(strings.Count(output.String(), "no certificate yet")).To(Equal(1), "only the time has changed")
-	g.Expect(strings.Count(output.String(), "the same as before")).To(Equal(1))
-	p.ends = 1
-	p.write("no flag zone\n")
-	g.Expect(running()).To(BeTrue())
-	g.Expect(output.String()).To(ContainSubstring("no flag zone"), "another cause is printed")
-
-	_, running, _ = run(100)
-	for range maxRestarts {
-		g.Expect(running()).To(BeTrue())
-	}
-	g.Expect(running()).To(BeFalse(), "it ends for good")
-}
-
 func TestRefusal(t *testing.T) {
 	g := NewWithT(t)
 	refused := &run.RefusedError{Rejection: history.Rejection{Step: "step 1 create", Object: "Thing ns/{thing}",
@@ -299,47 +272,6 @@ func TestGrowthTrial_EndsWithTheGrownObject(t *testing.T) {
 	last := trial.Steps[len(trial.Steps)-1]
 	g.Expect(last.Name).To(Equal("grown"))
 	g.Expect(last.Quiesce.Within.Duration).To(Equal(growthTimeout))
-}
-
-// What was learned before an interruption is written, and the rest is named.
-func TestInterrupted_KeepsWhatIsLearned(t *testing.T) {
-	g := NewWithT(t)
-	all := append(backups(t), backups(t)...)
-	all[1].Word = "restore"
-	l := &learner{draft: &learn.Draft{Name: "small", Kinds: all}}
-	g.Expect(l.interrupted(0, context.Canceled)).To(MatchError(context.Canceled), "there is nothing to keep")
-	l.draft.Kinds[0].Problem = "the API server refused the sample"
-	g.Expect(l.interrupted(1, context.Canceled)).To(MatchError("context canceled; backup-life: the API server refused the sample"),
-		"no kind has worked")
-	l.draft.Kinds[0].Problem = ""
-	g.Expect(l.interrupted(1, context.Canceled)).To(Succeed())
-	g.Expect(l.undone).To(MatchError("it was interrupted: 1 of 2 kinds are described"))
-	files, err := write(t.TempDir(), l.draft, false)
-	g.Expect(err).NotTo(HaveOccurred())
-	g.Expect(files).To(HaveLen(3))
-	g.Expect(os.ReadFile(files[0])).To(ContainSubstring("There is no scenario of it: prove init was interrupted before it."))
-}
-
-func TestKeep_KeepsWhatWasTried(t *testing.T) {
-	g := NewWithT(t)
-	l := &learner{draft: &learn.Draft{Name: "small", Kinds: backups(t)}, dir: t.TempDir()}
-	file, err := l.keep(&l.draft.Kinds[0])
-	g.Expect(err).NotTo(HaveOccurred())
-	g.Expect(os.ReadFile(file)).To(ContainSubstring("name: backup-life"))
-	g.Expect(l.kept).To(BeTrue())
-}
-
-func TestWrite_AsSoonAsAKindIsDone(t *testing.T) {
-	g := NewWithT(t)
-	var output strings.Builder
-	l := &learner{draft: &learn.Draft{Name: "small", Kinds: append(backups(t), backups(t)...)}, target: t.TempDir(), output: &output}
-	g.Expect(l.write(&l.draft.Kinds[0])).To(Succeed())
-	g.Expect(os.ReadFile(scenarioFile(l.target, "backup-life"))).To(ContainSubstring("name: backup-life"))
-	l.suggestKind(0, 59*time.Second)
-	g.Expect(output.String()).To(BeEmpty())
-	l.suggestKind(0, time.Minute)
-	l.suggestKind(0, time.Hour)
-	g.Expect(output.String()).To(Equal("1 kinds are left; --kind=Backup describes one alone, and an interrupt writes what is done\n"))
 }
 
 func TestTimedWriter(t *testing.T) {

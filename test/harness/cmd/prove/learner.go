@@ -12,31 +12,14 @@ import (
 	"strings"
 	"time"
 
-	appsv1 "k8s.io/api/apps/v1"
-	authorizationv1 "k8s.io/api/authorization/v1"
-	coordinationv1 "k8s.io/api/coordination/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
-	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/util/wait"
-	"k8s.io/apiserver/pkg/authentication/serviceaccount"
-	"k8s.io/apiserver/pkg/authentication/user"
-	"k8s.io/client-go/discovery"
-	"k8s.io/utils/ptr"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"leasehold.dev/test/harness/env"
 	"leasehold.dev/test/harness/history"
 	"leasehold.dev/test/harness/learn"
 	"leasehold.dev/test/harness/report"
 	"leasehold.dev/test/harness/run"
 	"leasehold.dev/test/harness/scenario"
 	"leasehold.dev/test/harness/subject"
-)
-
-const (
-	// leaseTimeout bounds the wait for the operator's Lease.
-	leaseTimeout  = time.Minute
-	leaseInterval = 200 * time.Millisecond
 )
 
 // learner runs an operator to complete its description.
@@ -104,175 +87,6 @@ func (l *learner) load(ctx context.Context, scenario func(*learn.DraftKind) ([]b
 		}
 	}
 	return subject.Load(ctx, filepath.Join(l.dir, "subject.yaml"), "")
-}
-
-// findLease runs one replica on a control plane of its own until it holds a Lease.
-func (l *learner) findLease(ctx context.Context) (err error) {
-	s, err := l.load(ctx, l.draft.Observing)
-	if err != nil {
-		return err
-	}
-	lasting := context.WithoutCancel(ctx)
-	plane, err := env.Start(lasting, s.Plane)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, plane.Stop()) }()
-	installation, err := plane.Install(lasting, s.Operator)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, noteNotEnded(l.output, installation.Stop(lasting))) }()
-	c, err := client.New(plane.Config(), client.Options{})
-	if err != nil {
-		return fmt.Errorf("making a client: %w", err)
-	}
-	before, err := leases(ctx, c)
-	if err != nil {
-		return err
-	}
-	replica, err := installation.Start(ctx)
-	if err != nil {
-		return err
-	}
-	own := &programLog{path: replica.LogPath()}
-	if l.draft.Leases, err = waitForLease(ctx, c, before, l.restarting(replica, own)); err != nil {
-		if errors.Is(err, errProgramEnded) {
-			return fmt.Errorf("%w; its log shows why: give it what it needs with --args, --env or --values", err)
-		}
-		return fmt.Errorf("%w; the operator has to elect a leader: %s. The end of its log:\n%s", err,
-			electionAdvice(ctx, c, installation.Shipped()), own.next())
-	}
-	l.draft.Lease = l.draft.Leases[0]
-	namespace := installation.Shipped().Namespace
-	if i := slices.IndexFunc(l.draft.Leases, func(k history.Key) bool { return k.Namespace == namespace }); i >= 0 {
-		l.draft.Lease = l.draft.Leases[i]
-	}
-	l.resources, err = watchable(plane)
-	return err
-}
-
-// noteNotEnded prints that the program did not end at SIGTERM, which is a finding and keeps nothing
-// from being learned, and returns the other errors of a stop.
-func noteNotEnded(output io.Writer, err error) error {
-	notEnded, others := env.SplitNotEnded(err)
-	if notEnded != nil {
-		fmt.Fprintf(output, "finding: %v\n", notEnded)
-	}
-	return others
-}
-
-// maxRestarts bounds how often a program that ends is started again while its Lease is awaited.
-const maxRestarts = 5
-
-// errProgramEnded means that a program ended each time that it was started.
-var errProgramEnded = errors.New("the program ended")
-
-// restarting returns a function that starts a program again if it has ended, as a kubelet does, and
-// reports whether it runs then. A program may end until a Secret or a webhook is there.
-func (l *learner) restarting(replica restartable, own *programLog) func() bool {
-	restarts := 0
-	return func() bool {
-		if replica.Running() {
-			return true
-		}
-		fmt.Fprintf(l.output, "the program ended. The end of its log:\n%s\n", own.next())
-		if restarts == maxRestarts {
-			return false
-		}
-		restarts++
-		fmt.Fprintf(l.output, "it is started again, %d of %d times\n", restarts, maxRestarts)
-		return replica.Restart() == nil
-	}
-}
-
-// restartable is a replica.
-type restartable interface {
-	Running() bool
-	Restart() error
-}
-
-// waitForLease returns the Leases that the operator has taken while it ran.
-func waitForLease(ctx context.Context, c client.Client, before []history.Key,
-	running func() bool) (taken []history.Key, err error) {
-	err = wait.PollUntilContextTimeout(ctx, leaseInterval, leaseTimeout, true, func(ctx context.Context) (bool, error) {
-		now, err := leases(ctx, c)
-		taken = slices.DeleteFunc(now, func(k history.Key) bool { return slices.Contains(before, k) })
-		if err == nil && len(taken) == 0 && !running() {
-			return false, errProgramEnded
-		}
-		return len(taken) > 0, err
-	})
-	if ctx.Err() == nil && errors.Is(err, context.DeadlineExceeded) {
-		return nil, fmt.Errorf("waiting for a Lease of the operator: it took none within %s", leaseTimeout)
-	}
-	if err != nil {
-		return nil, fmt.Errorf("waiting for a Lease of the operator: %w", err)
-	}
-	return taken, nil
-}
-
-// electionAdvice returns what to do about an operator that took no Lease. One that may not create
-// Leases beside its Deployment probably elects no leader.
-func electionAdvice(ctx context.Context, c client.Client, shipped *appsv1.Deployment) string {
-	review := &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{
-		User:   serviceaccount.MakeUsername(shipped.Namespace, shipped.Spec.Template.Spec.ServiceAccountName),
-		Groups: append(serviceaccount.MakeGroupNames(shipped.Namespace), user.AllAuthenticated),
-		ResourceAttributes: &authorizationv1.ResourceAttributes{
-			Verb: "create", Group: history.Leases.Group, Resource: history.Leases.Resource, Namespace: shipped.Namespace,
-		},
-	}}
-	advice := "see whether it needs a flag, and whether it takes its namespace from a flag or from POD_NAMESPACE"
-	if err := c.Create(ctx, review); err == nil && !review.Status.Allowed {
-		advice += fmt.Sprintf("; its ServiceAccount may not create Leases in namespace %s, and an operator without leader "+
-			"election cannot be judged", shipped.Namespace)
-	}
-	return advice
-}
-
-// leases are all Leases with a holder, other than those of the API server itself.
-func leases(ctx context.Context, c client.Client) ([]history.Key, error) {
-	var list coordinationv1.LeaseList
-	if err := c.List(ctx, &list); err != nil {
-		return nil, fmt.Errorf("listing Leases: %w", err)
-	}
-	var all []history.Key
-	for _, o := range list.Items {
-		if ptr.Deref(o.Spec.HolderIdentity, "") != "" && !strings.HasPrefix(o.Name, "apiserver-") {
-			all = append(all, history.Key{Resource: history.Leases, Namespace: o.Namespace, Name: o.Name})
-		}
-	}
-	return all, nil
-}
-
-// unwatched are resources with many objects, or with a successor in Kubernetes.
-var unwatched = []string{"events", "endpoints"}
-
-// watchable are all resources that can be watched and created, but Leases and those above.
-func watchable(plane *env.ControlPlane) ([]history.Resource, error) {
-	c, err := discovery.NewDiscoveryClientForConfig(plane.Config())
-	if err != nil {
-		return nil, fmt.Errorf("making a client: %w", err)
-	}
-	lists, err := c.ServerPreferredResources()
-	if err != nil {
-		return nil, fmt.Errorf("discovering the resources: %w", err)
-	}
-	var all []history.Resource
-	for _, list := range lists {
-		version, err := schema.ParseGroupVersion(list.GroupVersion)
-		if err != nil {
-			return nil, fmt.Errorf("discovering the resources: %w", err)
-		}
-		for _, r := range list.APIResources {
-			found := history.Resource{Group: version.Group, Resource: r.Name}
-			if slices.Contains(r.Verbs, "watch") && slices.Contains(r.Verbs, "create") && found != history.Leases &&
-				!slices.Contains(unwatched, r.Name) {
-				all = append(all, found)
-			}
-		}
-	}
-	return all, nil
 }
 
 // observe runs each scenario twice and learns from the histories. A kind gets no scenario if it
