@@ -172,13 +172,29 @@ func TestLineOfHTML(t *testing.T) {
 			t.Errorf("%q has HTML in line %d, want %d", text, got, want)
 		}
 	}
-	html := showing(files{"SUMMARY.md": "", "a.md": "a\n<br>\n"})
+	html := showing(files{"SUMMARY.md": "[A](a.md)", "a.md": "a\n<br>\n"})
 	for image, want := range map[string]int{"": 1, "mdbook:1": 0} {
 		v := view(html)
 		v.Spec.ViewerImage = image
 		warnings, err := (&Webhook{}).ValidateCreate(t.Context(), v)
 		if len(warnings) != want || err != nil || want > 0 && !strings.Contains(warnings[0], "a.md has HTML in line 2") {
 			t.Errorf("with image %q: %q, %v", image, warnings, err)
+		}
+	}
+}
+
+// A file that SUMMARY.md does not name is stored, and a warning says that no page may lead to it.
+func TestWarn_NamesAFileThatTheSummaryDoesNotName(t *testing.T) {
+	for summary, want := range map[string]string{
+		"[A](a.md) [B](b.md)": "[]", "[A](a.md)": "[SUMMARY.md does not name b.md (files that it does not name: 1)]",
+		"a.mdb": "[SUMMARY.md does not name b.md (files that it does not name: 1)]",
+		"":      "[SUMMARY.md does not name a.md (files that it does not name: 2)]",
+	} {
+		v := view(showing(files{"SUMMARY.md": v1beta1.MarkdownText(summary), "a.md": "", "b.md": ""}))
+		v.Spec.ViewerImage = ""
+		warnings, err := (&Webhook{}).ValidateCreate(t.Context(), v)
+		if got := fmt.Sprint(warnings); got != want || err != nil {
+			t.Errorf("%q: %s, %v, want %s", summary, got, err, want)
 		}
 	}
 }

@@ -88,14 +88,24 @@ func warn(v *v1beta1.MarkdownView) admission.Warnings {
 		}
 		return nil
 	}
-	for _, name := range slices.Sorted(maps.Keys(v.Spec.Markdowns)) {
+	names := slices.Sorted(maps.Keys(v.Spec.Markdowns))
+	summary := string(v.Spec.Markdowns[summaryName])
+	var warnings admission.Warnings
+	unnamed := slices.DeleteFunc(slices.Clone(names), func(name string) bool {
+		return name == summaryName || strings.Contains(summary, name)
+	})
+	if len(unnamed) > 0 {
+		warnings = append(warnings, fmt.Sprintf("SUMMARY.md does not name %s (files that it does not name: %d)",
+			truncate(unnamed[0]), len(unnamed)))
+	}
+	for _, name := range names {
 		if line := lineOfHTML(string(v.Spec.Markdowns[name])); line > 0 {
-			return admission.Warnings{fmt.Sprintf(
+			return append(warnings, fmt.Sprintf(
 				"%s has HTML in line %d; the default viewer shows no HTML, so write Markdown, or code between backquotes",
-				truncate(name), line)}
+				truncate(name), line))
 		}
 	}
-	return nil
+	return warnings
 }
 
 // element matches the beginning of an HTML element outside of code.
