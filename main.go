@@ -85,7 +85,7 @@ func run(ctx context.Context, o *options) error {
 		return err
 	}
 	if err := errors.Join(addControllers(ctx, mgr, o, term), addWebhooks(mgr, o, certificate),
-		addChecks(mgr, o)); err != nil {
+		addChecks(mgr, o), addFenceCheck(mgr, o)); err != nil {
 		return err
 	}
 	if err := mgr.Start(ctx); err != nil {

@@ -47,20 +47,28 @@ var watchEvents = map[string]func(*informer, client.Object){
 	"with another spec": func(i *informer, o client.Object) {
 		before := o.DeepCopyObject().(client.Object)
 		o.SetGeneration(before.GetGeneration() + 1)
-		i.Update(before, o)
+		i.change(before, o)
 	},
 	"with another annotation": func(i *informer, o client.Object) {
 		before := o.DeepCopyObject().(client.Object)
 		o.SetAnnotations(map[string]string{"other": "value"})
-		i.Update(before, o)
+		i.change(before, o)
 	},
 	"without its finalizers": func(i *informer, o client.Object) {
 		before := o.DeepCopyObject().(client.Object)
 		o.SetFinalizers(nil)
-		i.Update(before, o)
+		i.change(before, o)
 	},
 	"paused":                     annotated(v1beta1.AnnotationPaused, "true"),
 	"with a reconcile requested": annotated(v1beta1.AnnotationRequestedAt, "now"),
+}
+
+// change sends an update. An update that changes no version has a low priority in the queue, so a mark
+// could come first.
+func (i *informer) change(before, o client.Object) {
+	before.SetResourceVersion("1")
+	o.SetResourceVersion("2")
+	i.Update(before, o)
 }
 
 // annotated sends an update that adds an annotation.
@@ -68,7 +76,7 @@ func annotated(key, value string) func(*informer, client.Object) {
 	return func(i *informer, o client.Object) {
 		before := o.DeepCopyObject().(client.Object)
 		o.SetAnnotations(map[string]string{key: value})
-		i.Update(before, o)
+		i.change(before, o)
 	}
 }
 

@@ -1,0 +1,139 @@
+package runners
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/events"
+	"k8s.io/utils/clock"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+)
+
+const (
+	// fencePeriod is the time between two tries.
+	fencePeriod = time.Minute
+	// fencePolicy is the end of the name of the ValidatingAdmissionPolicy.
+	fencePolicy = "fence.leasehold.dev'"
+)
+
+// FenceCheck tries, while another replica leads, whether the API server denies this one's writes, as
+// config/fencing makes it. An overlay that changes the namespace can point the fence to a Lease that is
+// not the operator's, and then it denies nothing. Every replica runs it, and it ends as soon as the
+// fence is effective or the replica leads.
+type FenceCheck struct {
+	// Client sends its requests whether the replica leads or not, and has no cache.
+	Client client.Client
+	// Lease is that of the election.
+	Lease client.ObjectKey
+	// PodName is that of this replica, with which the identity of a holder begins.
+	PodName  string
+	Recorder events.EventRecorder
+	Clock    clock.WithTicker
+
+	effective *prometheus.GaugeVec
+}
+
+// Register registers the metric. It has no value until the check has a result.
+func (f *FenceCheck) Register(r prometheus.Registerer) error {
+	f.effective = prometheus.NewGaugeVec(prometheus.GaugeOpts{
+		Name: "leasehold_fence_effective",
+		Help: "1 if the API server denied a write of this replica while another one led, 0 if it allowed it.",
+	}, nil)
+	if err := r.Register(f.effective); err != nil {
+		return fmt.Errorf("registering the metric of the fence: %w", err)
+	}
+	return nil
+}
+
+// NeedLeaderElection implements manager.LeaderElectionRunnable.
+func (f *FenceCheck) NeedLeaderElection() bool { return false }
+
+// Start runs the check. It never returns an error: without the fence the operator still works.
+func (f *FenceCheck) Start(ctx context.Context) error {
+	ticker := f.Clock.NewTicker(fencePeriod)
+	defer ticker.Stop()
+	for times := 0; ; {
+		state, err := f.try(ctx)
+		switch {
+		case err != nil && ctx.Err() == nil:
+			log.FromContext(ctx).Error(err, "trying the fence")
+		case state == denied:
+			f.effective.WithLabelValues().Set(1)
+			return nil
+		case state == leading:
+			return nil
+		case state == permitted:
+			// An API server receives a new policy or Lease a moment later, so the first time is no proof.
+			if times++; times > 1 {
+				f.report(ctx)
+			}
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-ticker.C():
+		}
+	}
+}
+
+// fenceState is the result of a try.
+type fenceState int
+
+const (
+	unknown   fenceState = iota // nobody leads
+	leading                     // this replica leads
+	denied                      // by the fence
+	permitted                   // although another replica leads
+)
+
+// try sends a write that is not stored.
+func (f *FenceCheck) try(ctx context.Context) (fenceState, error) {
+	before, err := f.holder(ctx)
+	if err != nil || before == "" {
+		return unknown, err
+	}
+	if strings.HasPrefix(before, f.PodName+"_") {
+		return leading, nil
+	}
+	err = f.Client.Create(ctx, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{
+		Namespace: f.Lease.Namespace, Name: "leasehold-fence-check"}}, client.DryRunAll)
+	if apierrors.IsForbidden(err) && strings.Contains(err.Error(), fencePolicy) {
+		return denied, nil
+	}
+	if err != nil {
+		return unknown, fmt.Errorf("creating a ConfigMap in a dry run: %w", err)
+	}
+	// A Lease that was released meanwhile fences nobody.
+	if after, err := f.holder(ctx); err != nil || after != before {
+		return unknown, err
+	}
+	return permitted, nil
+}
+
+// holder returns the holder of the Lease; "" if there is none.
+func (f *FenceCheck) holder(ctx context.Context) (string, error) {
+	lease := &coordinationv1.Lease{}
+	if err := f.Client.Get(ctx, f.Lease, lease); client.IgnoreNotFound(err) != nil {
+		return "", fmt.Errorf("reading the Lease: %w", err)
+	}
+	return ptr.Deref(lease.Spec.HolderIdentity, ""), nil
+}
+
+func (f *FenceCheck) report(ctx context.Context) {
+	f.effective.WithLabelValues().Set(0)
+	what := fmt.Sprintf("the API server lets Pod %s write, which does not hold the Lease %s: the fence is off, or it names another "+
+		"Lease or ServiceAccount, as behind an overlay that changes the namespace (docs/operations.md)", f.PodName, f.Lease)
+	log.FromContext(ctx).Info("the fence is not effective", "reason", what)
+	lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: f.Lease.Namespace, Name: f.Lease.Name}}
+	lease.SetGroupVersionKind(coordinationv1.SchemeGroupVersion.WithKind("Lease"))
+	f.Recorder.Eventf(lease, nil, corev1.EventTypeWarning, "FenceIneffective", "CheckFence", "%s", what)
+}
