@@ -2,15 +2,11 @@ package main
 
 import (
 	"errors"
-	"fmt"
 	"slices"
 
 	"github.com/prometheus/client_golang/prometheus"
-	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/healthz"
-	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
 	"leasehold.dev/controllers/markdownview"
 	"leasehold.dev/controllers/storagebucket"
@@ -39,25 +35,4 @@ func addChecks(mgr ctrl.Manager, o *options) error {
 		err = errors.Join(err, mgr.AddReadyzCheck("webhook", mgr.GetWebhookServer().StartedChecker()))
 	}
 	return err
-}
-
-// addFenceCheck adds the check of the fence, which judges the Lease's holders. The guard of the term is
-// not in its client: the check sends its request while another replica leads.
-func addFenceCheck(mgr ctrl.Manager, o *options) error {
-	if !o.leaderElect {
-		return nil
-	}
-	config, err := ctrl.GetConfig()
-	if err != nil {
-		return fmt.Errorf("finding the cluster: %w", err)
-	}
-	direct, err := client.New(config, client.Options{Scheme: mgr.GetScheme(), Mapper: mgr.GetRESTMapper()})
-	if err != nil {
-		return fmt.Errorf("building the client of the fence's check: %w", err)
-	}
-	f := &runners.FenceCheck{
-		Client: direct, Lease: client.ObjectKey{Namespace: o.namespace, Name: o.electionID}, PodName: o.podName,
-		Recorder: mgr.GetEventRecorder("leasehold-fence"), Clock: clock.RealClock{},
-	}
-	return errors.Join(f.Register(metrics.Registry), mgr.Add(f))
 }

@@ -136,3 +136,24 @@ func addWebhooks(mgr ctrl.Manager, o *options, certificate *servingcert.Source) 
 		tenant.SetupWebhookWithManager(mgr, o.tenants()),
 		markdownview.SetupWebhookWithManager(mgr))
 }
+
+// addFenceCheck adds the check of the fence, which judges the Lease's holders. The guard of the term is
+// not in its client: the check sends its request while another replica leads.
+func addFenceCheck(mgr ctrl.Manager, o *options) error {
+	if !o.leaderElect {
+		return nil
+	}
+	config, err := ctrl.GetConfig()
+	if err != nil {
+		return fmt.Errorf("finding the cluster: %w", err)
+	}
+	direct, err := client.New(config, client.Options{Scheme: mgr.GetScheme(), Mapper: mgr.GetRESTMapper()})
+	if err != nil {
+		return fmt.Errorf("building the client of the fence's check: %w", err)
+	}
+	f := &runners.FenceCheck{
+		Client: direct, Lease: client.ObjectKey{Namespace: o.namespace, Name: o.electionID}, PodName: o.podName,
+		Recorder: mgr.GetEventRecorder("leasehold-fence"), Clock: clock.RealClock{},
+	}
+	return errors.Join(f.Register(metrics.Registry), mgr.Add(f))
+}

@@ -90,6 +90,15 @@ func parseOptions(args []string, getenv func(string) string) (*options, error) {
 	return o, o.validate()
 }
 
+// namePrefix returns the prefix of the installation's names, which an overlay can change, by the name of
+// this replica's Pod.
+func namePrefix(pod string) string {
+	if prefix, _, found := strings.Cut(pod, "controller-manager-"); found {
+		return prefix
+	}
+	return "leasehold-"
+}
+
 func (o *options) bindServing(f *flag.FlagSet) {
 	f.StringVar(&o.metricsAddress, "metrics-bind-address", ":8443", "Address of the metrics endpoint; \"0\" turns it off.")
 	f.BoolVar(&o.metricsSecure, "metrics-secure", true,
@@ -105,8 +114,8 @@ func (o *options) bindServing(f *flag.FlagSet) {
 	f.Var(&o.webhookAddress, "webhook-bind-address", "Address of the webhooks.")
 	f.StringVar(&o.webhookCertPath, "webhook-cert-path", "",
 		"Folder of the webhook certificate, tls.crt and tls.key; empty issues one and keeps it in a Secret.")
-	f.StringVar(&o.webhookPrefix, "webhook-name-prefix", "leasehold-",
-		"What the names of the webhooks' Service, configurations and Secret start with.")
+	f.StringVar(&o.webhookPrefix, "webhook-name-prefix", namePrefix(o.podName),
+		"What the names of the webhooks' Service, configurations and Secret start with; by default, with POD_NAME, as the Pod's.")
 }
 
 func (o *options) bindElection(f *flag.FlagSet) {

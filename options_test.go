@@ -345,3 +345,16 @@ func TestRootsWithoutCertificatesOfTheSystem(t *testing.T) {
 		t.Errorf("no roots (%v)", err)
 	}
 }
+
+func TestNamePrefix(t *testing.T) {
+	for pod, want := range map[string]string{
+		"": "leasehold-", "manager-0": "leasehold-", "leasehold-controller-manager-5d-x": "leasehold-",
+		"ops-leasehold-controller-manager-5d-x": "ops-leasehold-", "controller-manager-5d-x": "",
+	} {
+		environment := map[string]string{"POD_NAME": pod, "POD_NAMESPACE": "system"}
+		o, err := parseOptions(nil, func(name string) string { return environment[name] })
+		if err != nil || o.webhookPrefix != want {
+			t.Errorf("Pod %q: prefix %q, %v, want %q", pod, o.webhookPrefix, err, want)
+		}
+	}
+}

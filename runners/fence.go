@@ -20,7 +20,7 @@ import (
 
 const (
 	// fencePeriod is the time between two tries.
-	fencePeriod = time.Minute
+	fencePeriod = 15 * time.Second
 	// fencePolicy is the end of the name of the ValidatingAdmissionPolicy.
 	fencePolicy = "fence.leasehold.dev'"
 )
@@ -68,6 +68,7 @@ func (f *FenceCheck) Start(ctx context.Context) error {
 			log.FromContext(ctx).Error(err, "trying the fence")
 		case state == denied:
 			f.effective.WithLabelValues().Set(1)
+			log.FromContext(ctx).Info("the fence is effective: the API server denies this replica's writes while another leads")
 			return nil
 		case state == leading:
 			return nil
@@ -122,7 +123,7 @@ func (f *FenceCheck) try(ctx context.Context) (fenceState, error) {
 // holder returns the holder of the Lease; "" if there is none.
 func (f *FenceCheck) holder(ctx context.Context) (string, error) {
 	lease := &coordinationv1.Lease{}
-	if err := f.Client.Get(ctx, f.Lease, lease); client.IgnoreNotFound(err) != nil {
+	if err := client.IgnoreNotFound(f.Client.Get(ctx, f.Lease, lease)); err != nil {
 		return "", fmt.Errorf("reading the Lease: %w", err)
 	}
 	return ptr.Deref(lease.Spec.HolderIdentity, ""), nil
@@ -132,7 +133,7 @@ func (f *FenceCheck) report(ctx context.Context) {
 	f.effective.WithLabelValues().Set(0)
 	what := fmt.Sprintf("the API server lets Pod %s write, which does not hold the Lease %s: the fence is off, or it names another "+
 		"Lease or ServiceAccount, as behind an overlay that changes the namespace (docs/operations.md)", f.PodName, f.Lease)
-	log.FromContext(ctx).Info("the fence is not effective", "reason", what)
+	log.FromContext(ctx).Info("the fence denies nothing", "reason", what)
 	lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: f.Lease.Namespace, Name: f.Lease.Name}}
 	lease.SetGroupVersionKind(coordinationv1.SchemeGroupVersion.WithKind("Lease"))
 	f.Recorder.Eventf(lease, nil, corev1.EventTypeWarning, "FenceIneffective", "CheckFence", "%s", what)

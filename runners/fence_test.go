@@ -28,17 +28,19 @@ type answer struct {
 	err    error
 }
 
-// checked runs the check with one answer each minute, and returns the value of its metric, "" for none,
+// checked runs the check with one answer each 15 s, and returns the value of its metric, "" for none,
 // the number of events, and whether the check has ended.
 func checked(t *testing.T, answers ...answer) (effective string, reports int, ended bool) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
+		const period = 15 * time.Second
 		began := time.Now()
-		now := func() answer { return answers[min(int(time.Since(began)/time.Minute), len(answers)-1)] }
+		now := func() answer { return answers[min(int(time.Since(began)/period), len(answers)-1)] }
 		c := fake.NewClientBuilder().WithInterceptorFuncs(interceptor.Funcs{
-			Get: func(_ context.Context, _ client.WithWatch, key client.ObjectKey, o client.Object, _ ...client.GetOption) error {
+			Get: func(_ context.Context, _ client.WithWatch, key client.ObjectKey, o client.Object,
+				_ ...client.GetOption) error {
 				lease := o.(*coordinationv1.Lease)
 				if key != (client.ObjectKey{Namespace: "system", Name: "lease"}) {
 					t.Errorf("the Lease %s was read", key)
@@ -64,7 +66,7 @@ func checked(t *testing.T, answers ...answer) (effective string, reports int, en
 		}
 		done := make(chan error, 1)
 		go func() { done <- f.Start(ctx) }()
-		<-time.After(time.Duration(len(answers))*time.Minute - time.Second)
+		<-time.After(time.Duration(len(answers))*period - time.Second)
 		synctest.Wait()
 		ended, reports = len(done) == 1, len(recorder.Events)
 		cancel()
@@ -116,7 +118,8 @@ func TestFenceCheck(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			effective, reports, ended := checked(t, tc.answers...)
 			if effective != tc.effective || reports != tc.reports || ended != tc.ended {
-				t.Errorf("metric %q, %d events, ended %t; want %q, %d, %t", effective, reports, ended, tc.effective, tc.reports, tc.ended)
+				t.Errorf("metric %q, %d events, ended %t; want %q, %d, %t", effective, reports, ended, tc.effective, tc.reports,
+					tc.ended)
 			}
 		})
 	}

@@ -1,14 +1,18 @@
 package manifests
 
 import (
+	"errors"
 	"fmt"
 	"maps"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 
 	gocmp "github.com/google/go-cmp/cmp"
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	appsv1 "k8s.io/api/apps/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 )
 
@@ -143,17 +147,43 @@ func TestGapsAreFound(t *testing.T) {
 	}
 }
 
-// The fence must name the ServiceAccount and the Lease of the manager. kustomize changes neither
-// the expression nor the Lease.
+// documentedOverlay renders the overlay that docs/operations.md shows, beside config/default.
+func documentedOverlay(t *testing.T) []object {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join("..", "..", "docs", "operations.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, section, _ := strings.Cut(string(text), "### In another namespace\n")
+	_, section, _ = strings.Cut(section, "```\n")
+	overlay, _, _ := strings.Cut(section, "```\n")
+	config := filepath.Join(t.TempDir(), "config")
+	dir := filepath.Join(config, "overlay")
+	if err := errors.Join(os.CopyFS(config, os.DirFS(filepath.Join("..", "..", "config"))), os.Mkdir(dir, 0o700),
+		os.WriteFile(filepath.Join(dir, "kustomization.yaml"), []byte(overlay), 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	return decode(t, kustomize(t, dir))
+}
+
+// The fence must name the ServiceAccount and the Lease of the manager, also behind an overlay.
 func TestFenceNamesTheManager(t *testing.T) {
-	for _, dir := range []string{"default", "certmanager"} {
-		t.Run(dir, func(t *testing.T) {
-			objects := render(t, dir)
-			p, b := one[*fencePolicy](t, objects, fenceName), one[*fenceBinding](t, objects, fenceName)
+	overlay := documentedOverlay(t)
+	for name, tc := range map[string]struct {
+		objects           []object
+		prefix, namespace string
+	}{
+		"default":     {render(t, "default"), "leasehold-", operatorNamespace},
+		"certmanager": {render(t, "certmanager"), "leasehold-", operatorNamespace},
+		"overlay":     {overlay, "ops-leasehold-", "platform-ops"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := one[*fencePolicy](t, tc.objects, tc.prefix+"fence.leasehold.dev")
+			b := one[*fenceBinding](t, tc.objects, tc.prefix+"fence.leasehold.dev")
 			if b.Spec.PolicyName != p.Name {
 				t.Errorf("the binding is of the policy %q, want %q", b.Spec.PolicyName, p.Name)
 			}
-			lease := one[*rbacv1.Role](t, objects, "leasehold-manager-role")
+			lease := one[*rbacv1.Role](t, tc.objects, tc.prefix+"manager-role")
 			names := lease.Rules[slices.IndexFunc(lease.Rules,
 				func(r rbacv1.PolicyRule) bool { return len(r.ResourceNames) > 0 })].ResourceNames
 			if ref := b.Spec.ParamRef; ref.Namespace != lease.Namespace || !slices.Equal(names, []string{ref.Name}) {
@@ -165,11 +195,38 @@ func TestFenceNamesTheManager(t *testing.T) {
 				*b.Spec.ParamRef.ParameterNotFoundAction != admissionregistrationv1.AllowAction {
 				t.Error("without a Lease every client would be refused")
 			}
-			want := "'" + strings.Join([]string{"system:serviceaccount:", operatorNamespace, ":", serviceAccount}, "' + '") + "'"
-			if got := p.Spec.MatchConditions[0].Expression; got != "request.userInfo.username == "+want {
-				t.Errorf("the fence applies to requests that satisfy %s, want %s", got, want)
+			d := one[*appsv1.Deployment](t, tc.objects, tc.prefix+"controller-manager")
+			manager := "system:serviceaccount:" + d.Namespace + ":" + d.Spec.Template.Spec.ServiceAccountName
+			if want := "system:serviceaccount:" + tc.namespace + ":" + tc.prefix + "controller-manager"; manager != want {
+				t.Errorf("the manager is %s, want %s", manager, want)
+			}
+			for user, want := range map[string]bool{manager: true, manager + "2": false, "ann": false, d.Name: false,
+				"system:serviceaccount:" + d.Namespace + ":other-controller-manager": false} {
+				in := map[string]any{"request": map[string]any{"userInfo": map[string]any{"username": user}}}
+				if got := evaluate(t, p.Spec.MatchConditions[0].Expression, in); got != want {
+					t.Errorf("the fence applies to %s: %v, want %t", user, got, want)
+				}
 			}
 		})
+	}
+}
+
+// A role that names the webhooks' objects has to follow the prefix, as the manager does.
+func TestOverlayPrefixesWhatRolesName(t *testing.T) {
+	objects := documentedOverlay(t)
+	var names []string
+	for _, rules := range [][]rbacv1.PolicyRule{
+		one[*rbacv1.ClusterRole](t, objects, "ops-leasehold-certificate-rotation-role").Rules,
+		one[*rbacv1.Role](t, objects, "ops-leasehold-certificate-rotation-role").Rules,
+	} {
+		for _, rule := range rules {
+			names = append(names, rule.ResourceNames...)
+		}
+	}
+	for _, want := range []string{"mutating-webhook-configuration", "validating-webhook-configuration", "webhook-server-cert"} {
+		if !slices.Contains(names, "ops-leasehold-"+want) {
+			t.Errorf("the roles name %q, and not ops-leasehold-%s", names, want)
+		}
 	}
 }
 
@@ -182,18 +239,22 @@ func TestFenceDecides(t *testing.T) {
 	for name, tc := range map[string]struct {
 		caller, holder any // nil is absent
 		refused        string
+		namespace      string // of the ServiceAccount
 	}{
-		"the holder":                   {"manager-a1", "manager-a1_5e9d", ""},
-		"another Pod":                  {"manager-b2", "manager-a1_5e9d", "Pod manager-b2 does not hold"},
-		"a name that the holder's has": {"manager-a", "manager-a1_5e9d", "Pod manager-a does not hold"},
-		"a name that has the holder's": {"manager-a12", "manager-a1_5e9d", "Pod manager-a12 does not hold"},
-		"after a release":              {"manager-a1", "", "Pod manager-a1 does not hold the Lease ns/l, which has no holder"},
-		"before the first holder":      {"manager-a1", nil, "Pod manager-a1 does not hold the Lease ns/l, which has no holder"},
-		"no Pod":                       {nil, "manager-a1_5e9d", unnamed},
-		"no Pod, after a release":      {nil, "", unnamed},
+		"the holder":                   {"manager-a1", "manager-a1_5e9d", "", "ns"},
+		"another Pod":                  {"manager-b2", "manager-a1_5e9d", "Pod manager-b2 does not hold", "ns"},
+		"a name that the holder's has": {"manager-a", "manager-a1_5e9d", "Pod manager-a does not hold", "ns"},
+		"a name that has the holder's": {"manager-a12", "manager-a1_5e9d", "Pod manager-a12 does not hold", "ns"},
+		"after a release":              {"manager-a1", "", "Pod manager-a1 does not hold the Lease ns/l, which has no holder", "ns"},
+		"before the first holder":      {"manager-a1", nil, "Pod manager-a1 does not hold the Lease ns/l, which has no holder", "ns"},
+		"no Pod":                       {nil, "manager-a1_5e9d", unnamed, "ns"},
+		"no Pod, after a release":      {nil, "", unnamed, "ns"},
+		"another namespace":            {"manager-b2", "manager-a1_5e9d", "", "ns2"},
+		"another namespace, no Pod":    {nil, "manager-a1_5e9d", "", "n"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			user, spec, variables := input{}, input{}, input{}
+			user := input{"username": "system:serviceaccount:" + tc.namespace + ":leasehold-controller-manager"}
+			spec, variables := input{}, input{}
 			if tc.caller != nil {
 				user["extra"] = input{"authentication.kubernetes.io/pod-name": []any{tc.caller}}
 			}

@@ -3,6 +3,7 @@ package manager_test
 import (
 	"context"
 	"net/http"
+	"strings"
 	"time"
 
 	. "github.com/onsi/ginkgo/v2"
@@ -123,6 +124,29 @@ var _ = Describe("The fence", Ordered, func() {
 			"it is closed as soon as there is one")
 		f.aim(ctx, leasehold.Lease)
 	}, SpecTimeout(expect.Long))
+
+	It("is tried by a replica that does not lead, which reports a fence that denies nothing", func(ctx SpecContext) {
+		_, standby := f.roles(ctx)
+		effective := func() int { return strings.Count(logOf(standby), "the fence is effective") }
+		Eventually(effective).WithContext(ctx).WithTimeout(expect.Medium).Should(BeNumerically(">", 0))
+
+		f.aim(ctx, "of-another-namespace")
+		Eventually(f.tries(standby)).WithContext(ctx).Should(Succeed())
+		_, err := standby.Stop(ctx)
+		Expect(err).NotTo(HaveOccurred())
+		before := effective()
+		Expect(standby.Restart()).To(Succeed())
+		Eventually(func(g Gomega) {
+			var events eventsv1.EventList
+			g.Expect(f.client.List(ctx, &events, client.InNamespace(operatorNamespace))).To(Succeed())
+			g.Expect(events).To(expect.ContainEvent(expect.Event{Type: corev1.EventTypeWarning, Reason: "FenceIneffective",
+				Note: "lets Pod " + standby.Name() + " write, which does not hold the Lease leasehold-system/manager.leasehold.dev"}))
+		}).WithContext(ctx).WithTimeout(expect.Long).Should(Succeed())
+		Expect(effective()).To(Equal(before))
+
+		f.aim(ctx, leasehold.Lease)
+		Eventually(effective).WithContext(ctx).WithTimeout(expect.Medium).Should(BeNumerically(">", before))
+	}, SpecTimeout(2*expect.Long))
 
 	It("denies the late write of a leader that was paused", func(ctx SpecContext) {
 		late := f.pausedLeader(ctx, "late")
