@@ -99,12 +99,18 @@ test: needs-go $(CONTROLPLANE) s3server build $(TOOLS)/gotestsum $(TOOLS)/ginkgo
 		integration:$$integration$$(printf ':$(ARTIFACTS)/junit-integration-%s.xml' $(SUITES)) \
 		$(if $(UNPROVABLE),,prove:$$prove:$(ARTIFACTS)/prove-smoke/junit.xml)
 
-# The modules that have Go code, and their reports.
+# The modules that have Go code, and the reports of `make test`.
 MODULES := . runners/election test/harness hack/monitoring
-UNITS   := unit $(notdir $(filter-out .,$(MODULES)))
+UNITS   := unit harness
 
-unit: needs-go $(CONTROLPLANE) s3server $(BIN)/monitoring/promtool build $(TOOLS)/gotestsum $(TOOLS)/ginkgo $(TOOLS)/helm ## Run the unit tests, those of the harness and those of config/.
-	@GO=$(GO) GOTESTSUM=$(TOOLS)/gotestsum ARTIFACTS=$(ARTIFACTS) hack/unit.sh '$(LINK_FLAGS) $(UNIT_FLAGS)' $(MODULES)
+unit: needs-go $(CONTROLPLANE) s3server build $(TOOLS)/gotestsum $(TOOLS)/ginkgo $(TOOLS)/helm ## Run the unit tests, those of the harness and those of config/, but the slow ones.
+	@GO=$(GO) GOTESTSUM=$(TOOLS)/gotestsum ARTIFACTS=$(ARTIFACTS) hack/unit.sh '$(LINK_FLAGS) -skip=^TestSlow $(UNIT_FLAGS)' . test/harness
+
+# What takes longer than it is worth for each change of a line: tests whose names begin with TestSlow; the election
+# with the oldest versions that it supports, and promtool, each of which compiles other dependencies.
+slow: needs-go $(CONTROLPLANE) s3server $(BIN)/monitoring/promtool build $(TOOLS)/gotestsum $(TOOLS)/ginkgo $(TOOLS)/helm ## Run the unit tests that make test leaves out, which CI runs for each change.
+	@GO=$(GO) GOTESTSUM=$(TOOLS)/gotestsum ARTIFACTS=$(ARTIFACTS)/slow hack/unit.sh '$(LINK_FLAGS) -run=^TestSlow $(UNIT_FLAGS)' . test/harness
+	@GO=$(GO) GOTESTSUM=$(TOOLS)/gotestsum ARTIFACTS=$(ARTIFACTS)/slow hack/unit.sh '$(LINK_FLAGS) $(UNIT_FLAGS)' runners/election hack/monitoring
 
 # The tests of hack/monitoring have one goroutine, and the race detector would compile Prometheus again.
 race: export CGO_ENABLED := 1

@@ -45,7 +45,7 @@ func startCurrent(t *testing.T, kubectl, kubeconfig, manager string) (cmd *exec.
 }
 
 // current.sh on an existing cluster applies only the definitions, and refuses where Leasehold is installed.
-func TestCurrentCluster(t *testing.T) {
+func TestSlowCurrentCluster(t *testing.T) {
 	if os.Getenv("USE_EXISTING_CLUSTER") == "true" {
 		t.Skip("needs a cluster of its own")
 	}

@@ -11,7 +11,7 @@ import (
 )
 
 // The modules resolve, build and test under another path, and have no difference after the way back.
-func TestRenameModule(t *testing.T) {
+func TestSlowRenameModule(t *testing.T) {
 	g := NewWithT(t)
 	dir := filepath.Join(t.TempDir(), "clone")
 	run := func(in, name string, args ...string) string {

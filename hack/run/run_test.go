@@ -18,7 +18,7 @@ import (
 	"leasehold.dev/test/leasehold"
 )
 
-// TestChange_PrintsEachChangeOnce tests the output for a series of objects. TestTour tests the rest.
+// TestChange_PrintsEachChangeOnce tests the output for a series of objects. TestSlowTour tests the rest.
 func TestChange_PrintsEachChangeOnce(t *testing.T) {
 	var out bytes.Buffer
 	p := newProgress(&out)

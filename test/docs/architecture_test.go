@@ -9,7 +9,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"unicode/utf8"
 
 	"golang.org/x/mod/modfile"
 )
@@ -146,33 +145,6 @@ func differences(want, got []string) (problems []string) {
 	return problems
 }
 
-// These four documents are for a reader who has an hour.
-func TestLengthOfDocuments(t *testing.T) {
-	for _, name := range []string{"CONTRIBUTING.md", "docs/architecture.md", "docs/testing.md", "docs/performance.md"} {
-		document, err := os.ReadFile(filepath.Join(root, name))
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, problem := range tooLong(string(document), 120, 100) {
-			t.Errorf("%s has %s", name, problem)
-		}
-	}
-}
-
-// tooLong reports lines beyond a number of lines or columns.
-func tooLong(document string, lines, columns int) (problems []string) {
-	all := strings.Split(strings.TrimSuffix(document, "\n"), "\n")
-	if len(all) > lines {
-		problems = append(problems, fmt.Sprintf("%d lines, at most %d", len(all), lines))
-	}
-	for i, line := range all {
-		if n := utf8.RuneCountInString(line); n > columns {
-			problems = append(problems, fmt.Sprintf("%d columns in line %d, at most %d", n, i+1, columns))
-		}
-	}
-	return problems
-}
-
 func TestDifferencesAreFound(t *testing.T) {
 	document := "## Layout\n```\na/   b/ c/: text\n     d/ (e/ it)\nf/   g\n```\n## Dependencies\n" +
 		"| module | why |\n|---|---|\n| `x/y` `z` | a `b` |\n"
@@ -185,9 +157,6 @@ func TestDifferencesAreFound(t *testing.T) {
 	}
 	if got, want := dependencies(document), []string{"x/y", "z"}; !slices.Equal(got, want) {
 		t.Errorf("dependencies() = %q, want %q", got, want)
-	}
-	if got, want := tooLong("aä\nabc\n", 1, 2), 2; len(got) != want {
-		t.Errorf("tooLong() = %q, want %d problems", got, want)
 	}
 	got := differences([]string{"a", "b"}, []string{"b", "b", "c"})
 	if want := []string{"lacks a", "has b twice", "has c, which does not exist"}; !slices.Equal(got, want) {

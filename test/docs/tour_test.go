@@ -262,9 +262,9 @@ func (c command) execute(t *testing.T, r *liveRun) {
 	})
 }
 
-// TestTour runs the tour as documented, and then the commands of docs/operations.md that need no
+// TestSlowTour runs the tour as documented, and then the commands of docs/operations.md that need no
 // Pods of the operator.
-func TestTour(t *testing.T) {
+func TestSlowTour(t *testing.T) {
 	if os.Getenv("USE_EXISTING_CLUSTER") == "true" {
 		t.Skip("needs a cluster of its own")
 	}

@@ -161,7 +161,7 @@ func memoryKiB(t *testing.T, pid int, field string) int {
 
 // A page of 900 KiB is rendered within the memory limit of the viewer's container, whatever its text. More would end
 // the viewer each time that a reader opens this page.
-func TestHostilePagesFitIntoMemory(t *testing.T) {
+func TestSlowHostilePagesFitIntoMemory(t *testing.T) {
 	const limitKiB, size = 256 << 10, 900 << 10
 	repeat := func(unit string) string { return strings.Repeat(unit, size/len(unit)) }
 	tables := func(delimiters string) string {

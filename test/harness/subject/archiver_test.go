@@ -42,7 +42,7 @@ var flaws = []struct{ plan, broken string }{
 }
 
 // The same plans find the flaws where they are, and nothing where they are not.
-func TestAnotherOperatorIsProved(t *testing.T) {
+func TestSlowAnotherOperatorIsProved(t *testing.T) {
 	if os.Getenv("USE_EXISTING_CLUSTER") == "true" {
 		t.Skip("judging needs the audit log of a control plane of its own")
 	}

@@ -106,7 +106,7 @@ const size = 900 << 10 // the limit of a ConfigMap
 
 // Without bounds several of these texts need minutes. The limit allows for a slow machine and the
 // race detector.
-func TestRenderingTimeIsBounded(t *testing.T) {
+func TestSlowRenderingTimeIsBounded(t *testing.T) {
 	const timeLimit, growthLimit = 30 * time.Second, 16
 	for name, text := range hostile {
 		t.Run(name, func(t *testing.T) {
