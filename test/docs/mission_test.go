@@ -32,7 +32,7 @@ func parts(document string) []part {
 	var rows []part
 	for line := range strings.Lines(document) {
 		cells := strings.Split(strings.Trim(strings.TrimSpace(line), "|"), "|")
-		if len(cells) != 4 || !regexp.MustCompile(`^ [TSVM]\d+ $`).MatchString(cells[0]) {
+		if len(cells) != 4 || !regexp.MustCompile(`^ [TSVMH]\d+ $`).MatchString(cells[0]) {
 			continue
 		}
 		p := part{name: strings.TrimSpace(cells[0]), requires: strings.TrimSpace(cells[1])}
@@ -127,7 +127,7 @@ func TestMissionIsComplete(t *testing.T) {
 	for _, task := range []struct {
 		letter string
 		parts  int
-	}{{"T", 21}, {"S", 8}, {"V", 20}, {"M", 14}} {
+	}{{"T", 21}, {"S", 8}, {"V", 20}, {"M", 14}, {"H", 4}} {
 		for n := range task.parts {
 			want = append(want, task.letter+strconv.Itoa(n+1))
 		}

@@ -24,6 +24,7 @@ var _ = Describe("A Tenant", func() {
 		name := unique("life")
 		t := given(ctx, build(name))
 		Expect(operator.Kstatus(t)).To(Equal(status.InProgressStatus), "before the operator has observed it")
+		Eventually(ctx, fetched(t)).Should(expect.HaveFinalizer(v1beta1.TenantFinalizer))
 		eventuallyReady(ctx, t)
 		Expect(operator.Kstatus(t)).To(Equal(status.CurrentStatus))
 
@@ -140,7 +141,7 @@ var _ = Describe("A Tenant", func() {
 
 		Expect(k8s.Delete(ctx, t, client.PropagationPolicy(metav1.DeletePropagationForeground))).To(Succeed())
 		Eventually(ctx, fetched(t)).WithTimeout(expect.Medium).Should(And(
-			expect.BeTerminating(),
+			expect.BeTerminating(), expect.HaveFinalizer(v1beta1.TenantFinalizer),
 			expect.HaveCondition(v1beta1.ConditionReady, metav1.ConditionFalse, v1beta1.ReasonDeleting),
 			HaveField("Status.Conditions", ContainElement(HaveField("Message", ContainSubstring(t.Name+"-dev"))))))
 
