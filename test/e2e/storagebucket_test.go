@@ -100,19 +100,19 @@ func TestStorageBucket(t *testing.T) {
 		Feature())
 }
 
-// refusesSurroundings tests that the operator's own addresses and the API server's are rejected
-// although these tests allow the range of the Services.
+// refusesSurroundings tests that the operator's own addresses, and the one by which it reaches the API
+// server, are rejected although these tests allow the range of the Services.
 func (s *s3) refusesSurroundings(ctx context.Context, g *WithT) {
 	leader, err := shared.leader(ctx)
 	g.Expect(err).NotTo(HaveOccurred())
-	apiServer, err := shared.cluster.Clients().DiscoveryV1().EndpointSlices(metav1.NamespaceDefault).Get(ctx, "kubernetes",
+	apiServer, err := shared.cluster.Clients().CoreV1().Services(metav1.NamespaceDefault).Get(ctx, "kubernetes",
 		metav1.GetOptions{})
 	g.Expect(err).NotTo(HaveOccurred())
 	var buckets []*v1beta1.StorageBucket
 	for i, endpoint := range []string{
 		fmt.Sprintf("http://%s:%d", leader.Status.PodIP, probePort),
 		fmt.Sprintf("http://localhost:%d", probePort),
-		"https://" + apiServer.Endpoints[0].Addresses[0] + ":6443",
+		"https://" + apiServer.Spec.ClusterIP,
 		"http://169.254.169.254",
 	} {
 		b := s.bucket(fmt.Sprintf("forbidden-%d", i))
