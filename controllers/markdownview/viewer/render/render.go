@@ -71,9 +71,18 @@ func newContext(source []byte) parser.Context {
 	return &boundedReferences{parser.NewContext(), max(len(source), leastReferences)}
 }
 
-// normalize removes the byte order mark that some editors write, and the line ends of other systems.
+// frontMatter is a block of YAML before the text of a page, which is for other programs: keys, each with
+// a value, a list or a comment. As Markdown it would be a line and a heading.
+var frontMatter = regexp.MustCompile(`^---[ \t]*\n(?:(?:[A-Za-z_][\w-]*:.*|[ \t#-].*|)\n)+?---[ \t]*(?:\n|$)`)
+
+// longestFrontMatter is the length in bytes in which the end of the front matter is searched.
+const longestFrontMatter = 4096
+
+// normalize removes the byte order mark that some editors write, the line ends of other systems, and
+// the front matter.
 func normalize(source []byte) []byte {
 	source = bytes.TrimPrefix(source, []byte("\uFEFF"))
 	source = bytes.ReplaceAll(source, []byte("\r\n"), []byte("\n"))
-	return bytes.ReplaceAll(source, []byte("\r"), []byte("\n"))
+	source = bytes.ReplaceAll(source, []byte("\r"), []byte("\n"))
+	return source[len(frontMatter.Find(source[:min(len(source), longestFrontMatter)])):]
 }

@@ -121,6 +121,24 @@ func TestBareLinks(t *testing.T) {
 	}
 }
 
+// Front matter is not shown. Anything else between lines is.
+func TestFrontMatter(t *testing.T) {
+	for source, want := range map[string]string{
+		"---\ntitle: A\n---\nText":                          "<p>Text</p>\n",
+		"\uFEFF---\r\ntitle: A\r\n---\r\nText":              "<p>Text</p>\n",
+		"---\n# a comment\ntags:\n- a\n  b: c\n\n---\nText": "<p>Text</p>\n",
+		"---\nlayout: post\n---":                            "",
+		"---\nA text.\n---\nText":                           "<hr>\n<h2 id=\"a-text\">A text.</h2>\n<p>Text</p>\n",
+		"---\ntitle: A\n\nText":                             "<hr>\n<p>title: A</p>\n<p>Text</p>\n",
+		"Text\n\n---\ntitle: A\n---\n":                      "<p>Text</p>\n<hr>\n<h2 id=\"title-a\">title: A</h2>\n",
+		"---\n---\nText":                                    "<hr>\n<hr>\n<p>Text</p>\n",
+	} {
+		if got, err := HTML([]byte(source)); string(got) != want || err != nil {
+			t.Errorf("%q: %q, %v, want %q", source, got, err, want)
+		}
+	}
+}
+
 // A '%' that begins no escape is one, as in browsers.
 func TestBarePercent(t *testing.T) {
 	for source, want := range map[string]string{
