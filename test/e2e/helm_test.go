@@ -73,8 +73,7 @@ func (u *helmUser) install(ctx context.Context, g *WithT) {
 	out, err := shared.helm(ctx, "install", helmRelease, helmChart, "--namespace", operatorNamespace,
 		"--create-namespace", "--wait",
 		"--set", "images.manager.repository="+repository, "--set", "images.manager.tag="+tag,
-		"--set", "images.viewer.repository="+viewer, "--set", "images.viewer.tag="+viewerTag,
-		"--set", "flags.endpoint-allow-cidr={10.96.0.0/16}") // the Service range of kind's clusters
+		"--set", "images.viewer.repository="+viewer, "--set", "images.viewer.tag="+viewerTag)
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Expect(out).To(ContainSubstring("pod-security.kubernetes.io/enforce=restricted"))
 	g.Expect(shared.awaitOperator(ctx)).To(Succeed())

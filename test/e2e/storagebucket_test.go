@@ -101,7 +101,7 @@ func TestStorageBucket(t *testing.T) {
 }
 
 // refusesSurroundings tests that the operator's own addresses, and the one by which it reaches the API
-// server, are rejected although these tests allow the range of the Services.
+// server, are rejected, beside an S3 server in the same ranges that is not.
 func (s *s3) refusesSurroundings(ctx context.Context, g *WithT) {
 	leader, err := shared.leader(ctx)
 	g.Expect(err).NotTo(HaveOccurred())
