@@ -10,6 +10,8 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
+	corev1ac "k8s.io/client-go/applyconfigurations/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"leasehold.dev/api/v1beta1"
@@ -34,17 +36,11 @@ type state struct {
 type result struct {
 	namespaces []state
 	reader     state
-	// errs are the failures that a retry may cure.
-	errs []error
-	// retry is the Conflict or the denial by the fence that requires another
-	// reconcile; nil if there was none.
-	retry error
-	// wrote is true if the reconcile changed at least one child.
-	wrote bool
-	// events report changes of single objects.
-	events []reporting.PendingEvent
-	// released is true if a terminating Tenant owns nothing any more.
-	released bool
+	errs       []error                  // a retry may cure them
+	retry      error                    // the Conflict or the denial by the fence that requires another reconcile
+	wrote      bool                     // at least one child was changed
+	events     []reporting.PendingEvent // changes of single objects
+	released   bool                     // the terminating Tenant owns nothing any more
 }
 
 // act carries out the plan. A failure in one namespace does not stop the others.
@@ -59,12 +55,6 @@ func (r *Reconciler) act(ctx context.Context, o *observation, p plan) *result {
 		}
 		res.namespaces = append(res.namespaces, ns)
 	}
-	if !p.deleting {
-		if err := r.ensureReader(ctx, o, res); err != nil {
-			res.reader = state{reason: reasonFor(err), detail: err.Error()}
-			res.record(err, "reconciling the admins' right to read the tenant")
-		}
-	}
 	// In a foreground deletion the garbage collector does not wait for the finalizer.
 	for _, ns := range p.foreign {
 		if ownerIndex(o.tenant, ns) >= 0 {
@@ -73,13 +63,15 @@ func (r *Reconciler) act(ctx context.Context, o *observation, p plan) *result {
 	}
 	if p.deleting {
 		r.finalize(ctx, o, res)
+	} else if err := r.ensureReader(ctx, o, res); err != nil {
+		res.reader = state{reason: reasonFor(err), detail: err.Error()}
+		res.record(err, "reconciling the admins' right to read the tenant")
 	}
 	return res
 }
 
-// record adds a failure to the result. A Conflict or a denial by the fence requires
-// another reconcile, a foreign object requires a user's action, and any other error
-// is retried with backoff.
+// record adds a failure to the result. A Conflict or a denial by the fence requires another reconcile, a
+// foreign object requires a user's action, and any other error is retried with backoff.
 func (res *result) record(err error, doing string) {
 	switch {
 	case err == nil, errors.Is(err, errForeign), terminatingCause(err):
@@ -88,6 +80,12 @@ func (res *result) record(err error, doing string) {
 	default:
 		res.errs = append(res.errs, fmt.Errorf("%s: %w", doing, err))
 	}
+}
+
+// changed records a change of a namespace, and its event.
+func (res *result) changed(name string, event reporting.PendingEvent) {
+	res.wrote = true
+	res.events = append(res.events, event.About(&corev1.ObjectReference{APIVersion: "v1", Kind: "Namespace", Name: name}))
 }
 
 // actOn carries out one step.
@@ -127,14 +125,17 @@ func (r *Reconciler) actOn(ctx context.Context, o *observation, s step, res *res
 	}
 }
 
+// namespaceConfig returns the apply configuration of a namespace that has only this metadata.
+func namespaceConfig(want metav1.ObjectMeta) *corev1ac.NamespaceApplyConfiguration {
+	return configOf(corev1ac.Namespace(want.Name), metav1.PartialObjectMetadata{ObjectMeta: want})
+}
+
 func (r *Reconciler) createNamespace(ctx context.Context, o *observation, s step, res *result) (state, error) {
-	config := namespaceConfig(s.name, namespaceMeta(o.tenant, r.Options.PodSecurityLevel))
+	config := namespaceConfig(namespaceMeta(o.tenant, s.name, r.Options.PodSecurityLevel))
 	if err := apply.Create(ctx, r.Client, config); err != nil {
 		return state{reason: v1beta1.ReasonPending}, err
 	}
-	res.wrote = true
-	res.events = append(res.events,
-		about(reporting.Normal(v1beta1.EventNamespaceCreated, "Create", "created namespace %s", s.name), s.name))
+	res.changed(s.name, reporting.Normal(v1beta1.EventNamespaceCreated, "Create", "created namespace %s", s.name))
 	r.metrics.added.Inc()
 	_, err := r.ensureBinding(ctx, o, s.name, res)
 	return state{uid: *config.UID, reason: v1beta1.ReasonReconciled}, err
@@ -143,12 +144,12 @@ func (r *Reconciler) createNamespace(ctx context.Context, o *observation, s step
 // keepNamespace corrects the ownership metadata and the admins' binding.
 func (r *Reconciler) keepNamespace(ctx context.Context, o *observation, s step, res *result) (state, error) {
 	ns := state{uid: s.live.UID, reason: v1beta1.ReasonReconciled}
-	want := namespaceMeta(o.tenant, r.Options.PodSecurityLevel)
+	want := namespaceMeta(o.tenant, s.name, r.Options.PodSecurityLevel)
 	live := s.live.DeepCopy()
-	// An owner reference to a deleted Tenant makes the garbage collector delete the
-	// namespace. An object can also have only one controller.
+	// An owner reference to a deleted Tenant makes the garbage collector delete the namespace. An object can
+	// also have only one controller.
 	if removeOwners(live, func(ref metav1.OwnerReference) bool {
-		return isPredecessor(o.tenant, ref) || want.owner == nil && ref.UID == o.tenant.UID
+		return isPredecessor(o.tenant, ref) || want.OwnerReferences == nil && ref.UID == o.tenant.UID
 	}) {
 		if err := apply.Patch(ctx, r.Client, live, s.live); err != nil {
 			return ns, err
@@ -156,8 +157,8 @@ func (r *Reconciler) keepNamespace(ctx context.Context, o *observation, s step, 
 		res.wrote = true
 	}
 	var lost error
-	if !want.isSetOn(live) {
-		config := namespaceConfig(s.name, want)
+	if !hasMeta(live, want) {
+		config := namespaceConfig(want)
 		if err := apply.Update(ctx, r.Client, live, config); err != nil {
 			return ns, err
 		}
@@ -180,16 +181,14 @@ func (r *Reconciler) removeNamespace(ctx context.Context, s step, res *result) (
 	if err := apply.DeleteUnchanged(ctx, r.Client, s.live); err != nil {
 		return ns, err
 	}
-	res.wrote = true
-	res.events = append(res.events,
-		about(reporting.Normal(v1beta1.EventNamespaceDeleted, "Delete", "deleting namespace %s with everything in it",
-			s.name), s.name))
+	res.changed(s.name, reporting.Normal(v1beta1.EventNamespaceDeleted, "Delete",
+		"deleting namespace %s with everything in it", s.name))
 	r.metrics.removed.Inc()
 	return ns, nil
 }
 
-// releaseNamespace deletes the admins' binding and then removes the ownership metadata.
-// A namespace without ownership metadata is not reconciled, so the binding goes first.
+// releaseNamespace deletes the admins' binding and then removes the ownership metadata. A namespace without
+// ownership metadata is not reconciled, so the binding goes first.
 func (r *Reconciler) releaseNamespace(ctx context.Context, o *observation, s step, res *result) (state, error) {
 	ns := state{uid: s.live.UID, reason: v1beta1.ReasonPending}
 	if err := r.unbind(ctx, o, s, res); err != nil {
@@ -202,17 +201,15 @@ func (r *Reconciler) releaseNamespace(ctx context.Context, o *observation, s ste
 	if err := apply.Patch(ctx, r.Client, bare, s.live); err != nil {
 		return ns, client.IgnoreNotFound(err)
 	}
-	res.wrote = true
-	res.events = append(res.events, about(reporting.Normal(v1beta1.EventNamespaceRetained, "Release",
-		"kept namespace %s, and removed the ownership labels and the admins' rights", s.name), s.name))
+	res.changed(s.name, reporting.Normal(v1beta1.EventNamespaceRetained, "Release",
+		"kept namespace %s, and removed the ownership labels and the admins' rights", s.name))
 	r.metrics.removed.Inc()
 	return state{}, nil
 }
 
-// unbind deletes the Tenant's binding from a namespace before its name leaves the status. It verifies
-// that at the API server, since no later reconcile looks for the binding: the cache may not show it
-// yet, and another client may have added a finalizer. The next reconcile verifies what it still
-// finds. In a namespace of others only the Tenant's own binding counts.
+// unbind deletes the Tenant's binding from a namespace before its name leaves the status. It verifies that
+// at the API server, since no later reconcile looks for the binding: the cache may not show it yet, and
+// another client may have added a finalizer. In a namespace of others only the Tenant's own binding counts.
 func (r *Reconciler) unbind(ctx context.Context, o *observation, s step, res *result) error {
 	if s.live == nil {
 		return nil
@@ -230,18 +227,18 @@ func (r *Reconciler) unbind(ctx context.Context, o *observation, s step, res *re
 	if err != nil {
 		return fmt.Errorf("reading role binding %s: %w", key, err)
 	}
-	if counts(left) {
-		if err := r.removeBinding(ctx, res, left); err != nil {
-			return err
-		}
-		return apierrors.NewConflict(rbacv1.Resource("rolebindings"), adminBindingName,
-			fmt.Errorf("it still exists in namespace %s", s.name))
+	if !counts(left) {
+		return nil
 	}
-	return nil
+	if err := r.removeBinding(ctx, res, left); err != nil {
+		return err
+	}
+	// The next reconcile verifies again.
+	return apierrors.NewConflict(rbacv1.Resource("rolebindings"), adminBindingName,
+		fmt.Errorf("it still exists in namespace %s", s.name))
 }
 
-// finalize removes the reader role and binding after the last namespace is deleted or
-// released.
+// finalize removes the reader role and binding after the last namespace is deleted or released.
 func (r *Reconciler) finalize(ctx context.Context, o *observation, res *result) {
 	for _, ns := range res.namespaces {
 		if ns.reason != "" {
@@ -262,12 +259,11 @@ func (r *Reconciler) finalize(ctx context.Context, o *observation, res *result) 
 	res.released = len(res.errs) == 0 && res.retry == nil
 }
 
-// disownRemaining removes false owner references from all namespaces before the Tenant is
-// deleted. It reads from the API server, since a reference that the cache does not show
-// yet would delete a foreign namespace. The Tenant owns no namespace at this point. If one
-// is found, the decision was made on a stale cache, and disownRemaining returns a Conflict.
+// disownRemaining removes false owner references from all namespaces before the Tenant is deleted. It reads
+// from the API server, since a reference that the cache does not show yet would delete a foreign namespace.
+// If the Tenant still owns a namespace, the decision was made on a stale cache, and the error is a Conflict.
 func (r *Reconciler) disownRemaining(ctx context.Context, t *v1beta1.Tenant) error {
-	used, recorded, page := usedNameSet(t), recordedUIDs(t), &corev1.NamespaceList{}
+	used, recorded, page := sets.New(usedNames(t)...), recordedUIDs(t), &corev1.NamespaceList{}
 	for first := true; first || page.Continue != ""; first = false {
 		token := page.Continue
 		page = &corev1.NamespaceList{}

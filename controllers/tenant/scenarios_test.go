@@ -175,7 +175,7 @@ func deletions() map[string]scenario {
 			p.reader.ObjectMeta = metav1.ObjectMeta{Name: p.reader.Name, UID: "uid-stranger"}
 		}, deleted)},
 		"deleted, the restored readers' role is a stranger's": {objects: provision(func(p *provisioned) {
-			p.reader.Annotations, p.reader.OwnerReferences = childMeta(restored).annotations, stranger()
+			p.reader.Annotations, p.reader.OwnerReferences = childMeta(restored, "", "").Annotations, stranger()
 		}, deleted)},
 		"deleted, the readers' role remains": {objects: provision(nil, deleted, retaining),
 			deny: func(*world) refusal { return refuse("delete ClusterRole ", errors.New("no answer")) }},
@@ -242,10 +242,10 @@ func driftAndClaims() map[string]scenario {
 			p.reader.Rules[0].Verbs, p.readerBinding.Subjects = []string{"get", "update"}, nil
 		})},
 		"the readers' binding is to another role": {objects: provision(
-			func(p *provisioned) { p.readerBinding.RoleRef = clusterRoleRef("admin") })},
+			func(p *provisioned) { p.readerBinding.RoleRef = clusterRole("admin") })},
 		"the readers' binding is a stranger's": {objects: provision(func(p *provisioned) {
 			p.readerBinding.ObjectMeta = metav1.ObjectMeta{Name: p.readerBinding.Name, UID: "uid-stranger"}
-			p.readerBinding.RoleRef = clusterRoleRef("admin")
+			p.readerBinding.RoleRef = clusterRole("admin")
 		})},
 		"the namespace is gone": {objects: provision(func(p *provisioned) { p.namespaces[0], p.bindings[0] = nil, nil })},
 	}

@@ -22,45 +22,39 @@ func ended(namespaces ...state) *result {
 
 // Golden reconciles have the verdicts on each single failure.
 func TestVerdict(t *testing.T) {
-	dev := state{name: "a-dev", uid: "d", reason: v1beta1.ReasonReconciled}
 	failing := func(reason, detail string) *result {
-		return ended(dev, state{name: "a-prod", reason: reason, detail: detail})
+		return ended(state{name: "a-dev", uid: "d", reason: v1beta1.ReasonReconciled}, state{name: "a-prod", reason: reason, detail: detail})
 	}
 	long := strings.Repeat("x", 1000)
 	tooLong := plan{invalid: field.ErrorList{field.Invalid(field.NewPath("spec"), long, "no")}}
 	for name, tc := range map[string]struct {
-		p       plan
-		res     *result
-		want    string // reason
-		message string
-		stalled bool
+		p                plan
+		res              *result
+		reason, message  string
+		ready, isStalled bool
 	}{
-		"one was let go": {plan{}, ended(dev, state{name: "a-old"}), v1beta1.ReasonReconciled,
-			"reconciled namespace a-dev", false},
-		"conflict": {plan{}, failing(v1beta1.ReasonNamespaceConflict, ""), v1beta1.ReasonNamespaceConflict,
-			"cannot create namespace a-prod: a namespace of that name exists", true},
-		"terminating": {plan{}, failing(v1beta1.ReasonNamespaceTerminating, "pods remain"),
-			v1beta1.ReasonNamespaceTerminating, "waiting for the deletion of namespace a-prod: pods remain", false},
+		"one was let go": {plan{}, failing("", ""), v1beta1.ReasonReconciled, "reconciled namespace a-dev", true, false},
 		"deleting, refused": {plan{deleting: true}, failing(v1beta1.ReasonRBACForbidden, "no"),
-			v1beta1.ReasonRBACForbidden, "no", true},
-		"last rights": {plan{deleting: true}, ended(), v1beta1.ReasonDeleting, "removing the last rights of the admins", false},
-		"a refusal outside any namespace": {plan{}, &result{namespaces: []state{dev}, errs: []error{notHeld(),
-			errors.New("boom")}}, v1beta1.ReasonRBACForbidden, notHeld().Error(), true},
+			v1beta1.ReasonRBACForbidden, "no", false, true},
+		"last rights": {plan{deleting: true}, ended(), v1beta1.ReasonDeleting, "removing the last rights of the admins",
+			false, false},
+		"a refusal outside any namespace": {plan{}, &result{errs: []error{notHeld(), errors.New("boom")}},
+			v1beta1.ReasonRBACForbidden, notHeld().Error(), false, true},
 		"two failures": {plan{}, ended(state{name: "x", reason: v1beta1.ReasonReconcileFailed, detail: "boom"},
 			state{name: "y", reason: v1beta1.ReasonReconcileFailed, detail: "bang"}), v1beta1.ReasonReconcileFailed,
-			"boom; bang", false},
+			"boom; bang", false, false},
 		"a long failure": {plan{}, failing(v1beta1.ReasonReconcileFailed, long), v1beta1.ReasonReconcileFailed,
-			long[:900] + " ...", false},
+			long[:900] + " ...", false, false},
 		"a long failure outside any namespace": {plan{}, &result{errs: []error{errors.New(long)}},
-			v1beta1.ReasonReconcileFailed, long[:900] + " ...", false},
+			v1beta1.ReasonReconcileFailed, long[:900] + " ...", false, false},
 		"a long name": {tooLong, ended(), v1beta1.ReasonInvalidSpec,
-			tooLong.invalid.ToAggregate().Error()[:900] + " ...", true},
+			tooLong.invalid.ToAggregate().Error()[:900] + " ...", false, true},
 	} {
-		got, stalled := verdict(observed(tenant("a")), tc.p, tc.res)
-		if got.Reason != tc.want || (got.Status == metav1.ConditionTrue) != (tc.want == v1beta1.ReasonReconciled) ||
-			stalled != tc.stalled || !strings.HasPrefix(got.Message, tc.message) {
-			t.Errorf("%s: got %s/%s stalled=%v %q, want %s stalled=%v with %q",
-				name, got.Status, got.Reason, stalled, got.Message, tc.want, tc.stalled, tc.message)
+		list := summarize(observed(tenant("a")), tc.p, tc.res, epoch).Conditions
+		ready, stalled := reporting.FindCondition(list, v1beta1.ConditionReady), reporting.FindCondition(list, v1beta1.ConditionStalled)
+		if ready.Reason != tc.reason || ready.Message != tc.message || (ready.Status == metav1.ConditionTrue) != tc.ready ||
+			(stalled.Status == metav1.ConditionTrue) != tc.isStalled || tc.isStalled && stalled.Message != ready.Message {
+			t.Errorf("%s: Ready %+v and Stalled %+v, want %+v", name, ready, stalled, tc)
 		}
 	}
 }
@@ -126,7 +120,6 @@ func TestHandoverIsAdvised(t *testing.T) {
 		"a stranger's":                          {namespace("a-dev"), false},
 		"a predecessor's":                       {namespace("a-dev", ownedBy(restored), unowned), true},
 		"a predecessor's, with owner reference": {namespace("a-dev", ownedBy(restored)), true},
-		"a predecessor's that is terminating":   {namespace("a-dev", ownedBy(restored), terminating), false},
 		"a predecessor's, controlled by another": {namespace("a-dev", ownedBy(restored),
 			func(ns *corev1.Namespace) { ns.OwnerReferences = stranger() }), false},
 		"another Tenant's":                   {namespace("a-dev", ownedBy(tenant("b"))), false},
@@ -138,22 +131,19 @@ func TestHandoverIsAdvised(t *testing.T) {
 	}
 }
 
-// Events report news: a failure with a new reason or message, each foreign namespace and
-// each conflict once. Progress causes no event.
+// Events report news: a failure with a new reason or message, and each foreign namespace once. Progress causes
+// no event.
 func TestTransitions(t *testing.T) {
-	status := func(ready metav1.ConditionStatus, reason, message string,
-		with ...func(*v1beta1.Tenant)) v1beta1.TenantStatus {
-		return tenant("a", append(with, having(v1beta1.ConditionReady, ready, reason, message))...).Status
+	status := func(ready metav1.ConditionStatus, reason, message string) v1beta1.TenantStatus {
+		return tenant("a", having(v1beta1.ConditionReady, ready, reason, message)).Status
 	}
 	none := v1beta1.TenantStatus{}
-	ok := status(metav1.ConditionTrue, v1beta1.ReasonReconciled, "fine", listing("x", v1beta1.ReasonReconciled))
+	ok := status(metav1.ConditionTrue, v1beta1.ReasonReconciled, "fine")
 	okNext := *ok.DeepCopy()
 	okNext.Conditions[0].ObservedGeneration = 2
 	failed := status(metav1.ConditionFalse, v1beta1.ReasonReconcileFailed, "boom")
 	otherMessage := status(metav1.ConditionFalse, v1beta1.ReasonReconcileFailed, "bang")
 	otherReason := status(metav1.ConditionFalse, v1beta1.ReasonInvalidSpec, "boom")
-	clash := status(metav1.ConditionFalse, v1beta1.ReasonNamespaceConflict, "clash",
-		listing("x", v1beta1.ReasonNamespaceConflict))
 	claimed := func(names ...string) v1beta1.TenantStatus {
 		p := plan{}
 		for _, name := range names {
@@ -161,8 +151,7 @@ func TestTransitions(t *testing.T) {
 		}
 		return summarize(observed(tenant("a")), p, ended(), epoch)
 	}
-	const updated, failure, conflict = "Normal Updated the tenant was updated",
-		"Warning Failed failed to reconcile: ", "Warning NamespaceConflict namespace x exists"
+	const updated, failure = "Normal Updated the tenant was updated", "Warning Failed failed to reconcile: "
 	type row struct {
 		before, after v1beta1.TenantStatus
 		wrote         bool
@@ -178,9 +167,6 @@ func TestTransitions(t *testing.T) {
 		"another message":                {failed, otherMessage, false, []string{failure + "bang"}},
 		"another reason":                 {failed, otherReason, false, []string{failure + "boom"}},
 		"recovery":                       {failed, ok, false, []string{updated}},
-		"a conflict":                     {none, clash, false, []string{conflict, failure + "clash"}},
-		"the same conflict again":        {clash, clash, false, nil},
-		"a conflict where all was well":  {ok, clash, false, []string{conflict, failure + "clash"}},
 		"a foreign namespace": {claimed(), claimed("x"), false,
 			[]string{"Warning ForeignNamespace metadata of namespace x "}},
 		"the same foreign namespace again": {claimed("x"), claimed("x"), false, nil},
