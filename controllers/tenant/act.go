@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
@@ -24,9 +25,9 @@ import (
 // pageSize bounds the namespaces in one response of the API server.
 const pageSize = 500
 
-// state is how a namespace, or the admins' right to read their Tenant, is after its step.
+// state is how a namespace is after its step, or the admins' right to read their Tenant if that failed.
 type state struct {
-	name   string
+	name   string    // of the namespace; "" for the right
 	uid    types.UID // of the owned namespace; "" if none
 	reason string    // a reason of the API; "" drops the name from the status
 	detail string    // human-readable; may be empty
@@ -34,18 +35,17 @@ type state struct {
 
 // result is how a reconcile ended.
 type result struct {
-	namespaces []state
-	reader     state
-	errs       []error                  // a retry may cure them
-	retry      error                    // the Conflict or the denial by the fence that requires another reconcile
-	wrote      bool                     // at least one child was changed
-	events     []reporting.PendingEvent // changes of single objects
-	released   bool                     // the terminating Tenant owns nothing any more
+	states   []state
+	errs     []error                  // a retry may cure them
+	retry    error                    // the Conflict or the denial by the fence that requires another reconcile
+	wrote    bool                     // at least one child was changed
+	events   []reporting.PendingEvent // changes of single objects
+	released bool                     // the terminating Tenant owns nothing any more
 }
 
 // act carries out the plan. A failure in one namespace does not stop the others.
 func (r *Reconciler) act(ctx context.Context, o *observation, p plan) *result {
-	res := &result{reader: state{reason: v1beta1.ReasonReconciled}}
+	res := &result{}
 	for _, s := range p.steps {
 		ns, err := r.actOn(ctx, o, s, res)
 		ns.name = s.name
@@ -53,7 +53,7 @@ func (r *Reconciler) act(ctx context.Context, o *observation, p plan) *result {
 			ns.reason, ns.detail = reasonFor(err), err.Error()
 			res.record(err, "reconciling namespace "+s.name)
 		}
-		res.namespaces = append(res.namespaces, ns)
+		res.states = append(res.states, ns)
 	}
 	// In a foreground deletion the garbage collector does not wait for the finalizer.
 	for _, ns := range p.foreign {
@@ -64,7 +64,7 @@ func (r *Reconciler) act(ctx context.Context, o *observation, p plan) *result {
 	if p.deleting {
 		r.finalize(ctx, o, res)
 	} else if err := r.ensureReader(ctx, o, res); err != nil {
-		res.reader = state{reason: reasonFor(err), detail: err.Error()}
+		res.states = append(res.states, state{reason: reasonFor(err), detail: err.Error()})
 		res.record(err, "reconciling the admins' right to read the tenant")
 	}
 	return res
@@ -137,7 +137,7 @@ func (r *Reconciler) createNamespace(ctx context.Context, o *observation, s step
 	}
 	res.changed(s.name, reporting.Normal(v1beta1.EventNamespaceCreated, "Create", "created namespace %s", s.name))
 	r.metrics.added.Inc()
-	_, err := r.ensureBinding(ctx, o, s.name, res)
+	_, err := r.ensureBinding(ctx, o, s, res)
 	return state{uid: *config.UID, reason: v1beta1.ReasonReconciled}, err
 }
 
@@ -167,9 +167,8 @@ func (r *Reconciler) keepNamespace(ctx context.Context, o *observation, s step, 
 		}
 		res.wrote = true
 	}
-	repaired, err := r.ensureBinding(ctx, o, s.name, res)
-	repairedBefore := recordedReason(o.before, s.name) == v1beta1.ReasonAdminBindingRepaired
-	if repaired || repairedBefore && untilTrusted(o.before, r.Clock.Now()) > 0 {
+	repaired, err := r.ensureBinding(ctx, o, s, res)
+	if repaired || s.before == v1beta1.ReasonAdminBindingRepaired && untilTrusted(o.before, r.Clock.Now()) > 0 {
 		ns.reason = v1beta1.ReasonAdminBindingRepaired
 	}
 	return ns, errors.Join(lost, err)
@@ -240,10 +239,8 @@ func (r *Reconciler) unbind(ctx context.Context, o *observation, s step, res *re
 
 // finalize removes the reader role and binding after the last namespace is deleted or released.
 func (r *Reconciler) finalize(ctx context.Context, o *observation, res *result) {
-	for _, ns := range res.namespaces {
-		if ns.reason != "" {
-			return
-		}
+	if slices.ContainsFunc(res.states, func(ns state) bool { return ns.reason != "" }) {
+		return
 	}
 	if o.reader != nil && ownsReader(o.tenant, o.reader) {
 		res.record(apply.Delete(ctx, r.Client, o.reader), "deleting cluster role "+o.reader.Name)
@@ -263,7 +260,7 @@ func (r *Reconciler) finalize(ctx context.Context, o *observation, res *result) 
 // from the API server, since a reference that the cache does not show yet would delete a foreign namespace.
 // If the Tenant still owns a namespace, the decision was made on a stale cache, and the error is a Conflict.
 func (r *Reconciler) disownRemaining(ctx context.Context, t *v1beta1.Tenant) error {
-	used, recorded, page := sets.New(usedNames(t)...), recordedUIDs(t), &corev1.NamespaceList{}
+	used, status, page := sets.New(usedNames(t)...), recorded(t), &corev1.NamespaceList{}
 	for first := true; first || page.Continue != ""; first = false {
 		token := page.Continue
 		page = &corev1.NamespaceList{}
@@ -273,7 +270,7 @@ func (r *Reconciler) disownRemaining(ctx context.Context, t *v1beta1.Tenant) err
 		for i := range page.Items {
 			ns := &page.Items[i]
 			switch {
-			case annotatedUID(ns) == t.UID && ownsNamespace(t, used, recorded, ns):
+			case annotatedUID(ns) == t.UID && ownsNamespace(t, used, status, ns):
 				return apierrors.NewConflict(corev1.Resource("namespaces"), ns.Name,
 					fmt.Errorf("it still belongs to Tenant %s", t.Name))
 			case ownerIndex(t, ns) >= 0:

@@ -61,7 +61,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		return reconciler.Finish(ctrl.Result{}, r.fail(ctx, t, err))
 	}
 	p := decide(o, r.Options.OperatorNamespace)
-	if err := r.declare(ctx, t, p.creates()); err != nil {
+	if err := r.declare(ctx, t, p.creates); err != nil {
 		return reconciler.Finish(ctrl.Result{}, r.fail(ctx, t, err))
 	}
 	res := r.act(ctx, o, p)

@@ -30,6 +30,7 @@ type step struct {
 	name   string
 	action action
 	live   *corev1.Namespace // nil if it does not exist
+	before string            // the reason in the status
 }
 
 // plan is the decision of one reconcile.
@@ -37,6 +38,7 @@ type plan struct {
 	invalid  field.ErrorList // the errors of refused names, whose namespaces are not created
 	deleting bool            // the Tenant has a deletion timestamp
 	steps    []step          // by namespace name
+	creates  []string        // the names of the namespaces that the plan creates
 	// foreign are namespaces whose metadata falsely names the Tenant as the owner. The garbage
 	// collector would delete those with an owner reference together with it.
 	foreign []*corev1.Namespace
@@ -52,12 +54,16 @@ func decide(o *observation, operatorNamespace string) plan {
 	}
 	used := usedNames(t)
 	slices.Sort(used)
-	wanted, listed, recorded := wantedNames(t, refused), sets.New(used...), recordedUIDs(t)
+	wanted, listed, status := wantedNames(t, refused), sets.New(used...), recorded(t)
 	for _, name := range used {
 		live := o.namespaces[name]
-		ours := live != nil && ownsNamespace(t, listed, recorded, live)
-		s := step{name: name, live: live, action: actionFor(wanted[name], refused[name], live, ours, removalPolicy(t, live))}
+		ours := live != nil && ownsNamespace(t, listed, status, live)
+		s := step{name: name, live: live, before: status[name].Reason,
+			action: actionFor(wanted[name], refused[name], live, ours, removalPolicy(t, live))}
 		p.steps = append(p.steps, s)
+		if s.action == create {
+			p.creates = append(p.creates, name)
+		}
 		if live != nil && !ours && ownerIndex(t, live) >= 0 {
 			p.foreign = append(p.foreign, live)
 		}
@@ -120,15 +126,4 @@ func wantedNames(t *v1beta1.Tenant, refused map[string]bool) map[string]bool {
 		}
 	}
 	return wanted
-}
-
-// creates returns the names of the namespaces that the plan creates.
-func (p plan) creates() []string {
-	var names []string
-	for _, s := range p.steps {
-		if s.action == create {
-			names = append(names, s.name)
-		}
-	}
-	return names
 }

@@ -72,7 +72,7 @@ func FuzzDecide(f *testing.F) {
 		}
 		res := ended()
 		for _, s := range p.steps {
-			res.namespaces = append(res.namespaces, state{name: s.name, reason: v1beta1.ReasonPending})
+			res.states = append(res.states, state{name: s.name, reason: v1beta1.ReasonPending})
 		}
 		status := summarize(o, p, res, epoch)
 		for _, c := range status.Conditions {

@@ -3,10 +3,8 @@ package tenant
 import (
 	"cmp"
 	"fmt"
-	"slices"
 	"strings"
 
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -47,11 +45,11 @@ func usedNames(t *v1beta1.Tenant) []string {
 	return names
 }
 
-// recordedUIDs maps each namespace name of the status to its UID, which may be "".
-func recordedUIDs(t *v1beta1.Tenant) map[string]types.UID {
-	names := map[string]types.UID{}
+// recorded returns the namespaces of the status by name. Their UIDs may be "".
+func recorded(t *v1beta1.Tenant) map[string]v1beta1.TenantNamespace {
+	names := map[string]v1beta1.TenantNamespace{}
 	for _, ns := range t.Status.Namespaces {
-		names[ns.Name] = ns.UID
+		names[ns.Name] = ns
 	}
 	return names
 }
@@ -67,15 +65,6 @@ func ownedNames(t *v1beta1.Tenant) []string {
 	return names
 }
 
-// recordedReason returns the reason of a namespace in a status, or "".
-func recordedReason(status v1beta1.TenantStatus, name string) string {
-	i := slices.IndexFunc(status.Namespaces, func(ns v1beta1.TenantNamespace) bool { return ns.Name == name })
-	if i < 0 {
-		return ""
-	}
-	return status.Namespaces[i].Reason
-}
-
 // refusedNames returns the full names of the spec that are refused, and their errors. The rules of the CRD
 // cannot check the operator's namespace or a default prefix, and the reconciler does not rely on admission.
 func refusedNames(t *v1beta1.Tenant, operatorNamespace string) (map[string]bool, field.ErrorList) {
@@ -84,15 +73,15 @@ func refusedNames(t *v1beta1.Tenant, operatorNamespace string) (map[string]bool,
 	path := field.NewPath("spec", "namespaces")
 	names := namespaceNames(t)
 	for i, name := range names {
-		for _, message := range refusals(name, operatorNamespace) {
+		if reason := nameError(name, operatorNamespace); reason != "" {
 			refused[name] = true
 			errs = append(errs, field.Invalid(path.Index(i), string(t.Spec.Namespaces[i]),
-				fmt.Sprintf("the namespace would be called %q%s", name, message)))
+				fmt.Sprintf("the namespace would be called %q: %s", name, reason)))
 		}
 	}
 	if n := len(usedNames(t)); n > v1beta1.MaxStatusNamespaces {
 		errs = append(errs, field.TooMany(path, n, v1beta1.MaxStatusNamespaces))
-		listed := recordedUIDs(t) // they count towards the limit already
+		listed := recorded(t) // they count towards the limit already
 		for _, name := range names {
 			if _, isListed := listed[name]; !isListed {
 				refused[name] = true
@@ -102,19 +91,15 @@ func refusedNames(t *v1beta1.Tenant, operatorNamespace string) (map[string]bool,
 	return refused, errs
 }
 
-// refusals returns the reasons why a namespace must not have this name.
-func refusals(name, operatorNamespace string) []string {
+// nameError returns why a namespace must not have this name, or "".
+func nameError(name, operatorNamespace string) string {
 	switch {
 	case reserved(name):
-		return []string{", and 'default' and names that start with 'kube-' or 'openshift-' are reserved; choose another name"}
+		return "'default' and names that start with 'kube-' or 'openshift-' are reserved; choose another name"
 	case name == operatorNamespace:
-		return []string{", which is the operator's own; choose another name"}
+		return "it is the operator's own; choose another name"
 	}
-	messages := validation.IsDNS1123Label(name)
-	for i := range messages {
-		messages[i] = ": " + messages[i]
-	}
-	return messages
+	return strings.Join(validation.IsDNS1123Label(name), "; ")
 }
 
 func reserved(name string) bool {

@@ -59,12 +59,12 @@ func (r *Reconciler) observe(ctx context.Context, t *v1beta1.Tenant) (*observati
 // forgets; and a wanted one that is missing, whose new declaration drops the UID that proves the ownership.
 func (r *Reconciler) observeNamespaces(ctx context.Context, o *observation) error {
 	refused, _ := refusedNames(o.tenant, r.Options.OperatorNamespace)
-	wanted, recorded := wantedNames(o.tenant, refused), recordedUIDs(o.tenant)
+	wanted, status := wantedNames(o.tenant, refused), recorded(o.tenant)
 	for _, name := range usedNames(o.tenant) {
 		ns, err := reconciler.Get(ctx, r.Client, client.ObjectKey{Name: name}, &corev1.Namespace{})
-		uid, isRecorded := recorded[name]
+		was, isRecorded := status[name]
 		leaves := !wanted[name] && (ns == nil || ns.DeletionTimestamp.IsZero())
-		if err == nil && isRecorded && (leaves || ns == nil && uid != "") {
+		if err == nil && isRecorded && (leaves || ns == nil && was.UID != "") {
 			ns, err = reconciler.Get(ctx, r.Live, client.ObjectKey{Name: name}, &corev1.Namespace{})
 		}
 		if err != nil {

@@ -41,10 +41,11 @@ func annotatedUID(o metav1.Object) types.UID {
 	return types.UID(o.GetAnnotations()[v1beta1.AnnotationTenantUID])
 }
 
-// ownsNamespace reports whether the Tenant owns the namespace, by the names of the spec and the status and
-// the UIDs of the status.
-func ownsNamespace(t *v1beta1.Tenant, used sets.Set[string], recorded map[string]types.UID, ns metav1.Object) bool {
-	return owns(t, ns, used.Has(ns.GetName()), recorded[ns.GetName()])
+// ownsNamespace reports whether the Tenant owns the namespace, by the names in use and the namespaces of the
+// status.
+func ownsNamespace(t *v1beta1.Tenant, used sets.Set[string], status map[string]v1beta1.TenantNamespace,
+	ns metav1.Object) bool {
+	return owns(t, ns, used.Has(ns.GetName()), status[ns.GetName()].UID)
 }
 
 // ownsChild reports whether the Tenant owns a child whose name the operator chose. The annotation or the

@@ -21,14 +21,13 @@ import (
 // ensureBinding creates or corrects the admins' RoleBinding in a namespace of the Tenant, whatever the
 // binding claims: its name is reserved there. It reports whether it repaired a binding that another client
 // had changed.
-func (r *Reconciler) ensureBinding(ctx context.Context, o *observation, namespace string, res *result) (repaired bool,
-	err error) {
-	t, live := o.tenant, o.bindings[namespace]
+func (r *Reconciler) ensureBinding(ctx context.Context, o *observation, s step, res *result) (repaired bool, err error) {
+	t, live := o.tenant, o.bindings[s.name]
 	// A binding to a missing role grants nothing and would hide that the role is missing.
 	if o.missingAdminRole != "" {
 		return false, r.restrictBinding(ctx, t, live, res)
 	}
-	want := &rbacv1.RoleBinding{ObjectMeta: childMeta(t, namespace, adminBindingName),
+	want := &rbacv1.RoleBinding{ObjectMeta: childMeta(t, s.name, adminBindingName),
 		RoleRef: clusterRole(r.Options.AdminClusterRole), Subjects: subjects(t)}
 	switch {
 	case live == nil:
@@ -41,21 +40,20 @@ func (r *Reconciler) ensureBinding(ctx context.Context, o *observation, namespac
 	}
 	if apierrors.IsConflict(err) {
 		// The Conflict is hidden, since it would end the reconcile without a report.
-		return false, fmt.Errorf("role binding %s/%s: %w: %s", namespace, adminBindingName, errContested, err.Error())
+		return false, fmt.Errorf("role binding %s/%s: %w: %s", s.name, adminBindingName, errContested, err.Error())
 	}
 	if err != nil {
 		return false, explain(err, r.Options.AdminClusterRole)
 	}
 	res.wrote = true
 	// If the binding was as desired for this generation, another client caused the difference.
-	reason := recordedReason(o.before, namespace)
 	if o.before.ObservedGeneration != t.Generation ||
-		reason != v1beta1.ReasonReconciled && reason != v1beta1.ReasonAdminBindingRepaired {
+		s.before != v1beta1.ReasonReconciled && s.before != v1beta1.ReasonAdminBindingRepaired {
 		return false, nil
 	}
-	res.changed(namespace, reporting.Warning(v1beta1.EventAdminBindingRepaired, "Repair",
+	res.changed(s.name, reporting.Warning(v1beta1.EventAdminBindingRepaired, "Repair",
 		"role binding %s/%s was missing or different from the spec and was restored; the audit log shows the change",
-		namespace, adminBindingName))
+		s.name, adminBindingName))
 	return true, nil
 }
 

@@ -1,6 +1,7 @@
 package tenant
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -43,10 +44,10 @@ func intent(t *v1beta1.Tenant, creates []string, now time.Time) v1beta1.TenantSt
 
 // declared reports whether the status records every name without a UID for this generation.
 func declared(t *v1beta1.Tenant, creates []string) bool {
-	recorded := recordedUIDs(t)
+	status := recorded(t)
 	return t.Status.ObservedGeneration == t.Generation && !slices.ContainsFunc(creates, func(name string) bool {
-		uid, isRecorded := recorded[name]
-		return !isRecorded || uid != ""
+		ns, isRecorded := status[name]
+		return !isRecorded || ns.UID != ""
 	})
 }
 
@@ -57,8 +58,8 @@ func summarize(o *observation, p plan, res *result, now time.Time) v1beta1.Tenan
 	status.ObservedGeneration = t.Generation
 	status.LastHandledReconcileAt = reconciler.RequestedAt(t)
 	status.Namespaces = nil
-	for _, ns := range res.namespaces {
-		if ns.reason != "" {
+	for _, ns := range res.states {
+		if ns.name != "" && ns.reason != "" {
 			status.Namespaces = append(status.Namespaces,
 				v1beta1.TenantNamespace{Name: ns.name, UID: ns.uid, Reason: ns.reason})
 		}
@@ -120,9 +121,8 @@ func verdict(o *observation, p plan, res *result) metav1.Condition {
 	if len(p.invalid) > 0 {
 		return notReady(v1beta1.ReasonInvalidSpec, p.invalid.ToAggregate().Error())
 	}
-	states := append(slices.Clone(res.namespaces), res.reader)
 	for _, kind := range failureReasons {
-		message, found := describe(kind.reason, kind.message, states)
+		message, found := describe(kind.reason, kind.message, res.states)
 		switch {
 		case found && p.deleting && !slices.Contains(stalledReasons, kind.reason):
 			return notReady(v1beta1.ReasonDeleting, message)
@@ -139,7 +139,7 @@ func verdict(o *observation, p plan, res *result) metav1.Condition {
 		return notReady(v1beta1.ReasonAdminRoleNotFound, fmt.Sprintf("ClusterRole %s does not exist, so the admins "+
 			"cannot be bound to it; create it, or change the operator's flag --tenant-admin-cluster-role", o.missingAdminRole))
 	}
-	message, _ := describe(v1beta1.ReasonReconciled, "reconciled %s", states)
+	message, _ := describe(v1beta1.ReasonReconciled, "reconciled %s", res.states)
 	return metav1.Condition{Type: v1beta1.ConditionReady, Status: metav1.ConditionTrue, Reason: v1beta1.ReasonReconciled,
 		Message: message}
 }
@@ -190,10 +190,7 @@ func reasonFor(err error) string {
 	case terminatingCause(err):
 		return v1beta1.ReasonNamespaceTerminating
 	}
-	if reason := denial.Of(err).Reason(); reason != "" {
-		return reason
-	}
-	return v1beta1.ReasonReconcileFailed
+	return cmp.Or(denial.Of(err).Reason(), v1beta1.ReasonReconcileFailed)
 }
 
 // terminatingCause reports whether the API server refused a write because the namespace is terminating,

@@ -17,7 +17,7 @@ import (
 )
 
 func ended(namespaces ...state) *result {
-	return &result{namespaces: namespaces, reader: state{reason: v1beta1.ReasonReconciled}}
+	return &result{states: namespaces}
 }
 
 // Golden reconciles have the verdicts on each single failure.

@@ -110,7 +110,7 @@ func (w *Webhook) validate(ctx context.Context, t *v1beta1.Tenant, before []stri
 		if err != nil {
 			return nil, fmt.Errorf("reading namespace %s: %w", name, err)
 		}
-		if ns != nil && !owns(t, ns, true, recordedUIDs(t)[name]) {
+		if ns != nil && !owns(t, ns, true, recorded(t)[name].UID) {
 			warnings = append(warnings, fmt.Sprintf("namespace %s exists and does not belong to this Tenant; the operator does not "+
 				"adopt it, and the Tenant is not Ready while it names it; "+conflictAdvice, name))
 		}
