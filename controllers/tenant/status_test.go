@@ -59,57 +59,38 @@ func TestVerdict(t *testing.T) {
 	}
 }
 
-// order is the precedence of the reasons: the first of two hides the other. Reasons that
-// require a user's action precede those that a retry resolves.
-var order = []string{
-	v1beta1.ReasonNamespaceConflict, v1beta1.ReasonChildConflict, v1beta1.ReasonRBACForbidden,
-	v1beta1.ReasonAdmissionDenied, v1beta1.ReasonQuotaExceeded, v1beta1.ReasonReconcileFailed,
-	v1beta1.ReasonAdminBindingRepaired, v1beta1.ReasonNamespaceTerminating, v1beta1.ReasonPending,
-	v1beta1.ReasonReconciled,
-}
-
+// Of two reasons the status reports the first of the table, also of a Tenant that is being deleted if only a
+// person can help.
 func TestReasonPrecedence(t *testing.T) {
-	if len(failureReasons) != len(order)-1 {
-		t.Fatalf("%d failure reasons, and %d are tested", len(failureReasons), len(order)-1)
+	order := []string{v1beta1.ReasonNamespaceConflict, v1beta1.ReasonChildConflict, v1beta1.ReasonRBACForbidden,
+		v1beta1.ReasonAdmissionDenied, v1beta1.ReasonQuotaExceeded, v1beta1.ReasonReconcileFailed,
+		v1beta1.ReasonAdminBindingRepaired, v1beta1.ReasonNamespaceTerminating, v1beta1.ReasonPending}
+	if len(failureReasons) != len(order) {
+		t.Fatalf("%d failure reasons, and %d are tested", len(failureReasons), len(order))
 	}
-	a := tenant("a")
 	for _, deletingNow := range []bool{false, true} {
 		for i, first := range order {
-			for j, second := range order {
-				namespaces := []state{
-					{name: "x", reason: first, detail: "detail-of-x"}, {name: "y", reason: second, detail: "detail-of-y"}}
-				want, stalled, named := order[min(i, j)], min(i, j) < 3, "x"
+			for j, second := range append(order, v1beta1.ReasonReconciled) {
+				want, detail, stalled := order[min(i, j)], "of-x", min(i, j) < 3
 				if j < i {
-					named = "y"
+					detail = "of-y"
 				}
-				switch {
-				case deletingNow && !stalled:
+				if deletingNow && !stalled {
 					want = v1beta1.ReasonDeleting
-				case want == v1beta1.ReasonReconciled:
-					named = ""
 				}
-				p := plan{deleting: deletingNow}
-				status := summarize(observed(a), p, ended(namespaces...), epoch)
+				status := summarize(observed(tenant("a")), plan{deleting: deletingNow}, ended(
+					state{name: "x", reason: first, detail: "of-x"}, state{name: "y", reason: second, detail: "of-y"}), epoch)
 				ready := reporting.FindCondition(status.Conditions, v1beta1.ConditionReady)
-				if ready.Reason != want || (ready.Status == metav1.ConditionTrue) != (want == v1beta1.ReasonReconciled) {
-					t.Errorf("%s and %s, deleting %t: Ready %s (%s), want %s", first, second, deletingNow, ready.Status,
-						ready.Reason, want)
-				}
-				if got := meta.IsStatusConditionTrue(status.Conditions, v1beta1.ConditionStalled); got != stalled {
-					t.Errorf("%s and %s, deleting %t: stalled %t, want %t", first, second, deletingNow, got, stalled)
-				}
-				if min(i, j) < len(order)-1 && !strings.Contains(ready.Message, "detail-of-"+named) {
-					t.Errorf("%s and %s, deleting %t: %q does not describe %s", first, second, deletingNow, ready.Message, named)
-				}
-				if len(status.Namespaces) != 2 {
-					t.Errorf("%s and %s: listed %+v, want both", first, second, status.Namespaces)
+				if ready.Reason != want || ready.Status != metav1.ConditionFalse || !strings.Contains(ready.Message, detail) ||
+					meta.IsStatusConditionTrue(status.Conditions, v1beta1.ConditionStalled) != stalled || len(status.Namespaces) != 2 {
+					t.Errorf("%s and %s, deleting %t: %+v, want %s, and stalled %t", first, second, deletingNow, status, want, stalled)
 				}
 			}
 		}
 	}
 }
 
-// A namespace of a predecessor can be handed over. TestDecide has the effect of the advised command.
+// A namespace of a predecessor can be handed over. TestOwnsTruthTable has the effect of the command.
 func TestHandoverIsAdvised(t *testing.T) {
 	a := tenant("a")
 	const command = "kubectl annotate namespace a-dev --overwrite leasehold.dev/tenant-uid=uid-a"
@@ -122,8 +103,7 @@ func TestHandoverIsAdvised(t *testing.T) {
 		"a predecessor's, with owner reference": {namespace("a-dev", ownedBy(restored)), true},
 		"a predecessor's, controlled by another": {namespace("a-dev", ownedBy(restored),
 			func(ns *corev1.Namespace) { ns.OwnerReferences = stranger() }), false},
-		"another Tenant's":                   {namespace("a-dev", ownedBy(tenant("b"))), false},
-		"another Tenant's, without an owner": {namespace("a-dev", ownedBy(tenant("b")), unowned), false},
+		"another Tenant's": {namespace("a-dev", ownedBy(tenant("b"))), false},
 	} {
 		if got := handoverAdvice(a, tc.ns); strings.HasSuffix(got, command) != tc.advice || (got != "") != tc.advice {
 			t.Errorf("%s: %q, want the command: %t", name, got, tc.advice)
@@ -172,8 +152,6 @@ func TestTransitions(t *testing.T) {
 		"the same foreign namespace again": {claimed("x"), claimed("x"), false, nil},
 		"another one beside it": {claimed("x"), claimed("x", "y"), false,
 			[]string{"Warning ForeignNamespace metadata of namespaces x, y "}},
-		"another one in its place": {claimed("x"), claimed("y"), false,
-			[]string{"Warning ForeignNamespace metadata of namespace y "}},
 		"the last one has gone": {claimed("x"), claimed(), false, nil},
 	}
 	for _, reason := range []string{v1beta1.ReasonProgressing, v1beta1.ReasonPending,
@@ -194,8 +172,8 @@ func TestTransitions(t *testing.T) {
 // A message names at most five namespaces.
 func TestNamespacesText(t *testing.T) {
 	names := []string{"a", "b", "c", "d", "e", "f", "g"}
-	for n, want := range map[int]string{0: "namespaces ", 1: "namespace a", 5: "namespaces a, b, c, d, e",
-		6: "6 namespaces (a, b, c, d, e and 1 more)", 7: "7 namespaces (a, b, c, d, e and 2 more)"} {
+	for n, want := range map[int]string{1: "namespace a", 5: "namespaces a, b, c, d, e",
+		7: "7 namespaces (a, b, c, d, e and 2 more)"} {
 		if got := namespacesText(names[:n]); got != want {
 			t.Errorf("namespacesText of %d = %q, want %q", n, got, want)
 		}
@@ -205,32 +183,18 @@ func TestNamespacesText(t *testing.T) {
 // Each condition of the namespace controller that is True states what a namespace waits for. Finalizers
 // of the namespace itself are in no condition.
 func TestRemaining(t *testing.T) {
-	condition := func(kind corev1.NamespaceConditionType, status corev1.ConditionStatus) corev1.NamespaceCondition {
-		return corev1.NamespaceCondition{Type: kind, Status: status, Message: string(kind)}
+	ns := namespace("a-dev", terminating)
+	ns.Spec.Finalizers = []corev1.FinalizerName{corev1.FinalizerKubernetes}
+	ns.Status.Conditions = []corev1.NamespaceCondition{{Status: "False", Message: "none"}}
+	if got := remaining(ns); got != "" {
+		t.Errorf("waits for %q, want nothing", got)
 	}
-	for _, tc := range []struct {
-		conditions     []corev1.NamespaceCondition
-		finalizers     []string
-		specFinalizers []corev1.FinalizerName
-		want           string
-	}{
-		{nil, nil, []corev1.FinalizerName{corev1.FinalizerKubernetes}, ""},
-		{[]corev1.NamespaceCondition{condition(corev1.NamespaceDeletionDiscoveryFailure, "True")}, nil, nil,
-			"NamespaceDeletionDiscoveryFailure"},
-		{[]corev1.NamespaceCondition{condition(corev1.NamespaceDeletionGVParsingFailure, "True")}, nil, nil,
-			"NamespaceDeletionGroupVersionParsingFailure"},
-		{[]corev1.NamespaceCondition{condition(corev1.NamespaceDeletionContentFailure, "False"),
-			condition(corev1.NamespaceContentRemaining, "True"), condition(corev1.NamespaceFinalizersRemaining, "True"),
-			condition(corev1.NamespaceDeletionDiscoveryFailure, "Unknown")}, nil, nil,
-			"NamespaceContentRemaining; NamespaceFinalizersRemaining"},
-		{[]corev1.NamespaceCondition{condition(corev1.NamespaceDeletionContentFailure, "True")},
-			[]string{"example.com/held"}, []corev1.FinalizerName{corev1.FinalizerKubernetes, "example.com/spec"},
-			"NamespaceDeletionContentFailure; the namespace itself has finalizers: example.com/held, example.com/spec"},
-	} {
-		ns := namespace("a-dev", terminating)
-		ns.Status.Conditions, ns.Finalizers, ns.Spec.Finalizers = tc.conditions, tc.finalizers, tc.specFinalizers
-		if got := remaining(ns); got != tc.want {
-			t.Errorf("waits for %q, want %q", got, tc.want)
-		}
+	heldBack(ns)
+	ns.Spec.Finalizers = append(ns.Spec.Finalizers, "example.com/spec")
+	ns.Status.Conditions = append(ns.Status.Conditions, corev1.NamespaceCondition{Status: "True", Message: "content"},
+		corev1.NamespaceCondition{Status: "True", Message: "discovery"}, corev1.NamespaceCondition{Status: "Unknown"})
+	const want = "content; discovery; the namespace itself has finalizers: example.com/held, example.com/spec"
+	if got := remaining(ns); got != want {
+		t.Errorf("waits for %q, want %q", got, want)
 	}
 }
