@@ -3,6 +3,7 @@ package tenant
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"strings"
 	"sync"
@@ -384,4 +385,23 @@ func (w *world) status() v1beta1.TenantStatus {
 
 func (w *world) ready() metav1.Condition {
 	return reporting.FindCondition(w.status().Conditions, v1beta1.ConditionReady)
+}
+
+// bindingText returns the role and the users of the admins' binding; "" if there is none.
+func (w *world) bindingText() string {
+	w.T.Helper()
+	b := find[rbacv1.RoleBinding](w, "a-dev", adminBindingName)
+	if b == nil {
+		return ""
+	}
+	text := b.RoleRef.Name
+	for _, s := range b.Subjects {
+		text += " " + s.Name
+	}
+	return text
+}
+
+// changed is the API server's error for a write of an object that has changed.
+func changed() error {
+	return apierrors.NewConflict(corev1.Resource("x"), "x", errors.New("changed"))
 }
