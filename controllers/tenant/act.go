@@ -88,7 +88,6 @@ func (res *result) changed(name string, event reporting.PendingEvent) {
 	res.events = append(res.events, event.About(&corev1.ObjectReference{APIVersion: "v1", Kind: "Namespace", Name: name}))
 }
 
-// actOn carries out one step.
 func (r *Reconciler) actOn(ctx context.Context, o *observation, s step, res *result) (state, error) {
 	binding := o.bindings[s.name]
 	switch s.action {
@@ -125,7 +124,6 @@ func (r *Reconciler) actOn(ctx context.Context, o *observation, s step, res *res
 	}
 }
 
-// namespaceConfig returns the apply configuration of a namespace that has only this metadata.
 func namespaceConfig(want metav1.ObjectMeta) *corev1ac.NamespaceApplyConfiguration {
 	return configOf(corev1ac.Namespace(want.Name), metav1.PartialObjectMetadata{ObjectMeta: want})
 }
@@ -174,7 +172,6 @@ func (r *Reconciler) keepNamespace(ctx context.Context, o *observation, s step, 
 	return ns, errors.Join(lost, err)
 }
 
-// removeNamespace deletes a namespace, if it is still at the version that was observed.
 func (r *Reconciler) removeNamespace(ctx context.Context, s step, res *result) (state, error) {
 	ns := state{uid: s.live.UID, reason: v1beta1.ReasonNamespaceTerminating}
 	if err := apply.DeleteUnchanged(ctx, r.Client, s.live); err != nil {
@@ -213,9 +210,7 @@ func (r *Reconciler) unbind(ctx context.Context, o *observation, s step, res *re
 	if s.live == nil {
 		return nil
 	}
-	counts := func(b *rbacv1.RoleBinding) bool {
-		return b != nil && (s.action == release || ownsChild(o.tenant, b))
-	}
+	counts := func(b *rbacv1.RoleBinding) bool { return b != nil && (s.action == release || ownsChild(o.tenant, b)) }
 	if binding := o.bindings[s.name]; counts(binding) {
 		if err := r.removeBinding(ctx, res, binding); err != nil {
 			return err
@@ -232,7 +227,6 @@ func (r *Reconciler) unbind(ctx context.Context, o *observation, s step, res *re
 	if err := r.removeBinding(ctx, res, left); err != nil {
 		return err
 	}
-	// The next reconcile verifies again.
 	return apierrors.NewConflict(rbacv1.Resource("rolebindings"), adminBindingName,
 		fmt.Errorf("it still exists in namespace %s", s.name))
 }

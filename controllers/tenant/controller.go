@@ -28,14 +28,12 @@ import (
 
 // Reconciler reconciles Tenants. New returns a valid one.
 type Reconciler struct {
-	Client client.Client
-	// Live reads from the API server, for decisions that cannot be undone.
-	Live     client.Reader
+	Client   client.Client
+	Live     client.Reader // reads from the API server, for decisions that cannot be undone
 	Recorder events.EventRecorder
 	Options  Options
 	Clock    clock.PassiveClock
-
-	metrics *metrics
+	metrics  *metrics
 }
 
 // Reconcile implements reconcile.Reconciler. It observes (reads into one struct), decides (pure, a plan of
@@ -120,7 +118,6 @@ func (r *Reconciler) report(ctx context.Context, o *observation, p plan, res *re
 		return ctrl.Result{}, err
 	}
 	reporting.Flush(r.Recorder, t, transitions(o.before, t.Status, res.wrote))
-	r.metrics.namespaces.WithLabelValues(t.Name).Set(float64(len(ownedNames(t))))
 	return ctrl.Result{RequeueAfter: untilTrusted(t.Status, now)}, kerrors.NewAggregate(res.errs)
 }
 
@@ -143,13 +140,14 @@ func (r *Reconciler) awaitRelease(ctx context.Context, t *v1beta1.Tenant) error 
 	return err
 }
 
-// writeStatus writes the status if it differs from that of before.
+// writeStatus writes the status if it differs from that of before, and sets the gauges.
 func (r *Reconciler) writeStatus(ctx context.Context, t, before *v1beta1.Tenant) error {
 	ready := 0.0
 	if meta.IsStatusConditionTrue(t.Status.Conditions, v1beta1.ConditionReady) {
 		ready = 1
 	}
 	r.metrics.ready.WithLabelValues(t.Name).Set(ready)
+	r.metrics.namespaces.WithLabelValues(t.Name).Set(float64(len(ownedNames(t))))
 	if equality.Semantic.DeepEqual(before.Status, t.Status) {
 		return nil
 	}

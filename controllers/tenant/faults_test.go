@@ -159,7 +159,8 @@ func TestObjectsDeletedDuringReconcile(t *testing.T) {
 		{"deleted under Retain", "patch as leasehold RoleBinding a-old/leasehold:tenant-admin"},
 		{"claimed by others", "patch as leasehold Namespace x"},
 	} {
-		if _, _, err := failed(t, scenarios()[tc.scenario], tc.request, apierrors.NewNotFound(corev1.Resource("x"), "x")); err != nil {
+		gone := apierrors.NewNotFound(corev1.Resource("x"), "x")
+		if _, _, err := failed(t, scenarios()[tc.scenario], tc.request, gone); err != nil {
 			t.Errorf("%s: the object of %s did not exist: %v", tc.scenario, tc.request, err)
 		}
 	}

@@ -258,3 +258,8 @@ func statusLines(status v1beta1.TenantStatus) []string {
 	}
 	return lines
 }
+
+// changed is the API server's error for a write of an object that has changed.
+func changed() error {
+	return apierrors.NewConflict(corev1.Resource("x"), "x", errors.New("changed"))
+}

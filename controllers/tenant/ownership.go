@@ -88,18 +88,16 @@ func isOrphaned(t *v1beta1.Tenant, o metav1.Object) bool {
 	return uid != "" && uid != t.UID && o.GetLabels()[v1beta1.LabelTenant] == t.Name
 }
 
-// claimedTenants returns the Tenant UIDs of an object's annotation and owner references.
-func claimedTenants(o metav1.Object) []string {
-	var uids []string
-	if uid := annotatedUID(o); uid != "" {
-		uids = append(uids, string(uid))
-	}
+// claims returns the Tenants that an object names by its label and owner references, and the UIDs of its
+// annotation and owner references. Without label or annotation one of them is "".
+func claims(o metav1.Object) (names, uids []string) {
+	names, uids = []string{o.GetLabels()[v1beta1.LabelTenant]}, []string{string(annotatedUID(o))}
 	for _, ref := range o.GetOwnerReferences() {
 		if isTenant(ref) {
-			uids = append(uids, string(ref.UID))
+			names, uids = append(names, ref.Name), append(uids, string(ref.UID))
 		}
 	}
-	return uids
+	return names, uids
 }
 
 // childMeta returns the metadata that assigns a child to its Tenant.

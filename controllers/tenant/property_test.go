@@ -222,8 +222,9 @@ func (s *scene) check(rt *rapid.T) {
 		}
 	}
 	for _, was := range s.namespaces {
-		if _, foreign := s.foreign[was.name]; s.released() && !foreign &&
-			find[corev1.Namespace](s.world, "", was.name) != nil && find[rbacv1.RoleBinding](s.world, was.name, adminBindingName) != nil {
+		_, foreign := s.foreign[was.name]
+		if s.released() && !foreign && find[corev1.Namespace](s.world, "", was.name) != nil &&
+			find[rbacv1.RoleBinding](s.world, was.name, adminBindingName) != nil {
 			rt.Fatalf("namespace %s was released with a right under the reserved name: %+v", was.name, was)
 		}
 	}

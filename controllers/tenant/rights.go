@@ -1,6 +1,7 @@
 package tenant
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -21,7 +22,8 @@ import (
 // ensureBinding creates or corrects the admins' RoleBinding in a namespace of the Tenant, whatever the
 // binding claims: its name is reserved there. It reports whether it repaired a binding that another client
 // had changed.
-func (r *Reconciler) ensureBinding(ctx context.Context, o *observation, s step, res *result) (repaired bool, err error) {
+func (r *Reconciler) ensureBinding(ctx context.Context, o *observation, s step, res *result) (repaired bool,
+	err error) {
 	t, live := o.tenant, o.bindings[s.name]
 	// A binding to a missing role grants nothing and would hide that the role is missing.
 	if o.missingAdminRole != "" {
@@ -57,7 +59,6 @@ func (r *Reconciler) ensureBinding(ctx context.Context, o *observation, s step, 
 	return true, nil
 }
 
-// bindingConfig returns the apply configuration of a binding.
 func bindingConfig(want *rbacv1.RoleBinding) *rbacv1ac.RoleBindingApplyConfiguration {
 	return configOf(rbacv1ac.RoleBinding(want.Name, want.Namespace), want)
 }
@@ -75,10 +76,7 @@ func (r *Reconciler) correctBinding(ctx context.Context, t *v1beta1.Tenant, live
 	dryRun := want.DeepCopy()
 	dryRun.Name, dryRun.GenerateName = "", "leasehold-tenant-admin-"
 	if refused := apply.TryCreate(ctx, r.Client, dryRun); refused != nil {
-		if err := r.restrictBinding(ctx, t, live, res); err != nil {
-			return err
-		}
-		return refused
+		return cmp.Or(r.restrictBinding(ctx, t, live, res), refused)
 	}
 	if err := r.removeBinding(ctx, res, live); err != nil {
 		return err

@@ -120,7 +120,8 @@ func TestBindsOthersComparesWholeSubjects(t *testing.T) {
 		"kind":      {Kind: rbacv1.GroupKind, APIGroup: rbacv1.GroupName, Name: "ann"},
 		"API group": {Kind: rbacv1.UserKind, APIGroup: "example.com", Name: "ann"},
 	} {
-		for _, b.Subjects = range [][]rbacv1.Subject{append(subjects(x), other), append([]rbacv1.Subject{other}, subjects(x)...)} {
+		first, last := append([]rbacv1.Subject{other}, subjects(x)...), append(subjects(x), other)
+		for _, b.Subjects = range [][]rbacv1.Subject{first, last} {
 			if !bindsOthers(x, b) {
 				t.Errorf("another %s is no other among %v", name, b.Subjects)
 			}

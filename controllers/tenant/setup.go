@@ -51,13 +51,10 @@ func WatchedObjects() []client.Object {
 // New returns a Reconciler that uses the manager's client.
 func New(mgr ctrl.Manager, o Options) (*Reconciler, error) {
 	m, err := newMetrics(ctrlmetrics.Registry)
-	if err != nil {
-		return nil, err
-	}
 	return &Reconciler{
 		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Recorder: mgr.GetEventRecorder("leasehold-tenant"),
 		Options: o, Clock: clock.RealClock{}, metrics: m,
-	}, nil
+	}, err
 }
 
 // SetupWithManager adds the controller and its field indexes to the manager.
@@ -94,7 +91,8 @@ var finalizerLost = predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
 
 // tenantsOfNamespace returns the Tenants that name the namespace and those it claims.
 func (r *Reconciler) tenantsOfNamespace(ctx context.Context, o client.Object) []reconcile.Request {
-	return append(r.list(ctx, client.MatchingFields{indexNamespaces: o.GetName()}), claimedNames(o)...)
+	names, _ := claims(o)
+	return append(r.list(ctx, client.MatchingFields{indexNamespaces: o.GetName()}), requestsFor(names...)...)
 }
 
 // tenantsOfBinding returns the Tenants that name the namespace of a binding of the reserved name. What the
@@ -108,11 +106,11 @@ func (r *Reconciler) tenantsOfRole(ctx context.Context, o client.Object) []recon
 	if _, isRole := o.(*rbacv1.ClusterRole); isRole && o.GetName() == r.Options.AdminClusterRole {
 		return r.list(ctx)
 	}
-	requests := claimedNames(o)
+	names, _ := claims(o)
 	if name, ok := strings.CutPrefix(o.GetName(), readerNamePrefix); ok {
-		requests = append(requests, requestFor(name))
+		names = append(names, name)
 	}
-	return requests
+	return requestsFor(names...)
 }
 
 // tenantsReady returns the Tenants for the periodic reconcile. Others are retried by the queue.
@@ -129,28 +127,18 @@ func (r *Reconciler) list(ctx context.Context, opts ...client.ListOption) []reco
 	}
 	var requests []reconcile.Request
 	for i := range list.Items {
-		requests = append(requests, requestFor(list.Items[i].Name))
+		requests = append(requests, requestsFor(list.Items[i].Name)...)
 	}
 	return requests
 }
 
-// claimedNames returns the Tenants that an object names by label or owner reference. The reconcile then
-// compares UIDs.
-func claimedNames(o client.Object) []reconcile.Request {
-	var requests []reconcile.Request
-	if name := o.GetLabels()[v1beta1.LabelTenant]; name != "" {
-		requests = append(requests, requestFor(name))
-	}
-	for _, ref := range o.GetOwnerReferences() {
-		if isTenant(ref) {
-			requests = append(requests, requestFor(ref.Name))
+func requestsFor(names ...string) (requests []reconcile.Request) {
+	for _, name := range names {
+		if name != "" {
+			requests = append(requests, reconcile.Request{NamespacedName: types.NamespacedName{Name: name}})
 		}
 	}
 	return requests
-}
-
-func requestFor(name string) reconcile.Request {
-	return reconcile.Request{NamespacedName: types.NamespacedName{Name: name}}
 }
 
 // Field indexes of the cache.
@@ -167,7 +155,7 @@ func addIndexes(ctx context.Context, indexer client.FieldIndexer) error {
 		name   string
 		keys   client.IndexerFunc
 	}{
-		{&corev1.Namespace{}, indexClaims, func(o client.Object) []string { return claimedTenants(o) }},
+		{&corev1.Namespace{}, indexClaims, func(o client.Object) []string { _, uids := claims(o); return uids }},
 		{&v1beta1.Tenant{}, indexNamespaces, func(o client.Object) []string { return usedNames(o.(*v1beta1.Tenant)) }},
 		{&v1beta1.Tenant{}, indexReady, func(o client.Object) []string {
 			ready := reporting.FindCondition(o.(*v1beta1.Tenant).Status.Conditions, v1beta1.ConditionReady)

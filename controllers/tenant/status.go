@@ -116,7 +116,6 @@ var failureReasons = []struct {
 	{v1beta1.ReasonPending, "reconciling %s"},
 }
 
-// verdict returns the Ready condition.
 func verdict(o *observation, p plan, res *result) metav1.Condition {
 	if len(p.invalid) > 0 {
 		return notReady(v1beta1.ReasonInvalidSpec, p.invalid.ToAggregate().Error())

@@ -51,7 +51,8 @@ func TestVerdict(t *testing.T) {
 			tooLong.invalid.ToAggregate().Error()[:900] + " ...", false, true},
 	} {
 		list := summarize(observed(tenant("a")), tc.p, tc.res, epoch).Conditions
-		ready, stalled := reporting.FindCondition(list, v1beta1.ConditionReady), reporting.FindCondition(list, v1beta1.ConditionStalled)
+		ready := reporting.FindCondition(list, v1beta1.ConditionReady)
+		stalled := reporting.FindCondition(list, v1beta1.ConditionStalled)
 		if ready.Reason != tc.reason || ready.Message != tc.message || (ready.Status == metav1.ConditionTrue) != tc.ready ||
 			(stalled.Status == metav1.ConditionTrue) != tc.isStalled || tc.isStalled && stalled.Message != ready.Message {
 			t.Errorf("%s: Ready %+v and Stalled %+v, want %+v", name, ready, stalled, tc)

@@ -3,7 +3,6 @@ package tenant
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"strings"
 	"sync"
@@ -128,9 +127,7 @@ func store(t testing.TB, objects ...client.Object) client.WithWatch {
 	for _, o := range objects {
 		builder.WithObjects(o.DeepCopyObject().(client.Object))
 	}
-	if err := addIndexes(t.Context(), indexes{builder}); err != nil {
-		t.Fatal(err)
-	}
+	utilruntime.Must(addIndexes(t.Context(), indexes{builder}))
 	return builder.Build()
 }
 
@@ -188,7 +185,7 @@ func (w *world) apply(ctx context.Context, c client.WithWatch, config runtime.Ap
 	return json.Unmarshal(w.JSON(desired), config)
 }
 
-// kinds returns a list of each kind in a world.
+// kinds returns a list of each kind.
 func kinds() []client.ObjectList {
 	return []client.ObjectList{&v1beta1.TenantList{}, &corev1.NamespaceList{}, &rbacv1.RoleBindingList{},
 		&rbacv1.ClusterRoleList{}, &rbacv1.ClusterRoleBindingList{}}
@@ -399,9 +396,4 @@ func (w *world) bindingText() string {
 		text += " " + s.Name
 	}
 	return text
-}
-
-// changed is the API server's error for a write of an object that has changed.
-func changed() error {
-	return apierrors.NewConflict(corev1.Resource("x"), "x", errors.New("changed"))
 }
