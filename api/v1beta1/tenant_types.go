@@ -241,8 +241,6 @@ const (
 	EventNamespaceDeleted = "NamespaceDeleted"
 	// EventNamespaceRetained (Normal): a namespace was released and kept.
 	EventNamespaceRetained = "NamespaceRetained"
-	// EventNamespaceConflict (Warning): a namespace exists and the Tenant does not own it.
-	EventNamespaceConflict = "NamespaceConflict"
 	// EventForeignNamespace (Warning): a namespace falsely refers to the Tenant as its owner.
 	EventForeignNamespace = "ForeignNamespace"
 	// EventAdminBindingRepaired (Warning): the admins' rights had been changed and were put back.

@@ -4,12 +4,15 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
+	corev1ac "k8s.io/client-go/applyconfigurations/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"leasehold.dev/api/v1beta1"
@@ -22,9 +25,9 @@ import (
 // pageSize bounds the namespaces in one response of the API server.
 const pageSize = 500
 
-// state is how a namespace, or the admins' right to read their Tenant, is after its step.
+// state is how a namespace is after its step, or the admins' right to read their Tenant if that failed.
 type state struct {
-	name   string
+	name   string    // of the namespace; "" for the right
 	uid    types.UID // of the owned namespace; "" if none
 	reason string    // a reason of the API; "" drops the name from the status
 	detail string    // human-readable; may be empty
@@ -32,24 +35,17 @@ type state struct {
 
 // result is how a reconcile ended.
 type result struct {
-	namespaces []state
-	reader     state
-	// errs are the failures that a retry may cure.
-	errs []error
-	// retry is the Conflict or the denial by the fence that requires another
-	// reconcile; nil if there was none.
-	retry error
-	// wrote is true if the reconcile changed at least one child.
-	wrote bool
-	// events report changes of single objects.
-	events []reporting.PendingEvent
-	// released is true if a terminating Tenant owns nothing any more.
-	released bool
+	states   []state
+	errs     []error                  // a retry may cure them
+	retry    error                    // the Conflict or the denial by the fence that requires another reconcile
+	wrote    bool                     // at least one child was changed
+	events   []reporting.PendingEvent // changes of single objects
+	released bool                     // the terminating Tenant owns nothing any more
 }
 
 // act carries out the plan. A failure in one namespace does not stop the others.
 func (r *Reconciler) act(ctx context.Context, o *observation, p plan) *result {
-	res := &result{reader: state{reason: v1beta1.ReasonReconciled}}
+	res := &result{}
 	for _, s := range p.steps {
 		ns, err := r.actOn(ctx, o, s, res)
 		ns.name = s.name
@@ -57,13 +53,7 @@ func (r *Reconciler) act(ctx context.Context, o *observation, p plan) *result {
 			ns.reason, ns.detail = reasonFor(err), err.Error()
 			res.record(err, "reconciling namespace "+s.name)
 		}
-		res.namespaces = append(res.namespaces, ns)
-	}
-	if !p.deleting {
-		if err := r.ensureReader(ctx, o, res); err != nil {
-			res.reader = state{reason: reasonFor(err), detail: err.Error()}
-			res.record(err, "reconciling the admins' right to read the tenant")
-		}
+		res.states = append(res.states, ns)
 	}
 	// In a foreground deletion the garbage collector does not wait for the finalizer.
 	for _, ns := range p.foreign {
@@ -73,13 +63,15 @@ func (r *Reconciler) act(ctx context.Context, o *observation, p plan) *result {
 	}
 	if p.deleting {
 		r.finalize(ctx, o, res)
+	} else if err := r.ensureReader(ctx, o, res); err != nil {
+		res.states = append(res.states, state{reason: reasonFor(err), detail: err.Error()})
+		res.record(err, "reconciling the admins' right to read the tenant")
 	}
 	return res
 }
 
-// record adds a failure to the result. A Conflict or a denial by the fence requires
-// another reconcile, a foreign object requires a user's action, and any other error
-// is retried with backoff.
+// record adds a failure to the result. A Conflict or a denial by the fence requires another reconcile, a
+// foreign object requires a user's action, and any other error is retried with backoff.
 func (res *result) record(err error, doing string) {
 	switch {
 	case err == nil, errors.Is(err, errForeign), terminatingCause(err):
@@ -90,7 +82,12 @@ func (res *result) record(err error, doing string) {
 	}
 }
 
-// actOn carries out one step.
+// changed records a change of a namespace, and its event.
+func (res *result) changed(name string, event reporting.PendingEvent) {
+	res.wrote = true
+	res.events = append(res.events, event.About(&corev1.ObjectReference{APIVersion: "v1", Kind: "Namespace", Name: name}))
+}
+
 func (r *Reconciler) actOn(ctx context.Context, o *observation, s step, res *result) (state, error) {
 	binding := o.bindings[s.name]
 	switch s.action {
@@ -127,28 +124,30 @@ func (r *Reconciler) actOn(ctx context.Context, o *observation, s step, res *res
 	}
 }
 
+func namespaceConfig(want metav1.ObjectMeta) *corev1ac.NamespaceApplyConfiguration {
+	return configOf(corev1ac.Namespace(want.Name), metav1.PartialObjectMetadata{ObjectMeta: want})
+}
+
 func (r *Reconciler) createNamespace(ctx context.Context, o *observation, s step, res *result) (state, error) {
-	config := namespaceConfig(s.name, namespaceMeta(o.tenant, r.Options.PodSecurityLevel))
+	config := namespaceConfig(namespaceMeta(o.tenant, s.name, r.Options.PodSecurityLevel))
 	if err := apply.Create(ctx, r.Client, config); err != nil {
 		return state{reason: v1beta1.ReasonPending}, err
 	}
-	res.wrote = true
-	res.events = append(res.events,
-		about(reporting.Normal(v1beta1.EventNamespaceCreated, "Create", "created namespace %s", s.name), s.name))
+	res.changed(s.name, reporting.Normal(v1beta1.EventNamespaceCreated, "Create", "created namespace %s", s.name))
 	r.metrics.added.Inc()
-	_, err := r.ensureBinding(ctx, o, s.name, res)
+	_, err := r.ensureBinding(ctx, o, s, res)
 	return state{uid: *config.UID, reason: v1beta1.ReasonReconciled}, err
 }
 
 // keepNamespace corrects the ownership metadata and the admins' binding.
 func (r *Reconciler) keepNamespace(ctx context.Context, o *observation, s step, res *result) (state, error) {
 	ns := state{uid: s.live.UID, reason: v1beta1.ReasonReconciled}
-	want := namespaceMeta(o.tenant, r.Options.PodSecurityLevel)
+	want := namespaceMeta(o.tenant, s.name, r.Options.PodSecurityLevel)
 	live := s.live.DeepCopy()
-	// An owner reference to a deleted Tenant makes the garbage collector delete the
-	// namespace. An object can also have only one controller.
+	// An owner reference to a deleted Tenant makes the garbage collector delete the namespace. An object can
+	// also have only one controller.
 	if removeOwners(live, func(ref metav1.OwnerReference) bool {
-		return isPredecessor(o.tenant, ref) || want.owner == nil && ref.UID == o.tenant.UID
+		return isPredecessor(o.tenant, ref) || want.OwnerReferences == nil && ref.UID == o.tenant.UID
 	}) {
 		if err := apply.Patch(ctx, r.Client, live, s.live); err != nil {
 			return ns, err
@@ -156,8 +155,8 @@ func (r *Reconciler) keepNamespace(ctx context.Context, o *observation, s step, 
 		res.wrote = true
 	}
 	var lost error
-	if !want.isSetOn(live) {
-		config := namespaceConfig(s.name, want)
+	if !hasMeta(live, want) {
+		config := namespaceConfig(want)
 		if err := apply.Update(ctx, r.Client, live, config); err != nil {
 			return ns, err
 		}
@@ -166,30 +165,26 @@ func (r *Reconciler) keepNamespace(ctx context.Context, o *observation, s step, 
 		}
 		res.wrote = true
 	}
-	repaired, err := r.ensureBinding(ctx, o, s.name, res)
-	repairedBefore := recordedReason(o.before, s.name) == v1beta1.ReasonAdminBindingRepaired
-	if repaired || repairedBefore && untilTrusted(o.before, r.Clock.Now()) > 0 {
+	repaired, err := r.ensureBinding(ctx, o, s, res)
+	if repaired || s.before == v1beta1.ReasonAdminBindingRepaired && untilTrusted(o.before, r.Clock.Now()) > 0 {
 		ns.reason = v1beta1.ReasonAdminBindingRepaired
 	}
 	return ns, errors.Join(lost, err)
 }
 
-// removeNamespace deletes a namespace, if it is still at the version that was observed.
 func (r *Reconciler) removeNamespace(ctx context.Context, s step, res *result) (state, error) {
 	ns := state{uid: s.live.UID, reason: v1beta1.ReasonNamespaceTerminating}
 	if err := apply.DeleteUnchanged(ctx, r.Client, s.live); err != nil {
 		return ns, err
 	}
-	res.wrote = true
-	res.events = append(res.events,
-		about(reporting.Normal(v1beta1.EventNamespaceDeleted, "Delete", "deleting namespace %s with everything in it",
-			s.name), s.name))
+	res.changed(s.name, reporting.Normal(v1beta1.EventNamespaceDeleted, "Delete",
+		"deleting namespace %s with everything in it", s.name))
 	r.metrics.removed.Inc()
 	return ns, nil
 }
 
-// releaseNamespace deletes the admins' binding and then removes the ownership metadata.
-// A namespace without ownership metadata is not reconciled, so the binding goes first.
+// releaseNamespace deletes the admins' binding and then removes the ownership metadata. A namespace without
+// ownership metadata is not reconciled, so the binding goes first.
 func (r *Reconciler) releaseNamespace(ctx context.Context, o *observation, s step, res *result) (state, error) {
 	ns := state{uid: s.live.UID, reason: v1beta1.ReasonPending}
 	if err := r.unbind(ctx, o, s, res); err != nil {
@@ -202,24 +197,20 @@ func (r *Reconciler) releaseNamespace(ctx context.Context, o *observation, s ste
 	if err := apply.Patch(ctx, r.Client, bare, s.live); err != nil {
 		return ns, client.IgnoreNotFound(err)
 	}
-	res.wrote = true
-	res.events = append(res.events, about(reporting.Normal(v1beta1.EventNamespaceRetained, "Release",
-		"kept namespace %s, and removed the ownership labels and the admins' rights", s.name), s.name))
+	res.changed(s.name, reporting.Normal(v1beta1.EventNamespaceRetained, "Release",
+		"kept namespace %s, and removed the ownership labels and the admins' rights", s.name))
 	r.metrics.removed.Inc()
 	return state{}, nil
 }
 
-// unbind deletes the Tenant's binding from a namespace before its name leaves the status. It verifies
-// that at the API server, since no later reconcile looks for the binding: the cache may not show it
-// yet, and another client may have added a finalizer. The next reconcile verifies what it still
-// finds. In a namespace of others only the Tenant's own binding counts.
+// unbind deletes the Tenant's binding from a namespace before its name leaves the status. It verifies that
+// at the API server, since no later reconcile looks for the binding: the cache may not show it yet, and
+// another client may have added a finalizer. In a namespace of others only the Tenant's own binding counts.
 func (r *Reconciler) unbind(ctx context.Context, o *observation, s step, res *result) error {
 	if s.live == nil {
 		return nil
 	}
-	counts := func(b *rbacv1.RoleBinding) bool {
-		return b != nil && (s.action == release || ownsChild(o.tenant, b))
-	}
+	counts := func(b *rbacv1.RoleBinding) bool { return b != nil && (s.action == release || ownsChild(o.tenant, b)) }
 	if binding := o.bindings[s.name]; counts(binding) {
 		if err := r.removeBinding(ctx, res, binding); err != nil {
 			return err
@@ -230,23 +221,20 @@ func (r *Reconciler) unbind(ctx context.Context, o *observation, s step, res *re
 	if err != nil {
 		return fmt.Errorf("reading role binding %s: %w", key, err)
 	}
-	if counts(left) {
-		if err := r.removeBinding(ctx, res, left); err != nil {
-			return err
-		}
-		return apierrors.NewConflict(rbacv1.Resource("rolebindings"), adminBindingName,
-			fmt.Errorf("it still exists in namespace %s", s.name))
+	if !counts(left) {
+		return nil
 	}
-	return nil
+	if err := r.removeBinding(ctx, res, left); err != nil {
+		return err
+	}
+	return apierrors.NewConflict(rbacv1.Resource("rolebindings"), adminBindingName,
+		fmt.Errorf("it still exists in namespace %s", s.name))
 }
 
-// finalize removes the reader role and binding after the last namespace is deleted or
-// released.
+// finalize removes the reader role and binding after the last namespace is deleted or released.
 func (r *Reconciler) finalize(ctx context.Context, o *observation, res *result) {
-	for _, ns := range res.namespaces {
-		if ns.reason != "" {
-			return
-		}
+	if slices.ContainsFunc(res.states, func(ns state) bool { return ns.reason != "" }) {
+		return
 	}
 	if o.reader != nil && ownsReader(o.tenant, o.reader) {
 		res.record(apply.Delete(ctx, r.Client, o.reader), "deleting cluster role "+o.reader.Name)
@@ -262,12 +250,11 @@ func (r *Reconciler) finalize(ctx context.Context, o *observation, res *result) 
 	res.released = len(res.errs) == 0 && res.retry == nil
 }
 
-// disownRemaining removes false owner references from all namespaces before the Tenant is
-// deleted. It reads from the API server, since a reference that the cache does not show
-// yet would delete a foreign namespace. The Tenant owns no namespace at this point. If one
-// is found, the decision was made on a stale cache, and disownRemaining returns a Conflict.
+// disownRemaining removes false owner references from all namespaces before the Tenant is deleted. It reads
+// from the API server, since a reference that the cache does not show yet would delete a foreign namespace.
+// If the Tenant still owns a namespace, the decision was made on a stale cache, and the error is a Conflict.
 func (r *Reconciler) disownRemaining(ctx context.Context, t *v1beta1.Tenant) error {
-	used, recorded, page := usedNameSet(t), recordedUIDs(t), &corev1.NamespaceList{}
+	used, status, page := sets.New(usedNames(t)...), recorded(t), &corev1.NamespaceList{}
 	for first := true; first || page.Continue != ""; first = false {
 		token := page.Continue
 		page = &corev1.NamespaceList{}
@@ -277,7 +264,7 @@ func (r *Reconciler) disownRemaining(ctx context.Context, t *v1beta1.Tenant) err
 		for i := range page.Items {
 			ns := &page.Items[i]
 			switch {
-			case annotatedUID(ns) == t.UID && ownsNamespace(t, used, recorded, ns):
+			case annotatedUID(ns) == t.UID && ownsNamespace(t, used, status, ns):
 				return apierrors.NewConflict(corev1.Resource("namespaces"), ns.Name,
 					fmt.Errorf("it still belongs to Tenant %s", t.Name))
 			case ownerIndex(t, ns) >= 0:

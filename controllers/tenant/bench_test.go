@@ -47,7 +47,7 @@ func settledAt(n int) *observation {
 func reported(p plan) *result {
 	res := ended()
 	for _, s := range p.steps {
-		res.namespaces = append(res.namespaces, state{name: s.name, uid: "uid", reason: v1beta1.ReasonReconciled})
+		res.states = append(res.states, state{name: s.name, uid: "uid", reason: v1beta1.ReasonReconciled})
 	}
 	return res
 }

@@ -28,18 +28,16 @@ import (
 
 // Reconciler reconciles Tenants. New returns a valid one.
 type Reconciler struct {
-	Client client.Client
-	// Live reads from the API server, for decisions that cannot be undone.
-	Live     client.Reader
+	Client   client.Client
+	Live     client.Reader // reads from the API server, for decisions that cannot be undone
 	Recorder events.EventRecorder
 	Options  Options
 	Clock    clock.PassiveClock
-
-	metrics *metrics
+	metrics  *metrics
 }
 
-// Reconcile implements reconcile.Reconciler. It observes (reads into one struct), decides (pure, a
-// plan of steps), acts (carries out the plan) and reports (one status write, events on transitions).
+// Reconcile implements reconcile.Reconciler. It observes (reads into one struct), decides (pure, a plan of
+// steps), acts (carries out the plan) and reports (one status write, events on transitions).
 func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	t, err := reconciler.Get(ctx, r.Client, req.NamespacedName, &v1beta1.Tenant{})
 	switch {
@@ -61,7 +59,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		return reconciler.Finish(ctrl.Result{}, r.fail(ctx, t, err))
 	}
 	p := decide(o, r.Options.OperatorNamespace)
-	if err := r.declare(ctx, t, p.creates()); err != nil {
+	if err := r.declare(ctx, t, p.creates); err != nil {
 		return reconciler.Finish(ctrl.Result{}, r.fail(ctx, t, err))
 	}
 	res := r.act(ctx, o, p)
@@ -80,16 +78,14 @@ func (r *Reconciler) guard(ctx context.Context, t *v1beta1.Tenant) error {
 	return nil
 }
 
-// declare records in the status the names of the namespaces that act then creates. The
-// write carries the resource version that was read. It fails if the Tenant has changed or
-// was deleted since, so nothing is created for a deleted Tenant.
+// declare records in the status the names of the namespaces that act then creates. The write carries the
+// resource version that was read, so nothing is created for a Tenant that has changed or was deleted since.
 func (r *Reconciler) declare(ctx context.Context, t *v1beta1.Tenant, creates []string) error {
 	if len(creates) == 0 {
 		return nil
 	}
 	if declared(t, creates) {
-		// An earlier reconcile recorded the names and failed before it created them. The
-		// Tenant may have changed since, so it is read again.
+		// An earlier reconcile recorded the names, and the Tenant may have changed since.
 		return reconciler.VerifyUnchanged(ctx, r.Live, t, &v1beta1.Tenant{})
 	}
 	before := t.DeepCopy()
@@ -100,9 +96,8 @@ func (r *Reconciler) declare(ctx context.Context, t *v1beta1.Tenant, creates []s
 	return nil
 }
 
-// report writes the status if it changed, and records events. It removes the finalizer
-// of a terminating Tenant that owns nothing any more. It returns the error that requires
-// another reconcile.
+// report writes the status if it changed, and records events. It removes the finalizer of a terminating
+// Tenant that owns nothing any more. It returns the error that requires another reconcile.
 func (r *Reconciler) report(ctx context.Context, o *observation, p plan, res *result) (ctrl.Result, error) {
 	t := o.tenant
 	before := t.DeepCopy()
@@ -114,9 +109,7 @@ func (r *Reconciler) report(ctx context.Context, o *observation, p plan, res *re
 		}
 		return ctrl.Result{}, r.awaitRelease(ctx, t)
 	}
-	// A Conflict or a denial by the fence is no failure of the Tenant, so the status does not
-	// report it. The next reconcile follows soon and reads the change.
-	if res.retry != nil {
+	if res.retry != nil { // no failure of the Tenant; the next reconcile follows soon and reads the change
 		return ctrl.Result{}, res.retry
 	}
 	now := r.Clock.Now()
@@ -125,38 +118,36 @@ func (r *Reconciler) report(ctx context.Context, o *observation, p plan, res *re
 		return ctrl.Result{}, err
 	}
 	reporting.Flush(r.Recorder, t, transitions(o.before, t.Status, res.wrote))
-	owned := 0
-	for _, ns := range t.Status.Namespaces {
-		if ns.UID != "" {
-			owned++
-		}
-	}
-	r.metrics.namespaces.WithLabelValues(t.Name).Set(float64(owned))
 	return ctrl.Result{RequeueAfter: untilTrusted(t.Status, now)}, kerrors.NewAggregate(res.errs)
 }
 
-// awaitRelease waits until the cache shows that the finalizer is gone. The client waits only for writes
-// that leave a new version, and queued events would repeat the work of the last reconcile.
+const (
+	releasePoll, releaseTimeout = 5 * time.Millisecond, time.Second
+	// reportTimeout bounds a report after a reconcile has used up its time.
+	reportTimeout = 10 * time.Second
+)
+
+// awaitRelease waits until the cache shows that the finalizer is gone. The client waits only for writes that
+// leave a new version, and queued events would repeat the work of the last reconcile, which does no harm.
 func (r *Reconciler) awaitRelease(ctx context.Context, t *v1beta1.Tenant) error {
 	err := wait.PollUntilContextTimeout(ctx, releasePoll, releaseTimeout, true, func(ctx context.Context) (bool, error) {
 		cached, err := reconciler.Get(ctx, r.Client, client.ObjectKeyFromObject(t), &v1beta1.Tenant{})
 		return cached == nil || !controllerutil.ContainsFinalizer(cached, v1beta1.TenantFinalizer), err
 	})
 	if wait.Interrupted(err) {
-		return nil // to repeat the work does no harm
+		return nil
 	}
 	return err
 }
 
-const releasePoll, releaseTimeout = 5 * time.Millisecond, time.Second
-
-// writeStatus writes the status if it differs from that of before.
+// writeStatus writes the status if it differs from that of before, and sets the gauges.
 func (r *Reconciler) writeStatus(ctx context.Context, t, before *v1beta1.Tenant) error {
 	ready := 0.0
 	if meta.IsStatusConditionTrue(t.Status.Conditions, v1beta1.ConditionReady) {
 		ready = 1
 	}
 	r.metrics.ready.WithLabelValues(t.Name).Set(ready)
+	r.metrics.namespaces.WithLabelValues(t.Name).Set(float64(len(ownedNames(t))))
 	if equality.Semantic.DeepEqual(before.Status, t.Status) {
 		return nil
 	}
@@ -166,8 +157,8 @@ func (r *Reconciler) writeStatus(ctx context.Context, t, before *v1beta1.Tenant)
 	return nil
 }
 
-// fail reports an error that prevents a reconcile, and returns it. The former status would claim
-// what was not checked, and a new Tenant would have none.
+// fail reports an error that prevents a reconcile, and returns it. The former status would claim what was not
+// checked, and a new Tenant would have none.
 func (r *Reconciler) fail(ctx context.Context, t *v1beta1.Tenant, err error) error {
 	if apierrors.IsConflict(err) || denial.ByFence(err) || errors.Is(err, context.Canceled) {
 		return err
@@ -179,17 +170,13 @@ func (r *Reconciler) fail(ctx context.Context, t *v1beta1.Tenant, err error) err
 	}
 	before := t.DeepCopy()
 	t.Status.ObservedGeneration = t.Generation
-	reason := reasonFor(err)
-	setReady(&t.Status, t.Generation, r.Clock.Now(), notReady(reason, err.Error()), reason == v1beta1.ReasonRBACForbidden)
+	setReady(&t.Status, t.Generation, r.Clock.Now(), notReady(reasonFor(err), err.Error()))
 	if statusErr := r.writeStatus(ctx, t, before); statusErr != nil {
 		return errors.Join(err, statusErr)
 	}
 	reporting.Flush(r.Recorder, t, transitions(before.Status, t.Status, false))
 	return err
 }
-
-// reportTimeout bounds a report after a reconcile has used up its time.
-const reportTimeout = 10 * time.Second
 
 // pause reports that an annotation suspends the Tenant. It leaves the other conditions as they are.
 func (r *Reconciler) pause(ctx context.Context, t *v1beta1.Tenant) error {

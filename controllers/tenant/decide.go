@@ -5,6 +5,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"leasehold.dev/api/v1beta1"
@@ -29,16 +30,15 @@ type step struct {
 	name   string
 	action action
 	live   *corev1.Namespace // nil if it does not exist
+	before string            // the reason in the status
 }
 
 // plan is the decision of one reconcile.
 type plan struct {
-	// invalid holds the errors of refused names, whose namespaces are not created.
-	invalid field.ErrorList
-	// deleting is true if the Tenant has a deletion timestamp.
-	deleting bool
-	// steps are sorted by namespace name.
-	steps []step
+	invalid  field.ErrorList // the errors of refused names, whose namespaces are not created
+	deleting bool            // the Tenant has a deletion timestamp
+	steps    []step          // by namespace name
+	creates  []string        // the names of the namespaces that the plan creates
 	// foreign are namespaces whose metadata falsely names the Tenant as the owner. The garbage
 	// collector would delete those with an owner reference together with it.
 	foreign []*corev1.Namespace
@@ -54,12 +54,16 @@ func decide(o *observation, operatorNamespace string) plan {
 	}
 	used := usedNames(t)
 	slices.Sort(used)
-	wanted, listed, recorded := wantedNames(t, refused), usedNameSet(t), recordedUIDs(t)
+	wanted, listed, status := wantedNames(t, refused), sets.New(used...), recorded(t)
 	for _, name := range used {
 		live := o.namespaces[name]
-		ours := live != nil && ownsNamespace(t, listed, recorded, live)
-		s := step{name: name, live: live, action: actionFor(wanted[name], refused[name], live, ours, removalPolicy(t, live))}
+		ours := live != nil && ownsNamespace(t, listed, status, live)
+		s := step{name: name, live: live, before: status[name].Reason,
+			action: actionFor(wanted[name], refused[name], live, ours, removalPolicy(t, live))}
 		p.steps = append(p.steps, s)
+		if s.action == create {
+			p.creates = append(p.creates, name)
+		}
 		if live != nil && !ours && ownerIndex(t, live) >= 0 {
 			p.foreign = append(p.foreign, live)
 		}
@@ -68,27 +72,22 @@ func decide(o *observation, operatorNamespace string) plan {
 	return p
 }
 
-// actionFor returns the action for one namespace. The order of the cases matters: refused
-// names precede wanted ones, and release precedes wait.
+// actionFor returns the action for one namespace. A refused name is not wanted. Release precedes await.
 func actionFor(wanted, refused bool, live *corev1.Namespace, ours bool, policy v1beta1.NamespaceDeletionPolicy) action {
 	terminating := live != nil && !live.DeletionTimestamp.IsZero()
 	switch {
-	case refused && ours && !terminating:
-		return restrict
-	case refused && ours:
-		return await
-	case refused:
-		return forget
 	case wanted && live == nil:
 		return create
 	case wanted && !ours:
 		return conflict
-	case wanted && terminating:
-		return await
-	case wanted:
-		return keep
 	case live == nil, !ours:
 		return forget
+	case (wanted || refused) && terminating:
+		return await
+	case refused:
+		return restrict
+	case wanted:
+		return keep
 	case policy == v1beta1.NamespaceRetain:
 		return release
 	case terminating:
@@ -98,10 +97,9 @@ func actionFor(wanted, refused bool, live *corev1.Namespace, ours bool, policy v
 	}
 }
 
-// removalPolicy returns the policy for one namespace that is removed from the Tenant. A
-// deletion with --cascade=orphan retains all namespaces and overrides the spec. The
-// garbage collector may have removed its finalizer and the owner references already. So a
-// terminating Tenant also retains each namespace without an owner reference to it.
+// removalPolicy returns the policy for one namespace that is removed from the Tenant. After a deletion with
+// --cascade=orphan the garbage collector may have removed its finalizer and the owner references already.
+// So a terminating Tenant retains each namespace without an owner reference to it.
 func removalPolicy(t *v1beta1.Tenant, live *corev1.Namespace) v1beta1.NamespaceDeletionPolicy {
 	if !t.DeletionTimestamp.IsZero() && live != nil && ownerIndex(t, live) < 0 {
 		return v1beta1.NamespaceRetain
@@ -111,35 +109,21 @@ func removalPolicy(t *v1beta1.Tenant, live *corev1.Namespace) v1beta1.NamespaceD
 
 // policyOf returns the policy of the spec, or Retain for a deletion with --cascade=orphan.
 func policyOf(t *v1beta1.Tenant) v1beta1.NamespaceDeletionPolicy {
-	if !t.DeletionTimestamp.IsZero() && slices.Contains(t.Finalizers, metav1.FinalizerOrphanDependents) {
-		return v1beta1.NamespaceRetain
-	}
-	if t.Spec.NamespaceDeletionPolicy == v1beta1.NamespaceRetain {
+	if !t.DeletionTimestamp.IsZero() && slices.Contains(t.Finalizers, metav1.FinalizerOrphanDependents) ||
+		t.Spec.NamespaceDeletionPolicy == v1beta1.NamespaceRetain {
 		return v1beta1.NamespaceRetain
 	}
 	return v1beta1.NamespaceDelete
 }
 
-// wantedNames returns the full names of the spec; the value is false for refused names.
-// It is empty for a terminating Tenant.
+// wantedNames returns the full names of the spec; the value is false for refused names. A terminating
+// Tenant wants none.
 func wantedNames(t *v1beta1.Tenant, refused map[string]bool) map[string]bool {
 	wanted := map[string]bool{}
-	if !t.DeletionTimestamp.IsZero() {
-		return wanted
-	}
-	for _, name := range namespaceNames(t) {
-		wanted[name] = !refused[name]
-	}
-	return wanted
-}
-
-// creates returns the names of the namespaces that the plan creates.
-func (p plan) creates() []string {
-	var names []string
-	for _, s := range p.steps {
-		if s.action == create {
-			names = append(names, s.name)
+	if t.DeletionTimestamp.IsZero() {
+		for _, name := range namespaceNames(t) {
+			wanted[name] = !refused[name]
 		}
 	}
-	return names
+	return wanted
 }

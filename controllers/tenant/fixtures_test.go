@@ -118,11 +118,8 @@ func namespace(name string, with ...func(*corev1.Namespace)) *corev1.Namespace {
 
 func ownedBy(t *v1beta1.Tenant) func(*corev1.Namespace) {
 	return func(ns *corev1.Namespace) {
-		m := namespaceMeta(t, "baseline")
-		ns.Labels, ns.Annotations, ns.OwnerReferences = m.labels, m.annotations, nil
-		if m.owner != nil {
-			ns.OwnerReferences = []metav1.OwnerReference{*m.owner}
-		}
+		m := namespaceMeta(t, ns.Name, "baseline")
+		ns.Labels, ns.Annotations, ns.OwnerReferences = m.Labels, m.Annotations, m.OwnerReferences
 	}
 }
 
@@ -156,10 +153,8 @@ func user(name string) rbacv1.Subject {
 
 // binding returns the admins' binding of a Tenant to the role admin, with these users.
 func binding(namespace string, t *v1beta1.Tenant, users ...string) *rbacv1.RoleBinding {
-	m := childMeta(t)
-	b := &rbacv1.RoleBinding{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: adminBindingName,
-		UID: types.UID("uid-rb-" + namespace), Labels: m.labels, Annotations: m.annotations,
-		OwnerReferences: []metav1.OwnerReference{*m.owner}}, RoleRef: clusterRoleRef("admin")}
+	b := &rbacv1.RoleBinding{ObjectMeta: childMeta(t, namespace, adminBindingName), RoleRef: clusterRole("admin")}
+	b.UID = types.UID("uid-rb-" + namespace)
 	for _, name := range users {
 		b.Subjects = append(b.Subjects, user(name))
 	}
@@ -180,14 +175,9 @@ type provisioned struct {
 func provision(edit func(*provisioned), with ...func(*v1beta1.Tenant)) []client.Object {
 	t := tenant("a", append(with, owning("a-dev"))...)
 	having(v1beta1.ConditionReady, metav1.ConditionTrue, v1beta1.ReasonReconciled, "reconciled namespace a-dev")(t)
-	m, name := childMeta(t), readerNamePrefix+t.Name
-	meta := metav1.ObjectMeta{Name: name, UID: "uid-reader", Labels: m.labels, Annotations: m.annotations,
-		OwnerReferences: []metav1.OwnerReference{*m.owner}}
-	p := &provisioned{
-		tenant: t, reader: &rbacv1.ClusterRole{ObjectMeta: *meta.DeepCopy(), Rules: readerRules(t)},
-		readerBinding: &rbacv1.ClusterRoleBinding{ObjectMeta: *meta.DeepCopy(), RoleRef: clusterRoleRef(name),
-			Subjects: subjects(t)},
-	}
+	p := &provisioned{tenant: t}
+	p.reader, p.readerBinding = readerOf(t)
+	p.reader.UID, p.readerBinding.UID = "uid-reader", "uid-reader"
 	for _, held := range t.Status.Namespaces {
 		b := binding(held.Name, t)
 		b.Subjects = subjects(t)
@@ -267,4 +257,9 @@ func statusLines(status v1beta1.TenantStatus) []string {
 		lines = append(lines, fmt.Sprintf("    %s %q %s", ns.Name, ns.UID, ns.Reason))
 	}
 	return lines
+}
+
+// changed is the API server's error for a write of an object that has changed.
+func changed() error {
+	return apierrors.NewConflict(corev1.Resource("x"), "x", errors.New("changed"))
 }

@@ -1,6 +1,8 @@
 package tenant
 
 import (
+	"errors"
+
 	"github.com/prometheus/client_golang/prometheus"
 
 	"leasehold.dev/controllers/internal/reporting"
@@ -15,36 +17,20 @@ type metrics struct {
 
 // newMetrics registers the metrics. Controllers of one process share them.
 func newMetrics(registry prometheus.Registerer) (*metrics, error) {
-	m := &metrics{
-		added: prometheus.NewCounter(prometheus.CounterOpts{
-			Name: "leasehold_tenant_added_namespaces_total",
-			Help: "Namespaces created for Tenants.",
-		}),
-		removed: prometheus.NewCounter(prometheus.CounterOpts{
-			Name: "leasehold_tenant_removed_namespaces_total",
-			Help: "Namespaces deleted or let go because their Tenant dropped them or was deleted.",
-		}),
-		ready: prometheus.NewGaugeVec(prometheus.GaugeOpts{
-			Name: "leasehold_tenant_ready",
-			Help: "Whether a Tenant is Ready (1) or not (0).",
-		}, []string{"tenant"}),
-		namespaces: prometheus.NewGaugeVec(prometheus.GaugeOpts{
-			Name: "leasehold_tenant_namespaces",
-			Help: "Namespaces a Tenant owns.",
-		}, []string{"tenant"}),
+	counter := func(name, help string) (prometheus.Counter, error) {
+		return reporting.RegisterMetric(registry, prometheus.NewCounter(prometheus.CounterOpts{Name: name, Help: help}))
 	}
-	var err error
-	if m.added, err = reporting.RegisterMetric(registry, m.added); err != nil {
-		return nil, err
+	gauge := func(name, help string) (*prometheus.GaugeVec, error) {
+		return reporting.RegisterMetric(registry,
+			prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: name, Help: help}, []string{"tenant"}))
 	}
-	if m.removed, err = reporting.RegisterMetric(registry, m.removed); err != nil {
-		return nil, err
-	}
-	if m.namespaces, err = reporting.RegisterMetric(registry, m.namespaces); err != nil {
-		return nil, err
-	}
-	m.ready, err = reporting.RegisterMetric(registry, m.ready)
-	return m, err
+	m, errs := &metrics{}, [4]error{}
+	m.added, errs[0] = counter("leasehold_tenant_added_namespaces_total", "Namespaces created for Tenants.")
+	m.removed, errs[1] = counter("leasehold_tenant_removed_namespaces_total",
+		"Namespaces deleted or let go because their Tenant dropped them or was deleted.")
+	m.ready, errs[2] = gauge("leasehold_tenant_ready", "Whether a Tenant is Ready (1) or not (0).")
+	m.namespaces, errs[3] = gauge("leasehold_tenant_namespaces", "Namespaces a Tenant owns.")
+	return m, errors.Join(errs[:]...)
 }
 
 // forget ends the series of a deleted Tenant.

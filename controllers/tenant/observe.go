@@ -6,24 +6,20 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/apimachinery/pkg/util/sets"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"leasehold.dev/api/v1beta1"
 	"leasehold.dev/controllers/internal/reconciler"
 )
 
-// observation holds everything that one reconcile has read. It is the only input of the
-// decision.
+// observation holds everything that one reconcile has read. It is the only input of the decision.
 type observation struct {
-	tenant *v1beta1.Tenant
-	// before is the Tenant's status as it was read.
-	before v1beta1.TenantStatus
-	// namespaces holds, by name, the existing namespaces of the spec and the status.
-	namespaces map[string]*corev1.Namespace
-	// bindings holds, by namespace, the RoleBindings named adminBindingName.
-	bindings map[string]*rbacv1.RoleBinding
-	// claiming are namespaces that carry the Tenant's UID and are in neither spec nor status.
-	claiming []*corev1.Namespace
+	tenant     *v1beta1.Tenant
+	before     v1beta1.TenantStatus           // as it was read
+	namespaces map[string]*corev1.Namespace   // those of spec and status that exist, by name
+	bindings   map[string]*rbacv1.RoleBinding // those named adminBindingName, by namespace
+	claiming   []*corev1.Namespace            // carry the Tenant's UID, and are in neither spec nor status
 	// reader and readerBinding allow the admins to read their Tenant; nil if absent.
 	reader        *rbacv1.ClusterRole
 	readerBinding *rbacv1.ClusterRoleBinding
@@ -43,26 +39,32 @@ func (r *Reconciler) observe(ctx context.Context, t *v1beta1.Tenant) (*observati
 	if err := r.observeNamespaces(ctx, o); err != nil {
 		return nil, err
 	}
-	if err := r.observeClaims(ctx, o); err != nil {
-		return nil, err
+	var claiming corev1.NamespaceList
+	if err := r.Client.List(ctx, &claiming, client.MatchingFields{indexClaims: string(t.UID)}); err != nil {
+		return nil, fmt.Errorf("listing namespaces that claim the tenant: %w", err)
+	}
+	used := sets.New(usedNames(t)...)
+	for i := range claiming.Items {
+		if !used.Has(claiming.Items[i].Name) {
+			o.claiming = append(o.claiming, &claiming.Items[i])
+		}
 	}
 	return o, r.observeRoles(ctx, o)
 }
 
 // observeNamespaces reads the namespaces of spec and status, and the admins' bindings in them.
 //
-// A stale cache does no harm to a wanted namespace, since a creation requires that it does not exist.
-// Two kinds are read live. The plan deletes, releases or forgets a name that is not wanted. It
-// declares a recorded one again that is missing, which drops the UID that proves the ownership. Names
-// are declared before their namespaces are created, so a name without a record has none.
+// A stale cache does no harm to a wanted namespace, since a creation requires that it does not exist. Two
+// kinds of recorded names are read live: those that are not wanted, which the plan deletes, releases or
+// forgets; and a wanted one that is missing, whose new declaration drops the UID that proves the ownership.
 func (r *Reconciler) observeNamespaces(ctx context.Context, o *observation) error {
 	refused, _ := refusedNames(o.tenant, r.Options.OperatorNamespace)
-	wanted, recorded := wantedNames(o.tenant, refused), recordedUIDs(o.tenant)
+	wanted, status := wantedNames(o.tenant, refused), recorded(o.tenant)
 	for _, name := range usedNames(o.tenant) {
 		ns, err := reconciler.Get(ctx, r.Client, client.ObjectKey{Name: name}, &corev1.Namespace{})
-		uid, isRecorded := recorded[name]
+		was, isRecorded := status[name]
 		leaves := !wanted[name] && (ns == nil || ns.DeletionTimestamp.IsZero())
-		if err == nil && isRecorded && (leaves || ns == nil && uid != "") {
+		if err == nil && isRecorded && (leaves || ns == nil && was.UID != "") {
 			ns, err = reconciler.Get(ctx, r.Live, client.ObjectKey{Name: name}, &corev1.Namespace{})
 		}
 		if err != nil {
@@ -79,21 +81,6 @@ func (r *Reconciler) observeNamespaces(ctx context.Context, o *observation) erro
 		}
 		if binding != nil {
 			o.bindings[name] = binding
-		}
-	}
-	return nil
-}
-
-// observeClaims finds namespaces that claim the Tenant and are in neither spec nor status.
-func (r *Reconciler) observeClaims(ctx context.Context, o *observation) error {
-	var list corev1.NamespaceList
-	if err := r.Client.List(ctx, &list, client.MatchingFields{indexClaims: string(o.tenant.UID)}); err != nil {
-		return fmt.Errorf("listing namespaces that claim the tenant: %w", err)
-	}
-	used := usedNameSet(o.tenant)
-	for i := range list.Items {
-		if !used[list.Items[i].Name] {
-			o.claiming = append(o.claiming, &list.Items[i])
 		}
 	}
 	return nil

@@ -1,12 +1,11 @@
 package tenant
 
 import (
-	"fmt"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -88,49 +87,31 @@ func TestOwnsReader(t *testing.T) {
 	}
 }
 
-func TestClaimedTenantsIgnoresOtherGroups(t *testing.T) {
-	o := &metav1.ObjectMeta{OwnerReferences: []metav1.OwnerReference{
-		{APIVersion: "capsule.example.com/v1", Kind: "Tenant", Name: "a", UID: "x"},
-		{APIVersion: v1beta1.GroupVersion.String(), Kind: "Tenant", Name: "a", UID: "y"},
-	}}
-	if got := fmt.Sprint(claimedTenants(o)); got != "[y]" {
-		t.Errorf("claimedTenants = %s, want [y]: kind Tenant is used by other projects too", got)
-	}
-}
-
 // Each part of the ownership metadata is corrected, also what ownership does not depend on.
-func TestIsSetOnComparesEachPart(t *testing.T) {
-	a := tenant("a")
-	want := namespaceMeta(a, "baseline")
-	complete := func() *corev1.Namespace {
-		return namespace("a-dev", ownedBy(a), func(ns *corev1.Namespace) {
-			ns.Labels["team"], ns.Annotations["note"] = "x", "y"
-			ns.OwnerReferences = append(ns.OwnerReferences, metav1.OwnerReference{Kind: "Thing", UID: "z"})
-		})
-	}
-	if !want.isSetOn(complete()) {
-		t.Fatalf("not set on %+v", complete().ObjectMeta)
-	}
+func TestHasMetaComparesEachPart(t *testing.T) {
+	want := namespaceMeta(tenant("a"), "a-dev", "baseline")
 	changes := map[string]func(*corev1.Namespace){
 		"no reference":             func(ns *corev1.Namespace) { ns.OwnerReferences = ns.OwnerReferences[1:] },
 		"reference, API version":   func(ns *corev1.Namespace) { ns.OwnerReferences[0].APIVersion = "leasehold.dev/v0" },
-		"reference, kind":          func(ns *corev1.Namespace) { ns.OwnerReferences[0].Kind = "Lodger" },
 		"reference, name":          func(ns *corev1.Namespace) { ns.OwnerReferences[0].Name = "b" },
-		"reference, UID":           func(ns *corev1.Namespace) { ns.OwnerReferences[0].UID = "uid-b" },
 		"reference, no controller": func(ns *corev1.Namespace) { ns.OwnerReferences[0].Controller = nil },
 		"reference, not blocking":  func(ns *corev1.Namespace) { ns.OwnerReferences[0].BlockOwnerDeletion = nil },
 	}
-	for key := range want.labels {
+	for key := range want.Labels {
 		changes["label "+key] = func(ns *corev1.Namespace) { ns.Labels[key] = "other" }
 	}
-	for key := range want.annotations {
+	for key := range want.Annotations {
 		changes["annotation "+key] = func(ns *corev1.Namespace) { delete(ns.Annotations, key) }
 	}
+	changes["nothing"] = func(*corev1.Namespace) {}
 	for name, change := range changes {
-		ns := complete()
+		ns := namespace("a-dev", ownedBy(tenant("a")), func(ns *corev1.Namespace) {
+			ns.Labels["team"], ns.Annotations["note"] = "x", "y"
+			ns.OwnerReferences = append(ns.OwnerReferences, metav1.OwnerReference{Kind: "Thing", UID: "z"})
+		})
 		change(ns)
-		if want.isSetOn(ns) {
-			t.Errorf("%s: the change is not detected", name)
+		if hasMeta(ns, want) != (name == "nothing") {
+			t.Errorf("%s: the change is not detected, or there is none", name)
 		}
 	}
 }
@@ -138,42 +119,29 @@ func TestIsSetOnComparesEachPart(t *testing.T) {
 // A released namespace loses only the Tenant's ownership metadata and references to
 // predecessors. The garbage collector would delete it for a reference to a deleted owner.
 func TestRemoveOwnershipMeta(t *testing.T) {
-	a := tenant("a")
-	ref := func(name string, uid types.UID) metav1.OwnerReference {
-		return metav1.OwnerReference{APIVersion: tenantKind.GroupVersion().String(), Kind: "Tenant", Name: name, UID: uid}
-	}
-	ours, predecessors, others := ref("a", a.UID), ref("a", "uid-former"), ref("b", "uid-b")
-	another := metav1.OwnerReference{APIVersion: "v1", Kind: "ConfigMap", Name: "a", UID: "uid-stranger"}
-	of := func(labels, annotations map[string]string, owners ...metav1.OwnerReference) metav1.ObjectMeta {
-		return metav1.ObjectMeta{Name: "a-dev", UID: "uid-a-dev", Labels: labels, Annotations: annotations,
-			OwnerReferences: owners}
-	}
-	label := func(value string) map[string]string { return map[string]string{v1beta1.LabelTenant: value, "x": "y"} }
-	manager := func(value string) map[string]string {
-		return map[string]string{v1beta1.LabelManagedBy: value, "x": "y"}
-	}
-	mark := func(value string) map[string]string {
-		return map[string]string{v1beta1.AnnotationTenantUID: value, "x": "y"}
-	}
-	rest := map[string]string{"x": "y"}
-	for name, tc := range map[string]struct{ before, after metav1.ObjectMeta }{
-		"nothing": {of(nil, nil), of(nil, nil)},
-		"all marks": {namespace("a-dev", ownedBy(a)).ObjectMeta,
-			of(map[string]string{labelPodSecurity: "baseline"}, map[string]string{})},
-		"some owner references": {of(nil, nil, another, predecessors, others, ours), of(nil, nil, another, others)},
-		"a predecessor's":       {of(nil, nil, predecessors), of(nil, nil)},
-		"others' only":          {of(nil, nil, another, others), of(nil, nil, another, others)},
-		"the label":             {of(label("a"), nil), of(rest, nil)},
-		"another's label":       {of(label("b"), nil), of(label("b"), nil)},
-		"the manager":           {of(manager(v1beta1.ManagedByValue), nil), of(rest, nil)},
-		"another manager":       {of(manager("helm"), nil), of(manager("helm"), nil)},
-		"the mark":              {of(nil, mark("uid-a")), of(nil, rest)},
-		"another's mark":        {of(nil, mark("uid-b")), of(nil, mark("uid-b"))},
+	a, b := tenant("a"), tenant("b")
+	others := *metav1.NewControllerRef(b, tenantKind)
+	level := map[string]string{labelPodSecurity: "baseline"}
+	former := childMeta(restored, "", "")
+	for name, tc := range map[string]struct {
+		before, after metav1.ObjectMeta
+		had           bool
+	}{
+		"nothing": {},
+		"all":     {namespaceMeta(a, "", "baseline"), metav1.ObjectMeta{Labels: level}, true},
+		"another Tenant's": {namespaceMeta(b, "", "baseline"), metav1.ObjectMeta{Annotations: childMeta(b, "", "").Annotations,
+			Labels:          map[string]string{labelPodSecurity: "baseline", v1beta1.LabelTenant: "b"},
+			OwnerReferences: []metav1.OwnerReference{others}}, true},
+		"a predecessor's": {former, metav1.ObjectMeta{Annotations: former.Annotations}, true},
+		"some owner references": {metav1.ObjectMeta{OwnerReferences: append(stranger(), others, previous)},
+			metav1.ObjectMeta{OwnerReferences: append(stranger(), others)}, true},
+		"others' labels": {metav1.ObjectMeta{Labels: map[string]string{v1beta1.LabelManagedBy: "helm", "x": ""}},
+			metav1.ObjectMeta{Labels: map[string]string{v1beta1.LabelManagedBy: "helm", "x": ""}}, false},
 	} {
 		ns := &corev1.Namespace{ObjectMeta: *tc.before.DeepCopy()}
-		had, want := removeOwnershipMeta(a, ns), !equality.Semantic.DeepEqual(tc.before, tc.after)
-		if diff := cmp.Diff(tc.after, ns.ObjectMeta); diff != "" || had != want {
-			t.Errorf("%s: changed %t, want %t; metadata (-want +got):\n%s", name, had, want, diff)
+		had := removeOwnershipMeta(a, ns)
+		if diff := cmp.Diff(tc.after, ns.ObjectMeta, cmpopts.EquateEmpty()); diff != "" || had != tc.had {
+			t.Errorf("%s: changed %t, want %t; metadata (-want +got):\n%s", name, had, tc.had, diff)
 		}
 	}
 }

@@ -46,12 +46,12 @@ func TestPausedTenant(t *testing.T) {
 	}
 }
 
-// The status repeats the value of the request that was handled last.
+// The status repeats the value of the request that was handled last, as far as the schema permits.
 func TestRequestedReconcile(t *testing.T) {
-	w := newWorld(t, provision(nil, annotated(v1beta1.AnnotationRequestedAt, "now"))...)
+	w := newWorld(t, provision(nil, annotated(v1beta1.AnnotationRequestedAt, strings.Repeat("é", 200)))...)
 	w.settle()
-	if got := w.status().LastHandledReconcileAt; got != "now" {
-		t.Errorf("the request handled last is %q, want now", got)
+	if got := w.status().LastHandledReconcileAt; got != strings.Repeat("é", 128) {
+		t.Errorf("the request handled last is %q, want 128 letters", got)
 	}
 }
 
@@ -86,27 +86,10 @@ func TestErrorThatPreventsAReconcile(t *testing.T) {
 			t.Errorf("%s: Ready %s %s (%s), stalled %t", name, ready.Status, ready.Reason, ready.Message, stalled)
 		}
 	}
-	for name, err := range map[string]error{"a Conflict": changed(), "the fence": denied()} {
-		w := newWorld(t, tenant("a", fresh))
-		w.deny = refuse("patch as leasehold Tenant a", err)
-		_, _ = w.reconcile() // TestRefusedWritesAreNoFailures has the result
-		if got := w.ready().Reason; got != "" {
-			t.Errorf("%s: Ready is False with %s", name, got)
-		}
-	}
-}
-
-// A request of any length is repeated as far as the status permits.
-func TestLongRequest(t *testing.T) {
-	w := newWorld(t, provision(nil, annotated(v1beta1.AnnotationRequestedAt, strings.Repeat("é", 200)))...)
-	w.settle()
-	if got := w.status().LastHandledReconcileAt; got != strings.Repeat("é", 128) {
-		t.Errorf("the request handled last is %q, want 128 letters", got)
-	}
 }
 
 // Only time helps with a namespace of others that is being deleted, as of a Tenant that was deleted just
-// before. So the Tenant is not Stalled, and the message proposes nothing.
+// before. So the Tenant is not Stalled, and the message proposes nothing. The gauge counts only owned namespaces.
 func TestTerminatingNamespaceOfOthersIsWaitedFor(t *testing.T) {
 	held := namespace("a-dev", ownedBy(restored), terminating)
 	heldBack(held)
@@ -116,6 +99,9 @@ func TestTerminatingNamespaceOfOthersIsWaitedFor(t *testing.T) {
 		!strings.HasPrefix(got.Message, "waiting for the deletion of namespace a-dev: ") || strings.Contains(got.Message, "choose") ||
 		reporting.FindCondition(w.status().Conditions, v1beta1.ConditionStalled).Type != "" {
 		t.Errorf("Ready %s: %s", got.Reason, got.Message)
+	}
+	if got := testutil.ToFloat64(w.r.metrics.namespaces.WithLabelValues("a")); got != 0 {
+		t.Errorf("it owns %v namespaces, want none", got)
 	}
 }
 
@@ -128,15 +114,5 @@ func TestIneffectiveWriteIsReported(t *testing.T) {
 	if got := w.ready(); got.Status != metav1.ConditionFalse || got.Reason != v1beta1.ReasonAdmissionDenied ||
 		!strings.Contains(got.Message, "removes or changes the labels") || w.bindingText() != "admin ann" {
 		t.Errorf("Ready %s %s: %s, with the binding %q", got.Status, got.Reason, got.Message, w.bindingText())
-	}
-}
-
-// The gauge counts the namespaces that the Tenant owns, not those that it names.
-func TestNamespacesMetric(t *testing.T) {
-	w := newWorld(t, provision(nil, naming("dev", "taken"))...)
-	w.must(w.live.Create(t.Context(), namespace("a-taken")))
-	w.settle()
-	if got := testutil.ToFloat64(w.r.metrics.namespaces.WithLabelValues("a")); got != 1 {
-		t.Errorf("it owns %v namespaces, want 1", got)
 	}
 }

@@ -1,6 +1,7 @@
 package tenant
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -19,77 +20,73 @@ import (
 )
 
 // ensureBinding creates or corrects the admins' RoleBinding in a namespace of the Tenant, whatever the
-// binding claims: its name is reserved there. It reports whether it repaired a binding that another
-// client had changed.
-func (r *Reconciler) ensureBinding(ctx context.Context, o *observation, namespace string, res *result) (repaired bool,
+// binding claims: its name is reserved there. It reports whether it repaired a binding that another client
+// had changed.
+func (r *Reconciler) ensureBinding(ctx context.Context, o *observation, s step, res *result) (repaired bool,
 	err error) {
-	t, live := o.tenant, o.bindings[namespace]
+	t, live := o.tenant, o.bindings[s.name]
 	// A binding to a missing role grants nothing and would hide that the role is missing.
 	if o.missingAdminRole != "" {
 		return false, r.restrictBinding(ctx, t, live, res)
 	}
-	want := childMeta(t)
-	desired := func() *rbacv1ac.RoleBindingApplyConfiguration { // a write changes it
-		return rbacv1ac.RoleBinding(adminBindingName, namespace).
-			WithLabels(want.labels).WithAnnotations(want.annotations).WithOwnerReferences(want.ownerConfig()...).
-			WithRoleRef(roleRefConfig(r.Options.AdminClusterRole)).WithSubjects(subjectConfigs(t)...)
-	}
+	want := &rbacv1.RoleBinding{ObjectMeta: childMeta(t, s.name, adminBindingName),
+		RoleRef: clusterRole(r.Options.AdminClusterRole), Subjects: subjects(t)}
 	switch {
 	case live == nil:
-		err = apply.Create(ctx, r.Client, desired())
-	case live.RoleRef == clusterRoleRef(r.Options.AdminClusterRole) && live.DeletionTimestamp.IsZero() &&
-		equality.Semantic.DeepEqual(live.Subjects, subjects(t)) && want.isSetOn(live):
+		err = apply.Create(ctx, r.Client, bindingConfig(want))
+	case live.RoleRef == want.RoleRef && live.DeletionTimestamp.IsZero() &&
+		equality.Semantic.DeepEqual(live.Subjects, want.Subjects) && hasMeta(live, want.ObjectMeta):
 		return false, nil
 	default:
-		err = r.correctBinding(ctx, t, live, desired, res)
+		err = r.correctBinding(ctx, t, live, want, res)
 	}
 	if apierrors.IsConflict(err) {
 		// The Conflict is hidden, since it would end the reconcile without a report.
-		return false, fmt.Errorf("role binding %s/%s: %w: %s", namespace, adminBindingName, errContested, err.Error())
+		return false, fmt.Errorf("role binding %s/%s: %w: %s", s.name, adminBindingName, errContested, err.Error())
 	}
 	if err != nil {
 		return false, explain(err, r.Options.AdminClusterRole)
 	}
 	res.wrote = true
-	if !wasReconciled(o, namespace) {
+	// If the binding was as desired for this generation, another client caused the difference.
+	if o.before.ObservedGeneration != t.Generation ||
+		s.before != v1beta1.ReasonReconciled && s.before != v1beta1.ReasonAdminBindingRepaired {
 		return false, nil
 	}
-	res.events = append(res.events, about(reporting.Warning(v1beta1.EventAdminBindingRepaired, "Repair",
+	res.changed(s.name, reporting.Warning(v1beta1.EventAdminBindingRepaired, "Repair",
 		"role binding %s/%s was missing or different from the spec and was restored; the audit log shows the change",
-		namespace, adminBindingName), namespace))
+		s.name, adminBindingName))
 	return true, nil
 }
 
+func bindingConfig(want *rbacv1.RoleBinding) *rbacv1ac.RoleBindingApplyConfiguration {
+	return configOf(rbacv1ac.RoleBinding(want.Name, want.Namespace), want)
+}
+
 // correctBinding changes a binding to the desired one, in place where the API server permits that.
-// Otherwise it deletes the binding and makes it anew, once. If the desired binding is refused, it
-// retains the old one, unless that has subjects that are no longer admins.
-func (r *Reconciler) correctBinding(ctx context.Context, t *v1beta1.Tenant, live *rbacv1.RoleBinding,
-	desired func() *rbacv1ac.RoleBindingApplyConfiguration, res *result) error {
-	role := clusterRoleRef(r.Options.AdminClusterRole)
-	if live.RoleRef == role && live.DeletionTimestamp.IsZero() { // the role is immutable
-		if err := apply.Overwrite(ctx, r.Client, live, desired()); err == nil || !prevents(err) {
+// Otherwise it deletes the binding and makes it anew, once. If the desired binding is refused, it retains
+// the old one, unless that has subjects that are no longer admins.
+func (r *Reconciler) correctBinding(ctx context.Context, t *v1beta1.Tenant, live, want *rbacv1.RoleBinding,
+	res *result) error {
+	if live.RoleRef == want.RoleRef && live.DeletionTimestamp.IsZero() { // the role is immutable
+		if err := apply.Overwrite(ctx, r.Client, live, bindingConfig(want)); err == nil || !prevents(err) {
 			return err
 		}
 	}
-	dryRun := &rbacv1.RoleBinding{
-		ObjectMeta: metav1.ObjectMeta{Namespace: live.Namespace, GenerateName: "leasehold-tenant-admin-"},
-		RoleRef:    role, Subjects: subjects(t),
-	}
+	dryRun := want.DeepCopy()
+	dryRun.Name, dryRun.GenerateName = "", "leasehold-tenant-admin-"
 	if refused := apply.TryCreate(ctx, r.Client, dryRun); refused != nil {
-		if err := r.restrictBinding(ctx, t, live, res); err != nil {
-			return err
-		}
-		return refused
+		return cmp.Or(r.restrictBinding(ctx, t, live, res), refused)
 	}
 	if err := r.removeBinding(ctx, res, live); err != nil {
 		return err
 	}
-	return apply.Create(ctx, r.Client, desired())
+	return apply.Create(ctx, r.Client, bindingConfig(want))
 }
 
 // restrictBinding deletes a binding that has subjects that are no admins. It serves where the desired
-// binding cannot be created: a removed admin loses access, even if the others lose theirs until the
-// cause is resolved.
+// binding cannot be created: a removed admin loses access, even if the others lose theirs until the cause
+// is resolved.
 func (r *Reconciler) restrictBinding(ctx context.Context, t *v1beta1.Tenant, live *rbacv1.RoleBinding,
 	res *result) error {
 	if live == nil || !bindsOthers(t, live) {
@@ -98,8 +95,8 @@ func (r *Reconciler) restrictBinding(ctx context.Context, t *v1beta1.Tenant, liv
 	return r.removeBinding(ctx, res, live)
 }
 
-// removeBinding deletes a binding with its finalizers. The authorizer ignores deletion timestamps, so
-// a terminating binding would still grant its rights.
+// removeBinding deletes a binding with its finalizers. The authorizer ignores deletion timestamps, so a
+// terminating binding would still grant its rights.
 func (r *Reconciler) removeBinding(ctx context.Context, res *result, binding *rbacv1.RoleBinding) error {
 	if err := apply.Remove(ctx, r.Client, binding); err != nil {
 		return fmt.Errorf("deleting role binding %s/%s: %w", binding.Namespace, binding.Name, err)
@@ -108,62 +105,55 @@ func (r *Reconciler) removeBinding(ctx context.Context, res *result, binding *rb
 	return nil
 }
 
-// bindsOthers reports whether a binding has subjects that are no admins. The cache truncates a long
-// list of subjects, whose rest may have some.
+// bindsOthers reports whether a binding has subjects that are no admins.
 func bindsOthers(t *v1beta1.Tenant, binding *rbacv1.RoleBinding) bool {
 	admins := subjects(t)
-	return len(binding.Subjects) > v1beta1.MaxAdmins ||
-		slices.ContainsFunc(binding.Subjects, func(s rbacv1.Subject) bool { return !slices.Contains(admins, s) })
+	return slices.ContainsFunc(binding.Subjects, func(s rbacv1.Subject) bool { return !slices.Contains(admins, s) })
 }
 
-// prevents reports whether the API server refused a change of a binding for what the binding contains,
-// for the rights of its role, or since other clients change it.
+// prevents reports whether the API server refused a change of a binding for what the binding contains, for
+// the rights of its role, or since other clients change it.
 func prevents(refused error) bool {
 	kind := denial.Of(refused).Kind
 	return kind == denial.Grant || kind == denial.None && apply.BlockedByContent(refused)
 }
 
-// wasReconciled reports whether the namespace and its binding were as desired for this
-// generation. If so, another client caused the difference.
-func wasReconciled(o *observation, namespace string) bool {
-	reason := recordedReason(o.before, namespace)
-	return o.before.ObservedGeneration == o.tenant.Generation &&
-		(reason == v1beta1.ReasonReconciled || reason == v1beta1.ReasonAdminBindingRepaired)
-}
-
-// ensureReader creates or corrects the ClusterRole and the ClusterRoleBinding by which the
-// admins read their own Tenant. Both have the same name.
+// ensureReader creates or corrects the ClusterRole and the ClusterRoleBinding by which the admins read their
+// own Tenant. Updates of the Tenant can create namespaces, so the admins may not update it.
 func (r *Reconciler) ensureReader(ctx context.Context, o *observation, res *result) error {
-	t, want, name := o.tenant, childMeta(o.tenant), readerNamePrefix+o.tenant.Name
-	// Updates of the Tenant can create namespaces, so the admins may not update it.
-	role := rbacv1ac.ClusterRole(name).
-		WithLabels(want.labels).WithAnnotations(want.annotations).WithOwnerReferences(want.ownerConfig()...).
-		WithRules(rbacv1ac.PolicyRule().WithAPIGroups(v1beta1.GroupVersion.Group).WithResources("tenants").
-			WithResourceNames(t.Name).WithVerbs("get"))
-	err := ensureClusterChild(ctx, r, res, t, "cluster role", o.reader, role, func(live *rbacv1.ClusterRole) bool {
-		return want.isSetOn(live) && equality.Semantic.DeepEqual(live.Rules, readerRules(t))
-	})
+	t, name := o.tenant, readerNamePrefix+o.tenant.Name
+	role, binding := readerOf(t)
+	err := ensureClusterChild(ctx, r, res, t, "cluster role", o.reader, configOf(rbacv1ac.ClusterRole(name), role),
+		func(live *rbacv1.ClusterRole) bool {
+			return hasMeta(live, role.ObjectMeta) && equality.Semantic.DeepEqual(live.Rules, role.Rules)
+		})
 	if err != nil {
 		return err
 	}
-	binding := rbacv1ac.ClusterRoleBinding(name).
-		WithLabels(want.labels).WithAnnotations(want.annotations).WithOwnerReferences(want.ownerConfig()...).
-		WithRoleRef(roleRefConfig(name)).WithSubjects(subjectConfigs(t)...)
 	live := o.readerBinding
-	if live != nil && ownsReader(t, live) && live.RoleRef != clusterRoleRef(name) { // the role is immutable
+	if live != nil && ownsReader(t, live) && live.RoleRef != binding.RoleRef { // the role is immutable
 		if err := apply.Delete(ctx, r.Client, live); err != nil {
 			return fmt.Errorf("deleting cluster role binding %s: %w", name, err)
 		}
 		live = nil
 	}
-	return ensureClusterChild(ctx, r, res, t, "cluster role binding", live, binding,
-		func(live *rbacv1.ClusterRoleBinding) bool {
-			return want.isSetOn(live) && equality.Semantic.DeepEqual(live.Subjects, subjects(t))
+	return ensureClusterChild(ctx, r, res, t, "cluster role binding", live,
+		configOf(rbacv1ac.ClusterRoleBinding(name), binding), func(live *rbacv1.ClusterRoleBinding) bool {
+			return hasMeta(live, binding.ObjectMeta) && equality.Semantic.DeepEqual(live.Subjects, binding.Subjects)
 		})
 }
 
-// ensureClusterChild creates or corrects a cluster-scoped child. It returns errForeign
-// if the object exists and the Tenant does not own it.
+// readerOf returns the desired ClusterRole and ClusterRoleBinding of ensureReader.
+func readerOf(t *v1beta1.Tenant) (*rbacv1.ClusterRole, *rbacv1.ClusterRoleBinding) {
+	m := childMeta(t, "", readerNamePrefix+t.Name)
+	rule := rbacv1.PolicyRule{APIGroups: []string{v1beta1.GroupVersion.Group}, Resources: []string{"tenants"},
+		ResourceNames: []string{t.Name}, Verbs: []string{"get"}}
+	return &rbacv1.ClusterRole{ObjectMeta: m, Rules: []rbacv1.PolicyRule{rule}},
+		&rbacv1.ClusterRoleBinding{ObjectMeta: m, RoleRef: clusterRole(m.Name), Subjects: subjects(t)}
+}
+
+// ensureClusterChild creates or corrects a cluster-scoped child. It returns errForeign if the object exists
+// and the Tenant does not own it.
 func ensureClusterChild[L interface {
 	metav1.Object
 	comparable
@@ -181,19 +171,12 @@ func ensureClusterChild[L interface {
 	default:
 		err = apply.Update(ctx, r.Client, live, desired)
 	}
-	if err != nil {
-		return err
-	}
-	res.wrote = true
-	return nil
+	res.wrote = res.wrote || err == nil
+	return err
 }
 
-func clusterRoleRef(name string) rbacv1.RoleRef {
+func clusterRole(name string) rbacv1.RoleRef {
 	return rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: name}
-}
-
-func roleRefConfig(name string) *rbacv1ac.RoleRefApplyConfiguration {
-	return rbacv1ac.RoleRef().WithAPIGroup(rbacv1.GroupName).WithKind("ClusterRole").WithName(name)
 }
 
 // subjects returns the admins as RBAC subjects.
@@ -209,25 +192,6 @@ func subjects(t *v1beta1.Tenant) []rbacv1.Subject {
 	return out
 }
 
-func subjectConfigs(t *v1beta1.Tenant) []*rbacv1ac.SubjectApplyConfiguration {
-	var out []*rbacv1ac.SubjectApplyConfiguration
-	for _, s := range subjects(t) {
-		c := rbacv1ac.Subject().WithKind(s.Kind).WithName(s.Name)
-		if s.Namespace != "" {
-			c.WithNamespace(s.Namespace)
-		} else {
-			c.WithAPIGroup(s.APIGroup)
-		}
-		out = append(out, c)
-	}
-	return out
-}
-
-func readerRules(t *v1beta1.Tenant) []rbacv1.PolicyRule {
-	return []rbacv1.PolicyRule{{APIGroups: []string{v1beta1.GroupVersion.Group}, Resources: []string{"tenants"},
-		ResourceNames: []string{t.Name}, Verbs: []string{"get"}}}
-}
-
 // errors of the rights, which reasonFor maps to reasons.
 var (
 	errForeign = errors.New("exists and does not belong to this Tenant; give up one of the two claims: " +
@@ -236,8 +200,8 @@ var (
 	errMayNotBind = errors.New("the operator lacks the right bind")
 )
 
-// explain returns an error with the remedy if the API server refused to bind a role, and err otherwise.
-// It omits the API server's message, which lists every rule of the role.
+// explain returns an error with the remedy if the API server refused to bind a role, and err otherwise. It
+// omits the API server's message, which lists every rule of the role.
 func explain(err error, role string) error {
 	if denial.Of(err).Kind != denial.Grant {
 		return err

@@ -3,12 +3,12 @@ package tenant
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/types"
@@ -28,25 +28,20 @@ import (
 
 	"leasehold.dev/api/v1beta1"
 	"leasehold.dev/controllers/internal/reconciler"
+	"leasehold.dev/controllers/internal/reporting"
 )
 
 // Options are the operator's flags for Tenants.
 type Options struct {
-	// AdminClusterRole is bound to the admins in each namespace. The operator
-	// needs the verb bind on it, by name.
-	AdminClusterRole string
-	// PodSecurityLevel is enforced in each namespace; "" sets none.
-	PodSecurityLevel string
-	// OperatorNamespace is refused as a namespace of a Tenant.
-	OperatorNamespace string
-	// MaxConcurrentReconciles is the number of workers.
-	MaxConcurrentReconciles int
-	// Ticks trigger reconciles of all Ready Tenants; nil disables them.
-	Ticks <-chan event.GenericEvent
+	AdminClusterRole        string                    // bound to the admins; the operator needs the verb bind on it
+	PodSecurityLevel        string                    // enforced in each namespace; "" sets none
+	OperatorNamespace       string                    // refused as a namespace of a Tenant
+	MaxConcurrentReconciles int                       // the number of workers
+	Ticks                   <-chan event.GenericEvent // each triggers a reconcile of all Ready Tenants; nil disables it
 }
 
-// WatchedObjects returns the kinds that the controller watches. It must not reconcile
-// before their informers have synced.
+// WatchedObjects returns the kinds that the controller watches. It must not reconcile before their informers
+// have synced.
 func WatchedObjects() []client.Object {
 	return []client.Object{
 		&v1beta1.Tenant{}, &corev1.Namespace{}, &rbacv1.RoleBinding{}, &rbacv1.ClusterRole{}, &rbacv1.ClusterRoleBinding{},
@@ -56,13 +51,10 @@ func WatchedObjects() []client.Object {
 // New returns a Reconciler that uses the manager's client.
 func New(mgr ctrl.Manager, o Options) (*Reconciler, error) {
 	m, err := newMetrics(ctrlmetrics.Registry)
-	if err != nil {
-		return nil, err
-	}
 	return &Reconciler{
 		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Recorder: mgr.GetEventRecorder("leasehold-tenant"),
 		Options: o, Clock: clock.RealClock{}, metrics: m,
-	}, nil
+	}, err
 }
 
 // SetupWithManager adds the controller and its field indexes to the manager.
@@ -99,26 +91,26 @@ var finalizerLost = predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
 
 // tenantsOfNamespace returns the Tenants that name the namespace and those it claims.
 func (r *Reconciler) tenantsOfNamespace(ctx context.Context, o client.Object) []reconcile.Request {
-	return append(r.list(ctx, client.MatchingFields{indexNamespaces: o.GetName()}), claimedNames(o)...)
+	names, _ := claims(o)
+	return append(r.list(ctx, client.MatchingFields{indexNamespaces: o.GetName()}), requestsFor(names...)...)
 }
 
-// tenantsOfBinding returns the Tenants that name the namespace of a binding of the reserved name.
-// What the binding claims does not count, since users can write it.
+// tenantsOfBinding returns the Tenants that name the namespace of a binding of the reserved name. What the
+// binding claims does not count, since users can write it.
 func (r *Reconciler) tenantsOfBinding(ctx context.Context, o client.Object) []reconcile.Request {
 	return r.list(ctx, client.MatchingFields{indexNamespaces: o.GetNamespace()})
 }
 
-// tenantsOfRole returns the Tenant of a reader role. For the role that all admins are
-// bound to it returns all Tenants.
+// tenantsOfRole returns the Tenant of a reader role, and all Tenants for the role that admins are bound to.
 func (r *Reconciler) tenantsOfRole(ctx context.Context, o client.Object) []reconcile.Request {
 	if _, isRole := o.(*rbacv1.ClusterRole); isRole && o.GetName() == r.Options.AdminClusterRole {
 		return r.list(ctx)
 	}
-	requests := claimedNames(o)
+	names, _ := claims(o)
 	if name, ok := strings.CutPrefix(o.GetName(), readerNamePrefix); ok {
-		requests = append(requests, requestFor(name))
+		names = append(names, name)
 	}
-	return requests
+	return requestsFor(names...)
 }
 
 // tenantsReady returns the Tenants for the periodic reconcile. Others are retried by the queue.
@@ -126,8 +118,8 @@ func (r *Reconciler) tenantsReady(ctx context.Context, _ client.Object) []reconc
 	return r.list(ctx, client.MatchingFields{indexReady: string(metav1.ConditionTrue)})
 }
 
-// list returns the Tenants of the cache. It must not wait for writes, which would block an informer. It
-// logs an error, since a map function cannot return one. The cache fails only while the manager stops.
+// list returns the Tenants of the cache. It must not wait for writes, which would block an informer. It logs
+// an error, since a map function cannot return one. The cache fails only while the manager stops.
 func (r *Reconciler) list(ctx context.Context, opts ...client.ListOption) []reconcile.Request {
 	var list v1beta1.TenantList
 	if err := r.Client.List(ctx, &list, append(opts, client.DisableReadYourWritesConsistency)...); err != nil {
@@ -135,39 +127,25 @@ func (r *Reconciler) list(ctx context.Context, opts ...client.ListOption) []reco
 	}
 	var requests []reconcile.Request
 	for i := range list.Items {
-		requests = append(requests, requestFor(list.Items[i].Name))
+		requests = append(requests, requestsFor(list.Items[i].Name)...)
 	}
 	return requests
 }
 
-// claimedNames returns the Tenants that an object names by label or owner reference. The
-// reconcile then compares UIDs.
-func claimedNames(o client.Object) []reconcile.Request {
-	var requests []reconcile.Request
-	if name := o.GetLabels()[v1beta1.LabelTenant]; name != "" {
-		requests = append(requests, requestFor(name))
-	}
-	for _, ref := range o.GetOwnerReferences() {
-		if isTenant(ref) {
-			requests = append(requests, requestFor(ref.Name))
+func requestsFor(names ...string) (requests []reconcile.Request) {
+	for _, name := range names {
+		if name != "" {
+			requests = append(requests, reconcile.Request{NamespacedName: types.NamespacedName{Name: name}})
 		}
 	}
 	return requests
 }
 
-func requestFor(name string) reconcile.Request {
-	return reconcile.Request{NamespacedName: types.NamespacedName{Name: name}}
-}
-
 // Field indexes of the cache.
 const (
-	// indexClaims maps a Tenant UID to the namespaces that carry it.
-	indexClaims = "leasehold.dev/claims"
-	// indexNamespaces maps the full name of a namespace to the Tenants that name it in
-	// their spec or status.
-	indexNamespaces = "leasehold.dev/holds"
-	// indexReady maps a status of the Ready condition to Tenants.
-	indexReady = "leasehold.dev/ready"
+	indexClaims     = "leasehold.dev/claims" // from a Tenant UID to the namespaces that carry it
+	indexNamespaces = "leasehold.dev/holds"  // from the full name of a namespace to the Tenants with it in spec or status
+	indexReady      = "leasehold.dev/ready"  // from a status of the Ready condition to Tenants
 )
 
 // addIndexes registers the indexes. It must run before the cache starts.
@@ -177,9 +155,12 @@ func addIndexes(ctx context.Context, indexer client.FieldIndexer) error {
 		name   string
 		keys   client.IndexerFunc
 	}{
-		{&corev1.Namespace{}, indexClaims, func(o client.Object) []string { return claimedTenants(o) }},
+		{&corev1.Namespace{}, indexClaims, func(o client.Object) []string { _, uids := claims(o); return uids }},
 		{&v1beta1.Tenant{}, indexNamespaces, func(o client.Object) []string { return usedNames(o.(*v1beta1.Tenant)) }},
-		{&v1beta1.Tenant{}, indexReady, func(o client.Object) []string { return readyStatus(o.(*v1beta1.Tenant)) }},
+		{&v1beta1.Tenant{}, indexReady, func(o client.Object) []string {
+			ready := reporting.FindCondition(o.(*v1beta1.Tenant).Status.Conditions, v1beta1.ConditionReady)
+			return []string{string(ready.Status)}
+		}},
 	} {
 		if err := indexer.IndexField(ctx, index.object, index.name, index.keys); err != nil {
 			return fmt.Errorf("adding field index %s: %w", index.name, err)
@@ -188,41 +169,21 @@ func addIndexes(ctx context.Context, indexer client.FieldIndexer) error {
 	return nil
 }
 
-// readyStatus returns the status of the Ready condition, if there is one.
-func readyStatus(t *v1beta1.Tenant) []string {
-	if c := meta.FindStatusCondition(t.Status.Conditions, v1beta1.ConditionReady); c != nil {
-		return []string{string(c.Status)}
-	}
-	return nil
-}
-
-// CacheByObject returns cache options that select the RoleBindings of the reserved name. Users who may
-// write RoleBindings in any namespace can create one there, so of each the cache stores at most what
-// a Tenant's own can have.
+// CacheByObject returns cache options that select the RoleBindings of the reserved name. Users who may write
+// RoleBindings in any namespace can create one there.
 func CacheByObject() map[client.Object]cache.ByObject {
 	return map[client.Object]cache.ByObject{&rbacv1.RoleBinding{}: {
 		Field: fields.OneTermEqualSelector("metadata.name", adminBindingName), Transform: slimBinding}}
 }
 
-// slimBinding drops what no reconcile reads of a binding, and writes nothing with: labels and
-// annotations of others, and what exceeds a Tenant's. One subject more suffices to differ from all.
+// slimBinding drops labels and annotations of others, and managed fields, which no reconcile reads or writes.
 func slimBinding(in any) (any, error) {
-	b, ok := in.(*rbacv1.RoleBinding)
-	if !ok {
-		return in, nil
+	if b, ok := in.(*rbacv1.RoleBinding); ok {
+		ours := []string{v1beta1.LabelTenant, v1beta1.LabelManagedBy, v1beta1.AnnotationTenantUID}
+		foreign := func(key, _ string) bool { return !slices.Contains(ours, key) }
+		maps.DeleteFunc(b.Labels, foreign)
+		maps.DeleteFunc(b.Annotations, foreign)
+		b.ManagedFields = nil
 	}
-	slim := &rbacv1.RoleBinding{RoleRef: b.RoleRef,
-		Subjects: slices.Clone(b.Subjects[:min(len(b.Subjects), v1beta1.MaxAdmins+1)]),
-		ObjectMeta: metav1.ObjectMeta{Namespace: b.Namespace, Name: b.Name, UID: b.UID, ResourceVersion: b.ResourceVersion,
-			DeletionTimestamp: b.DeletionTimestamp, OwnerReferences: b.OwnerReferences,
-			Finalizers: slices.Clone(b.Finalizers[:min(len(b.Finalizers), 1)])}}
-	for _, key := range []string{v1beta1.LabelTenant, v1beta1.LabelManagedBy} {
-		if value, ok := b.Labels[key]; ok {
-			metav1.SetMetaDataLabel(&slim.ObjectMeta, key, value)
-		}
-	}
-	if value, ok := b.Annotations[v1beta1.AnnotationTenantUID]; ok {
-		metav1.SetMetaDataAnnotation(&slim.ObjectMeta, v1beta1.AnnotationTenantUID, value)
-	}
-	return slim, nil
+	return in, nil
 }

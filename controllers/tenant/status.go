@@ -1,6 +1,7 @@
 package tenant
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -26,29 +27,28 @@ const repairPeriod = 5 * time.Second
 const conflictAdvice = "choose another name in spec.namespaces, or have an administrator hand the namespace over with its contents, " +
 	"by its annotation " + v1beta1.AnnotationTenantUID + " (docs/tenants.md)"
 
-// intent returns the status to write before namespaces are created. It records their
-// names, so that after a crash the next reconcile can identify them as owned.
+// intent returns the status to write before namespaces are created. It records their names, so that after a
+// crash the next reconcile can identify them as owned.
 func intent(t *v1beta1.Tenant, creates []string, now time.Time) v1beta1.TenantStatus {
 	status := *t.Status.DeepCopy()
 	status.ObservedGeneration = t.Generation
+	status.Namespaces = slices.DeleteFunc(status.Namespaces,
+		func(recorded v1beta1.TenantNamespace) bool { return slices.Contains(creates, recorded.Name) })
 	for _, name := range creates {
-		setNamespace(&status, v1beta1.TenantNamespace{Name: name, Reason: v1beta1.ReasonPending})
+		status.Namespaces = append(status.Namespaces, v1beta1.TenantNamespace{Name: name, Reason: v1beta1.ReasonPending})
 	}
 	reporting.SetCondition(&status.Conditions, t.Generation, now,
 		notReady(v1beta1.ReasonProgressing, "creating "+namespacesText(creates)))
 	return status
 }
 
-// declared reports whether the status records every name without a UID for this
-// generation.
+// declared reports whether the status records every name without a UID for this generation.
 func declared(t *v1beta1.Tenant, creates []string) bool {
-	recorded := recordedUIDs(t)
-	for _, name := range creates {
-		if uid, isRecorded := recorded[name]; !isRecorded || uid != "" {
-			return false
-		}
-	}
-	return t.Status.ObservedGeneration == t.Generation
+	status := recorded(t)
+	return t.Status.ObservedGeneration == t.Generation && !slices.ContainsFunc(creates, func(name string) bool {
+		ns, isRecorded := status[name]
+		return !isRecorded || ns.UID != ""
+	})
 }
 
 // summarize returns the status after a reconcile. It is pure.
@@ -58,14 +58,13 @@ func summarize(o *observation, p plan, res *result, now time.Time) v1beta1.Tenan
 	status.ObservedGeneration = t.Generation
 	status.LastHandledReconcileAt = reconciler.RequestedAt(t)
 	status.Namespaces = nil
-	for _, ns := range res.namespaces {
-		if ns.reason != "" {
+	for _, ns := range res.states {
+		if ns.name != "" && ns.reason != "" {
 			status.Namespaces = append(status.Namespaces,
 				v1beta1.TenantNamespace{Name: ns.name, UID: ns.uid, Reason: ns.reason})
 		}
 	}
-	ready, stalled := verdict(o, p, res)
-	setReady(&status, t.Generation, now, ready, stalled)
+	setReady(&status, t.Generation, now, verdict(o, p, res))
 	if names := namesOf(p.foreign); len(names) > 0 {
 		reporting.SetCondition(&status.Conditions, t.Generation, now, metav1.Condition{
 			Type: v1beta1.ConditionForeignNamespace, Status: metav1.ConditionTrue, Reason: v1beta1.ReasonClaimed,
@@ -77,12 +76,12 @@ func summarize(o *observation, p plan, res *result, now time.Time) v1beta1.Tenan
 	return status
 }
 
-// setReady sets the Ready condition, and Stalled with the same reason if stalled is true. A Tenant that
-// is reconciled is not paused.
-func setReady(status *v1beta1.TenantStatus, generation int64, now time.Time, ready metav1.Condition, stalled bool) {
+// setReady sets the Ready condition, and Stalled if only a person can help. A Tenant that is reconciled is
+// not paused.
+func setReady(status *v1beta1.TenantStatus, generation int64, now time.Time, ready metav1.Condition) {
 	meta.RemoveStatusCondition(&status.Conditions, v1beta1.ConditionPaused)
 	reporting.SetCondition(&status.Conditions, generation, now, ready)
-	if !stalled {
+	if !slices.Contains(stalledReasons, ready.Reason) {
 		meta.RemoveStatusCondition(&status.Conditions, v1beta1.ConditionStalled)
 		return
 	}
@@ -95,54 +94,53 @@ func notReady(reason, message string) metav1.Condition {
 		Message: reporting.Bounded(message)}
 }
 
-// failureReasons lists the reasons in order of precedence. If several apply, the status
-// reports the first. A stalled reason requires a user's action.
+// stalledReasons are the reasons that require a person's action.
+var stalledReasons = []string{v1beta1.ReasonInvalidSpec, v1beta1.ReasonNamespaceConflict, v1beta1.ReasonChildConflict,
+	v1beta1.ReasonRBACForbidden, v1beta1.ReasonAdminRoleNotFound}
+
+// failureReasons lists the reasons in order of precedence. If several apply, the status reports the first.
 var failureReasons = []struct {
 	reason  string
-	stalled bool
 	message string // %s: the namespaces
 }{
-	{v1beta1.ReasonNamespaceConflict, true,
+	{v1beta1.ReasonNamespaceConflict,
 		"cannot create %s: a namespace of that name exists and does not belong to this Tenant; " + conflictAdvice},
-	{v1beta1.ReasonChildConflict, true, ""},
-	{v1beta1.ReasonRBACForbidden, true, ""},
-	{v1beta1.ReasonAdmissionDenied, false, ""},
-	{v1beta1.ReasonQuotaExceeded, false, ""},
-	{v1beta1.ReasonReconcileFailed, false, ""},
-	{v1beta1.ReasonAdminBindingRepaired, false,
-		"another client removes or changes the role binding " + adminBindingName + " in %s, which the operator restores; " +
-			"the audit log shows who"},
-	{v1beta1.ReasonNamespaceTerminating, false, "waiting for the deletion of %s"},
-	{v1beta1.ReasonPending, false, "reconciling %s"},
+	{v1beta1.ReasonChildConflict, ""},
+	{v1beta1.ReasonRBACForbidden, ""},
+	{v1beta1.ReasonAdmissionDenied, ""},
+	{v1beta1.ReasonQuotaExceeded, ""},
+	{v1beta1.ReasonReconcileFailed, ""},
+	{v1beta1.ReasonAdminBindingRepaired, "another client removes or changes the role binding " + adminBindingName +
+		" in %s, which the operator restores; the audit log shows who"},
+	{v1beta1.ReasonNamespaceTerminating, "waiting for the deletion of %s"},
+	{v1beta1.ReasonPending, "reconciling %s"},
 }
 
-// verdict returns the Ready condition, and whether the Tenant is stalled.
-func verdict(o *observation, p plan, res *result) (ready metav1.Condition, stalled bool) {
+func verdict(o *observation, p plan, res *result) metav1.Condition {
 	if len(p.invalid) > 0 {
-		return notReady(v1beta1.ReasonInvalidSpec, p.invalid.ToAggregate().Error()), true
+		return notReady(v1beta1.ReasonInvalidSpec, p.invalid.ToAggregate().Error())
 	}
 	for _, kind := range failureReasons {
-		message, found := describe(kind.reason, kind.message, append(slices.Clone(res.namespaces), res.reader))
-		if !found {
-			continue
+		message, found := describe(kind.reason, kind.message, res.states)
+		switch {
+		case found && p.deleting && !slices.Contains(stalledReasons, kind.reason):
+			return notReady(v1beta1.ReasonDeleting, message)
+		case found:
+			return notReady(kind.reason, message)
 		}
-		if p.deleting && !kind.stalled {
-			return notReady(v1beta1.ReasonDeleting, message), false
-		}
-		return notReady(kind.reason, message), kind.stalled
 	}
 	switch {
 	case len(res.errs) > 0:
-		reason := reasonFor(res.errs[0])
-		return notReady(reason, res.errs[0].Error()), reason == v1beta1.ReasonRBACForbidden
+		return notReady(reasonFor(res.errs[0]), res.errs[0].Error())
 	case p.deleting:
-		return notReady(v1beta1.ReasonDeleting, "removing the last rights of the admins"), false
+		return notReady(v1beta1.ReasonDeleting, "removing the last rights of the admins")
 	case o.missingAdminRole != "":
-		return notReady(v1beta1.ReasonAdminRoleNotFound,
-			fmt.Sprintf("ClusterRole %s does not exist, so the admins cannot be bound to it; create it, or change the operator's flag --tenant-admin-cluster-role", o.missingAdminRole)), true
+		return notReady(v1beta1.ReasonAdminRoleNotFound, fmt.Sprintf("ClusterRole %s does not exist, so the admins "+
+			"cannot be bound to it; create it, or change the operator's flag --tenant-admin-cluster-role", o.missingAdminRole))
 	}
+	message, _ := describe(v1beta1.ReasonReconciled, "reconciled %s", res.states)
 	return metav1.Condition{Type: v1beta1.ConditionReady, Status: metav1.ConditionTrue, Reason: v1beta1.ReasonReconciled,
-		Message: "reconciled " + namespacesText(namesReported(res.namespaces))}, false
+		Message: message}
 }
 
 // untilTrusted returns how long a Tenant whose binding was repaired is still not Ready.
@@ -155,10 +153,10 @@ func untilTrusted(status v1beta1.TenantStatus, now time.Time) time.Duration {
 	return min(max(repairPeriod-now.Sub(ready.LastTransitionTime.Time), 0), repairPeriod)
 }
 
-// describe returns the message for all namespaces of one reason; found is false if there are none.
-func describe(reason, general string, namespaces []state) (message string, found bool) {
+// describe returns the message for all states of one reason; found is false if there are none.
+func describe(reason, general string, states []state) (message string, found bool) {
 	var names, details []string
-	for _, ns := range namespaces {
+	for _, ns := range states {
 		if ns.reason != reason {
 			continue
 		}
@@ -191,20 +189,17 @@ func reasonFor(err error) string {
 	case terminatingCause(err):
 		return v1beta1.ReasonNamespaceTerminating
 	}
-	if reason := denial.Of(err).Reason(); reason != "" {
-		return reason
-	}
-	return v1beta1.ReasonReconcileFailed
+	return cmp.Or(denial.Of(err).Reason(), v1beta1.ReasonReconcileFailed)
 }
 
-// terminatingCause reports whether the API server refused a write because the namespace
-// is terminating, which a stale cache does not show.
+// terminatingCause reports whether the API server refused a write because the namespace is terminating,
+// which a stale cache does not show.
 func terminatingCause(err error) bool {
 	return apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause)
 }
 
-// remaining returns what delays a namespace's deletion: the conditions of the namespace controller,
-// and the finalizers of the namespace itself, which no condition has.
+// remaining returns what delays a namespace's deletion: the conditions of the namespace controller, and the
+// finalizers of the namespace itself, which no condition has.
 func remaining(ns *corev1.Namespace) string {
 	var causes []string
 	for _, c := range ns.Status.Conditions {
@@ -224,10 +219,10 @@ func remaining(ns *corev1.Namespace) string {
 	return strings.Join(causes, "; ")
 }
 
-// handoverAdvice returns the command that hands over a namespace of a former Tenant of the same
-// name, as after a restore. It returns "" if there was no such Tenant.
+// handoverAdvice returns the command that hands over a namespace of a former Tenant of the same name, as
+// after a restore. It returns "" if there was no such Tenant.
 func handoverAdvice(t *v1beta1.Tenant, ns *corev1.Namespace) string {
-	if !isOrphaned(t, ns) || isControlledByOther(t, ns) || !ns.DeletionTimestamp.IsZero() {
+	if !isOrphaned(t, ns) || isControlledByOther(t, ns) {
 		return ""
 	}
 	return fmt.Sprintf("%s belonged to a former Tenant %s (UID %s); if both were restored from a backup, an administrator hands it over: "+
@@ -235,34 +230,16 @@ func handoverAdvice(t *v1beta1.Tenant, ns *corev1.Namespace) string {
 		ns.Name, t.Name, annotatedUID(ns), ns.Name, v1beta1.AnnotationTenantUID, t.UID)
 }
 
-// about adds a namespace to an event as the related object.
-func about(n reporting.PendingEvent, namespace string) reporting.PendingEvent {
-	return n.About(&corev1.ObjectReference{APIVersion: "v1", Kind: "Namespace", Name: namespace})
-}
-
-// transitions returns the events for the change from one status to the next. An unchanged
-// status has none.
+// transitions returns the events for the change from one status to the next. An unchanged status has none.
 func transitions(before, after v1beta1.TenantStatus, wrote bool) []reporting.PendingEvent {
 	var list []reporting.PendingEvent
-	was := map[string]string{}
-	for _, ns := range before.Namespaces {
-		was[ns.Name] = ns.Reason
+	change := func(kind string) (old, now metav1.Condition) {
+		return reporting.FindCondition(before.Conditions, kind), reporting.FindCondition(after.Conditions, kind)
 	}
-	for _, ns := range after.Namespaces {
-		if ns.Reason == v1beta1.ReasonNamespaceConflict && was[ns.Name] != ns.Reason {
-			list = append(list, about(reporting.Warning(v1beta1.EventNamespaceConflict, "Create",
-				"namespace %s exists and does not belong to this Tenant; "+conflictAdvice,
-				ns.Name), ns.Name))
-		}
-	}
-	old, now := reporting.FindCondition(before.Conditions, v1beta1.ConditionForeignNamespace),
-		reporting.FindCondition(after.Conditions, v1beta1.ConditionForeignNamespace)
-	if now.Message != "" && now.Message != old.Message {
+	if old, now := change(v1beta1.ConditionForeignNamespace); now.Message != "" && now.Message != old.Message {
 		list = append(list, reporting.Warning(v1beta1.EventForeignNamespace, "Disown", "%s", now.Message))
 	}
-	old, now = reporting.FindCondition(before.Conditions, v1beta1.ConditionReady),
-		reporting.FindCondition(after.Conditions, v1beta1.ConditionReady)
-	switch {
+	switch old, now := change(v1beta1.ConditionReady); {
 	case now.Status == metav1.ConditionTrue &&
 		(wrote || old.Status != metav1.ConditionTrue || old.ObservedGeneration != now.ObservedGeneration):
 		list = append(list, reporting.Normal(v1beta1.EventUpdated, "Reconcile", "the tenant was updated"))
@@ -275,11 +252,6 @@ func transitions(before, after v1beta1.TenantStatus, wrote bool) []reporting.Pen
 // progress are the reasons of Ready that describe no failure. A repair has an event of its own.
 var progress = []string{v1beta1.ReasonReconciled, v1beta1.ReasonProgressing, v1beta1.ReasonPending,
 	v1beta1.ReasonNamespaceTerminating, v1beta1.ReasonDeleting, v1beta1.ReasonAdminBindingRepaired, ""}
-
-func setNamespace(status *v1beta1.TenantStatus, ns v1beta1.TenantNamespace) {
-	status.Namespaces = append(slices.DeleteFunc(status.Namespaces,
-		func(listed v1beta1.TenantNamespace) bool { return listed.Name == ns.Name }), ns)
-}
 
 // namespacesText joins at most five names for a message.
 func namespacesText(names []string) string {
@@ -300,16 +272,5 @@ func namesOf(namespaces []*corev1.Namespace) []string {
 		names = append(names, ns.Name)
 	}
 	slices.Sort(names)
-	return names
-}
-
-// namesReported returns the names that the status lists after the reconcile.
-func namesReported(namespaces []state) []string {
-	var names []string
-	for _, ns := range namespaces {
-		if ns.reason != "" {
-			names = append(names, ns.name)
-		}
-	}
 	return names
 }

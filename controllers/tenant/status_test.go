@@ -17,105 +17,81 @@ import (
 )
 
 func ended(namespaces ...state) *result {
-	return &result{namespaces: namespaces, reader: state{reason: v1beta1.ReasonReconciled}}
+	return &result{states: namespaces}
 }
 
 // Golden reconciles have the verdicts on each single failure.
 func TestVerdict(t *testing.T) {
-	dev := state{name: "a-dev", uid: "d", reason: v1beta1.ReasonReconciled}
 	failing := func(reason, detail string) *result {
-		return ended(dev, state{name: "a-prod", reason: reason, detail: detail})
+		return ended(state{name: "a-dev", uid: "d", reason: v1beta1.ReasonReconciled}, state{name: "a-prod", reason: reason, detail: detail})
 	}
 	long := strings.Repeat("x", 1000)
 	tooLong := plan{invalid: field.ErrorList{field.Invalid(field.NewPath("spec"), long, "no")}}
 	for name, tc := range map[string]struct {
-		p       plan
-		res     *result
-		want    string // reason
-		message string
-		stalled bool
+		p                plan
+		res              *result
+		reason, message  string
+		ready, isStalled bool
 	}{
-		"one was let go": {plan{}, ended(dev, state{name: "a-old"}), v1beta1.ReasonReconciled,
-			"reconciled namespace a-dev", false},
-		"conflict": {plan{}, failing(v1beta1.ReasonNamespaceConflict, ""), v1beta1.ReasonNamespaceConflict,
-			"cannot create namespace a-prod: a namespace of that name exists", true},
-		"terminating": {plan{}, failing(v1beta1.ReasonNamespaceTerminating, "pods remain"),
-			v1beta1.ReasonNamespaceTerminating, "waiting for the deletion of namespace a-prod: pods remain", false},
+		"one was let go": {plan{}, failing("", ""), v1beta1.ReasonReconciled, "reconciled namespace a-dev", true, false},
 		"deleting, refused": {plan{deleting: true}, failing(v1beta1.ReasonRBACForbidden, "no"),
-			v1beta1.ReasonRBACForbidden, "no", true},
-		"last rights": {plan{deleting: true}, ended(), v1beta1.ReasonDeleting, "removing the last rights of the admins", false},
-		"a refusal outside any namespace": {plan{}, &result{namespaces: []state{dev}, errs: []error{notHeld(),
-			errors.New("boom")}}, v1beta1.ReasonRBACForbidden, notHeld().Error(), true},
+			v1beta1.ReasonRBACForbidden, "no", false, true},
+		"last rights": {plan{deleting: true}, ended(), v1beta1.ReasonDeleting, "removing the last rights of the admins",
+			false, false},
+		"a refusal outside any namespace": {plan{}, &result{errs: []error{notHeld(), errors.New("boom")}},
+			v1beta1.ReasonRBACForbidden, notHeld().Error(), false, true},
 		"two failures": {plan{}, ended(state{name: "x", reason: v1beta1.ReasonReconcileFailed, detail: "boom"},
 			state{name: "y", reason: v1beta1.ReasonReconcileFailed, detail: "bang"}), v1beta1.ReasonReconcileFailed,
-			"boom; bang", false},
+			"boom; bang", false, false},
 		"a long failure": {plan{}, failing(v1beta1.ReasonReconcileFailed, long), v1beta1.ReasonReconcileFailed,
-			long[:900] + " ...", false},
+			long[:900] + " ...", false, false},
 		"a long failure outside any namespace": {plan{}, &result{errs: []error{errors.New(long)}},
-			v1beta1.ReasonReconcileFailed, long[:900] + " ...", false},
+			v1beta1.ReasonReconcileFailed, long[:900] + " ...", false, false},
 		"a long name": {tooLong, ended(), v1beta1.ReasonInvalidSpec,
-			tooLong.invalid.ToAggregate().Error()[:900] + " ...", true},
+			tooLong.invalid.ToAggregate().Error()[:900] + " ...", false, true},
 	} {
-		got, stalled := verdict(observed(tenant("a")), tc.p, tc.res)
-		if got.Reason != tc.want || (got.Status == metav1.ConditionTrue) != (tc.want == v1beta1.ReasonReconciled) ||
-			stalled != tc.stalled || !strings.HasPrefix(got.Message, tc.message) {
-			t.Errorf("%s: got %s/%s stalled=%v %q, want %s stalled=%v with %q",
-				name, got.Status, got.Reason, stalled, got.Message, tc.want, tc.stalled, tc.message)
+		list := summarize(observed(tenant("a")), tc.p, tc.res, epoch).Conditions
+		ready := reporting.FindCondition(list, v1beta1.ConditionReady)
+		stalled := reporting.FindCondition(list, v1beta1.ConditionStalled)
+		if ready.Reason != tc.reason || ready.Message != tc.message || (ready.Status == metav1.ConditionTrue) != tc.ready ||
+			(stalled.Status == metav1.ConditionTrue) != tc.isStalled || tc.isStalled && stalled.Message != ready.Message {
+			t.Errorf("%s: Ready %+v and Stalled %+v, want %+v", name, ready, stalled, tc)
 		}
 	}
 }
 
-// order is the precedence of the reasons: the first of two hides the other. Reasons that
-// require a user's action precede those that a retry resolves.
-var order = []string{
-	v1beta1.ReasonNamespaceConflict, v1beta1.ReasonChildConflict, v1beta1.ReasonRBACForbidden,
-	v1beta1.ReasonAdmissionDenied, v1beta1.ReasonQuotaExceeded, v1beta1.ReasonReconcileFailed,
-	v1beta1.ReasonAdminBindingRepaired, v1beta1.ReasonNamespaceTerminating, v1beta1.ReasonPending,
-	v1beta1.ReasonReconciled,
-}
-
+// Of two reasons the status reports the first of the table, also of a Tenant that is being deleted if only a
+// person can help.
 func TestReasonPrecedence(t *testing.T) {
-	if len(failureReasons) != len(order)-1 {
-		t.Fatalf("%d failure reasons, and %d are tested", len(failureReasons), len(order)-1)
+	order := []string{v1beta1.ReasonNamespaceConflict, v1beta1.ReasonChildConflict, v1beta1.ReasonRBACForbidden,
+		v1beta1.ReasonAdmissionDenied, v1beta1.ReasonQuotaExceeded, v1beta1.ReasonReconcileFailed,
+		v1beta1.ReasonAdminBindingRepaired, v1beta1.ReasonNamespaceTerminating, v1beta1.ReasonPending}
+	if len(failureReasons) != len(order) {
+		t.Fatalf("%d failure reasons, and %d are tested", len(failureReasons), len(order))
 	}
-	a := tenant("a")
 	for _, deletingNow := range []bool{false, true} {
 		for i, first := range order {
-			for j, second := range order {
-				namespaces := []state{
-					{name: "x", reason: first, detail: "detail-of-x"}, {name: "y", reason: second, detail: "detail-of-y"}}
-				want, stalled, named := order[min(i, j)], min(i, j) < 3, "x"
+			for j, second := range append(order, v1beta1.ReasonReconciled) {
+				want, detail, stalled := order[min(i, j)], "of-x", min(i, j) < 3
 				if j < i {
-					named = "y"
+					detail = "of-y"
 				}
-				switch {
-				case deletingNow && !stalled:
+				if deletingNow && !stalled {
 					want = v1beta1.ReasonDeleting
-				case want == v1beta1.ReasonReconciled:
-					named = ""
 				}
-				p := plan{deleting: deletingNow}
-				status := summarize(observed(a), p, ended(namespaces...), epoch)
+				status := summarize(observed(tenant("a")), plan{deleting: deletingNow}, ended(
+					state{name: "x", reason: first, detail: "of-x"}, state{name: "y", reason: second, detail: "of-y"}), epoch)
 				ready := reporting.FindCondition(status.Conditions, v1beta1.ConditionReady)
-				if ready.Reason != want || (ready.Status == metav1.ConditionTrue) != (want == v1beta1.ReasonReconciled) {
-					t.Errorf("%s and %s, deleting %t: Ready %s (%s), want %s", first, second, deletingNow, ready.Status,
-						ready.Reason, want)
-				}
-				if got := meta.IsStatusConditionTrue(status.Conditions, v1beta1.ConditionStalled); got != stalled {
-					t.Errorf("%s and %s, deleting %t: stalled %t, want %t", first, second, deletingNow, got, stalled)
-				}
-				if min(i, j) < len(order)-1 && !strings.Contains(ready.Message, "detail-of-"+named) {
-					t.Errorf("%s and %s, deleting %t: %q does not describe %s", first, second, deletingNow, ready.Message, named)
-				}
-				if len(status.Namespaces) != 2 {
-					t.Errorf("%s and %s: listed %+v, want both", first, second, status.Namespaces)
+				if ready.Reason != want || ready.Status != metav1.ConditionFalse || !strings.Contains(ready.Message, detail) ||
+					meta.IsStatusConditionTrue(status.Conditions, v1beta1.ConditionStalled) != stalled || len(status.Namespaces) != 2 {
+					t.Errorf("%s and %s, deleting %t: %+v, want %s, and stalled %t", first, second, deletingNow, status, want, stalled)
 				}
 			}
 		}
 	}
 }
 
-// A namespace of a predecessor can be handed over. TestDecide has the effect of the advised command.
+// A namespace of a predecessor can be handed over. TestOwnsTruthTable has the effect of the command.
 func TestHandoverIsAdvised(t *testing.T) {
 	a := tenant("a")
 	const command = "kubectl annotate namespace a-dev --overwrite leasehold.dev/tenant-uid=uid-a"
@@ -126,11 +102,9 @@ func TestHandoverIsAdvised(t *testing.T) {
 		"a stranger's":                          {namespace("a-dev"), false},
 		"a predecessor's":                       {namespace("a-dev", ownedBy(restored), unowned), true},
 		"a predecessor's, with owner reference": {namespace("a-dev", ownedBy(restored)), true},
-		"a predecessor's that is terminating":   {namespace("a-dev", ownedBy(restored), terminating), false},
 		"a predecessor's, controlled by another": {namespace("a-dev", ownedBy(restored),
 			func(ns *corev1.Namespace) { ns.OwnerReferences = stranger() }), false},
-		"another Tenant's":                   {namespace("a-dev", ownedBy(tenant("b"))), false},
-		"another Tenant's, without an owner": {namespace("a-dev", ownedBy(tenant("b")), unowned), false},
+		"another Tenant's": {namespace("a-dev", ownedBy(tenant("b"))), false},
 	} {
 		if got := handoverAdvice(a, tc.ns); strings.HasSuffix(got, command) != tc.advice || (got != "") != tc.advice {
 			t.Errorf("%s: %q, want the command: %t", name, got, tc.advice)
@@ -138,22 +112,19 @@ func TestHandoverIsAdvised(t *testing.T) {
 	}
 }
 
-// Events report news: a failure with a new reason or message, each foreign namespace and
-// each conflict once. Progress causes no event.
+// Events report news: a failure with a new reason or message, and each foreign namespace once. Progress causes
+// no event.
 func TestTransitions(t *testing.T) {
-	status := func(ready metav1.ConditionStatus, reason, message string,
-		with ...func(*v1beta1.Tenant)) v1beta1.TenantStatus {
-		return tenant("a", append(with, having(v1beta1.ConditionReady, ready, reason, message))...).Status
+	status := func(ready metav1.ConditionStatus, reason, message string) v1beta1.TenantStatus {
+		return tenant("a", having(v1beta1.ConditionReady, ready, reason, message)).Status
 	}
 	none := v1beta1.TenantStatus{}
-	ok := status(metav1.ConditionTrue, v1beta1.ReasonReconciled, "fine", listing("x", v1beta1.ReasonReconciled))
+	ok := status(metav1.ConditionTrue, v1beta1.ReasonReconciled, "fine")
 	okNext := *ok.DeepCopy()
 	okNext.Conditions[0].ObservedGeneration = 2
 	failed := status(metav1.ConditionFalse, v1beta1.ReasonReconcileFailed, "boom")
 	otherMessage := status(metav1.ConditionFalse, v1beta1.ReasonReconcileFailed, "bang")
 	otherReason := status(metav1.ConditionFalse, v1beta1.ReasonInvalidSpec, "boom")
-	clash := status(metav1.ConditionFalse, v1beta1.ReasonNamespaceConflict, "clash",
-		listing("x", v1beta1.ReasonNamespaceConflict))
 	claimed := func(names ...string) v1beta1.TenantStatus {
 		p := plan{}
 		for _, name := range names {
@@ -161,8 +132,7 @@ func TestTransitions(t *testing.T) {
 		}
 		return summarize(observed(tenant("a")), p, ended(), epoch)
 	}
-	const updated, failure, conflict = "Normal Updated the tenant was updated",
-		"Warning Failed failed to reconcile: ", "Warning NamespaceConflict namespace x exists"
+	const updated, failure = "Normal Updated the tenant was updated", "Warning Failed failed to reconcile: "
 	type row struct {
 		before, after v1beta1.TenantStatus
 		wrote         bool
@@ -178,16 +148,11 @@ func TestTransitions(t *testing.T) {
 		"another message":                {failed, otherMessage, false, []string{failure + "bang"}},
 		"another reason":                 {failed, otherReason, false, []string{failure + "boom"}},
 		"recovery":                       {failed, ok, false, []string{updated}},
-		"a conflict":                     {none, clash, false, []string{conflict, failure + "clash"}},
-		"the same conflict again":        {clash, clash, false, nil},
-		"a conflict where all was well":  {ok, clash, false, []string{conflict, failure + "clash"}},
 		"a foreign namespace": {claimed(), claimed("x"), false,
 			[]string{"Warning ForeignNamespace metadata of namespace x "}},
 		"the same foreign namespace again": {claimed("x"), claimed("x"), false, nil},
 		"another one beside it": {claimed("x"), claimed("x", "y"), false,
 			[]string{"Warning ForeignNamespace metadata of namespaces x, y "}},
-		"another one in its place": {claimed("x"), claimed("y"), false,
-			[]string{"Warning ForeignNamespace metadata of namespace y "}},
 		"the last one has gone": {claimed("x"), claimed(), false, nil},
 	}
 	for _, reason := range []string{v1beta1.ReasonProgressing, v1beta1.ReasonPending,
@@ -208,8 +173,8 @@ func TestTransitions(t *testing.T) {
 // A message names at most five namespaces.
 func TestNamespacesText(t *testing.T) {
 	names := []string{"a", "b", "c", "d", "e", "f", "g"}
-	for n, want := range map[int]string{0: "namespaces ", 1: "namespace a", 5: "namespaces a, b, c, d, e",
-		6: "6 namespaces (a, b, c, d, e and 1 more)", 7: "7 namespaces (a, b, c, d, e and 2 more)"} {
+	for n, want := range map[int]string{1: "namespace a", 5: "namespaces a, b, c, d, e",
+		7: "7 namespaces (a, b, c, d, e and 2 more)"} {
 		if got := namespacesText(names[:n]); got != want {
 			t.Errorf("namespacesText of %d = %q, want %q", n, got, want)
 		}
@@ -219,32 +184,18 @@ func TestNamespacesText(t *testing.T) {
 // Each condition of the namespace controller that is True states what a namespace waits for. Finalizers
 // of the namespace itself are in no condition.
 func TestRemaining(t *testing.T) {
-	condition := func(kind corev1.NamespaceConditionType, status corev1.ConditionStatus) corev1.NamespaceCondition {
-		return corev1.NamespaceCondition{Type: kind, Status: status, Message: string(kind)}
+	ns := namespace("a-dev", terminating)
+	ns.Spec.Finalizers = []corev1.FinalizerName{corev1.FinalizerKubernetes}
+	ns.Status.Conditions = []corev1.NamespaceCondition{{Status: "False", Message: "none"}}
+	if got := remaining(ns); got != "" {
+		t.Errorf("waits for %q, want nothing", got)
 	}
-	for _, tc := range []struct {
-		conditions     []corev1.NamespaceCondition
-		finalizers     []string
-		specFinalizers []corev1.FinalizerName
-		want           string
-	}{
-		{nil, nil, []corev1.FinalizerName{corev1.FinalizerKubernetes}, ""},
-		{[]corev1.NamespaceCondition{condition(corev1.NamespaceDeletionDiscoveryFailure, "True")}, nil, nil,
-			"NamespaceDeletionDiscoveryFailure"},
-		{[]corev1.NamespaceCondition{condition(corev1.NamespaceDeletionGVParsingFailure, "True")}, nil, nil,
-			"NamespaceDeletionGroupVersionParsingFailure"},
-		{[]corev1.NamespaceCondition{condition(corev1.NamespaceDeletionContentFailure, "False"),
-			condition(corev1.NamespaceContentRemaining, "True"), condition(corev1.NamespaceFinalizersRemaining, "True"),
-			condition(corev1.NamespaceDeletionDiscoveryFailure, "Unknown")}, nil, nil,
-			"NamespaceContentRemaining; NamespaceFinalizersRemaining"},
-		{[]corev1.NamespaceCondition{condition(corev1.NamespaceDeletionContentFailure, "True")},
-			[]string{"example.com/held"}, []corev1.FinalizerName{corev1.FinalizerKubernetes, "example.com/spec"},
-			"NamespaceDeletionContentFailure; the namespace itself has finalizers: example.com/held, example.com/spec"},
-	} {
-		ns := namespace("a-dev", terminating)
-		ns.Status.Conditions, ns.Finalizers, ns.Spec.Finalizers = tc.conditions, tc.finalizers, tc.specFinalizers
-		if got := remaining(ns); got != tc.want {
-			t.Errorf("waits for %q, want %q", got, tc.want)
-		}
+	heldBack(ns)
+	ns.Spec.Finalizers = append(ns.Spec.Finalizers, "example.com/spec")
+	ns.Status.Conditions = append(ns.Status.Conditions, corev1.NamespaceCondition{Status: "True", Message: "content"},
+		corev1.NamespaceCondition{Status: "True", Message: "discovery"}, corev1.NamespaceCondition{Status: "Unknown"})
+	const want = "content; discovery; the namespace itself has finalizers: example.com/held, example.com/spec"
+	if got := remaining(ns); got != want {
+		t.Errorf("waits for %q, want %q", got, want)
 	}
 }

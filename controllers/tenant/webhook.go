@@ -17,15 +17,14 @@ import (
 	"leasehold.dev/controllers/internal/reporting"
 )
 
-// An operator that is down must not block deletions. The webhook for DELETE only warns, so
-// it is registered separately with failurePolicy=ignore.
+// An operator that is down must not block deletions, so the webhook for DELETE has failurePolicy=ignore.
 //
 // +kubebuilder:webhook:path=/mutate-leasehold-dev-v1beta1-tenant,mutating=true,failurePolicy=fail,sideEffects=None,groups=leasehold.dev,resources=tenants,verbs=create,versions=v1beta1,name=mtenant.leasehold.dev,admissionReviewVersions=v1,timeoutSeconds=5,matchPolicy=Equivalent
 // +kubebuilder:webhook:path=/validate-leasehold-dev-v1beta1-tenant,mutating=false,failurePolicy=fail,sideEffects=None,groups=leasehold.dev,resources=tenants,verbs=create;update,versions=v1beta1,name=vtenant.leasehold.dev,admissionReviewVersions=v1,timeoutSeconds=5,matchPolicy=Equivalent
 // +kubebuilder:webhook:path=/validate-leasehold-dev-v1beta1-tenant,mutating=false,failurePolicy=ignore,sideEffects=None,groups=leasehold.dev,resources=tenants,verbs=delete,versions=v1beta1,name=vtenant-delete.leasehold.dev,admissionReviewVersions=v1,timeoutSeconds=5,matchPolicy=Equivalent
 
-// SetupWebhookWithManager adds the defaulting and validating webhooks. Every replica serves
-// them. They check only what the CRD's rules cannot.
+// SetupWebhookWithManager adds the defaulting and validating webhooks, which every replica serves. They check
+// only what the CRD's rules cannot.
 func SetupWebhookWithManager(mgr ctrl.Manager, o Options) error {
 	w := &Webhook{Reader: mgr.GetCache(), OperatorNamespace: o.OperatorNamespace}
 	err := ctrl.NewWebhookManagedBy(mgr, &v1beta1.Tenant{}).WithDefaulter(w).WithValidator(w).
@@ -48,8 +47,7 @@ var (
 	_ admission.Validator[*v1beta1.Tenant] = &Webhook{}
 )
 
-// Default sets the namespace prefix from the Tenant's name. It runs on creation only,
-// since a derived default must not change later.
+// Default sets the namespace prefix from the Tenant's name. It runs on creation only.
 func (w *Webhook) Default(_ context.Context, t *v1beta1.Tenant) error {
 	// With generateName the name is still empty. The reconciler derives the same prefix.
 	if t.Spec.NamespacePrefix == "" && t.Name != "" {
@@ -58,27 +56,21 @@ func (w *Webhook) Default(_ context.Context, t *v1beta1.Tenant) error {
 	return nil
 }
 
-// ValidateCreate refuses names that are reserved or in use by another Tenant. It warns of
-// existing namespaces, which the operator does not adopt.
+// ValidateCreate refuses names that are reserved or in use by another Tenant, and warns of namespaces that
+// exist.
 func (w *Webhook) ValidateCreate(ctx context.Context, t *v1beta1.Tenant) (admission.Warnings, error) {
 	return w.validate(ctx, t, nil)
 }
 
-// ValidateUpdate checks the names only if the update changes them. A Tenant that a newer
-// rule would refuse can thus still be changed in other ways. It warns of each namespace
-// that the update removes.
+// ValidateUpdate checks the names only if the update changes them, so a Tenant that a newer rule would refuse
+// can still be changed in other ways. It warns of each namespace that the update removes.
 func (w *Webhook) ValidateUpdate(ctx context.Context, old, t *v1beta1.Tenant) (admission.Warnings, error) {
 	if !t.DeletionTimestamp.IsZero() {
 		return nil, nil
 	}
-	var dropped []string
-	kept := namespaceNames(t)
-	for _, name := range namespaceNames(old) {
-		if !slices.Contains(kept, name) {
-			dropped = append(dropped, name)
-		}
-	}
-	warnings, err := w.validate(ctx, t, namespaceNames(old))
+	before, kept := namespaceNames(old), namespaceNames(t)
+	warnings, err := w.validate(ctx, t, before)
+	dropped := slices.DeleteFunc(before, func(name string) bool { return slices.Contains(kept, name) })
 	return append(removalWarnings(dropped, policyOf(t)), warnings...), err
 }
 
@@ -87,12 +79,7 @@ func (w *Webhook) ValidateDelete(_ context.Context, t *v1beta1.Tenant) (admissio
 	if !t.DeletionTimestamp.IsZero() {
 		return nil, nil
 	}
-	var owned []string
-	for _, ns := range t.Status.Namespaces {
-		if ns.UID != "" {
-			owned = append(owned, ns.Name)
-		}
-	}
+	owned := ownedNames(t)
 	slices.Sort(owned)
 	return removalWarnings(owned, policyOf(t)), nil
 }
@@ -119,14 +106,13 @@ func (w *Webhook) validate(ctx context.Context, t *v1beta1.Tenant, before []stri
 				"namespace %s is in use by another Tenant; choose another name or prefix", name)))
 			continue
 		}
-		taken, err := w.taken(ctx, t, name)
+		ns, err := reconciler.Get(ctx, w.Reader, client.ObjectKey{Name: name}, &corev1.Namespace{})
 		if err != nil {
-			return nil, err
+			return nil, fmt.Errorf("reading namespace %s: %w", name, err)
 		}
-		if taken {
-			warnings = append(warnings, fmt.Sprintf(
-				"namespace %s exists and does not belong to this Tenant; the operator does not adopt it, and the Tenant is not Ready while it names it; "+
-					conflictAdvice, name))
+		if ns != nil && !owns(t, ns, true, recorded(t)[name].UID) {
+			warnings = append(warnings, fmt.Sprintf("namespace %s exists and does not belong to this Tenant; the operator does not "+
+				"adopt it, and the Tenant is not Ready while it names it; "+conflictAdvice, name))
 		}
 	}
 	if len(errs) > 0 {
@@ -135,9 +121,9 @@ func (w *Webhook) validate(ctx context.Context, t *v1beta1.Tenant, before []stri
 	return warnings, nil
 }
 
-// usedByOther reports whether another Tenant uses the namespace. It reads from the cache, so two
-// Tenants created at the same time may both pass. The reconciler then gives the namespace to
-// exactly one of them. The answer does not name the other: its names may be no business of the user.
+// usedByOther reports whether another Tenant uses the namespace. It reads from the cache, so two Tenants
+// created at the same time may both pass, and the reconciler gives the namespace to one of them. The answer
+// does not name the other, which may be no business of the user.
 func (w *Webhook) usedByOther(ctx context.Context, namespace, self string) (bool, error) {
 	var list v1beta1.TenantList
 	if err := w.Reader.List(ctx, &list, client.MatchingFields{indexNamespaces: namespace}); err != nil {
@@ -146,25 +132,15 @@ func (w *Webhook) usedByOther(ctx context.Context, namespace, self string) (bool
 	return slices.ContainsFunc(list.Items, func(other v1beta1.Tenant) bool { return other.Name != self }), nil
 }
 
-// taken reports whether the namespace exists and the Tenant does not own it.
-func (w *Webhook) taken(ctx context.Context, t *v1beta1.Tenant, name string) (bool, error) {
-	ns, err := reconciler.Get(ctx, w.Reader, client.ObjectKey{Name: name}, &corev1.Namespace{})
-	if err != nil {
-		return false, fmt.Errorf("reading namespace %s: %w", name, err)
-	}
-	return ns != nil && !owns(t, ns, true, recordedUIDs(t)[name]), nil
-}
-
 // removalWarnings returns a warning for each namespace that is removed from its Tenant.
 func removalWarnings(names []string, policy v1beta1.NamespaceDeletionPolicy) admission.Warnings {
+	effect := "will be deleted with everything in it"
+	if policy == v1beta1.NamespaceRetain {
+		effect = "will be kept, without the admins' RoleBinding " + adminBindingName
+	}
 	var warnings admission.Warnings
 	for _, name := range names {
-		if policy == v1beta1.NamespaceRetain {
-			warnings = append(warnings, fmt.Sprintf("namespace %s will be kept, without the admins' RoleBinding %s", name,
-				adminBindingName))
-		} else {
-			warnings = append(warnings, fmt.Sprintf("namespace %s will be deleted with everything in it", name))
-		}
+		warnings = append(warnings, fmt.Sprintf("namespace %s %s", name, effect))
 	}
 	return warnings
 }

@@ -127,9 +127,7 @@ func store(t testing.TB, objects ...client.Object) client.WithWatch {
 	for _, o := range objects {
 		builder.WithObjects(o.DeepCopyObject().(client.Object))
 	}
-	if err := addIndexes(t.Context(), indexes{builder}); err != nil {
-		t.Fatal(err)
-	}
+	utilruntime.Must(addIndexes(t.Context(), indexes{builder}))
 	return builder.Build()
 }
 
@@ -187,7 +185,7 @@ func (w *world) apply(ctx context.Context, c client.WithWatch, config runtime.Ap
 	return json.Unmarshal(w.JSON(desired), config)
 }
 
-// kinds returns a list of each kind in a world.
+// kinds returns a list of each kind.
 func kinds() []client.ObjectList {
 	return []client.ObjectList{&v1beta1.TenantList{}, &corev1.NamespaceList{}, &rbacv1.RoleBindingList{},
 		&rbacv1.ClusterRoleList{}, &rbacv1.ClusterRoleBindingList{}}
@@ -384,4 +382,18 @@ func (w *world) status() v1beta1.TenantStatus {
 
 func (w *world) ready() metav1.Condition {
 	return reporting.FindCondition(w.status().Conditions, v1beta1.ConditionReady)
+}
+
+// bindingText returns the role and the users of the admins' binding; "" if there is none.
+func (w *world) bindingText() string {
+	w.T.Helper()
+	b := find[rbacv1.RoleBinding](w, "a-dev", adminBindingName)
+	if b == nil {
+		return ""
+	}
+	text := b.RoleRef.Name
+	for _, s := range b.Subjects {
+		text += " " + s.Name
+	}
+	return text
 }

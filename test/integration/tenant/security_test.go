@@ -48,7 +48,7 @@ var _ = Describe("What does not belong to a Tenant", func() {
 			expect.HaveCondition(v1beta1.ConditionReady, metav1.ConditionFalse, v1beta1.ReasonNamespaceConflict),
 			expect.HaveCondition(v1beta1.ConditionStalled, metav1.ConditionTrue, v1beta1.ReasonNamespaceConflict)))
 		Eventually(ctx, eventsAbout(t)).Should(expect.ContainEvent(
-			expect.Event{Type: corev1.EventTypeWarning, Reason: v1beta1.EventNamespaceConflict, Note: victim.Name}))
+			expect.Event{Type: corev1.EventTypeWarning, Reason: v1beta1.EventFailed, Note: victim.Name}))
 		By("providing the other namespace, and changing nothing in the foreign one")
 		Expect(fetched(bindingIn(name + "-prod"))(ctx)).To(expect.BeControlledBy(t))
 		var bindings rbacv1.RoleBindingList
