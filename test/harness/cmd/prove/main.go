@@ -132,9 +132,6 @@ func proveTo(ctx context.Context, o options, output io.Writer) (err error) {
 	defer func() { err = errors.Join(err, clientLog.Close()) }()
 	// The log of envtest does not belong into the output of a sweep.
 	log.SetLogger(logr.Discard())
-	if o.explore > 0 {
-		return exploreAll(ctx, o, s, output)
-	}
 	sw := newSweep(o, s.Contract, output)
 	err = program.Undone(proveAll(ctx, o, s, wanted, random, sw))
 	// An interrupted sweep still reports its results so far.
