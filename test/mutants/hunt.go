@@ -229,9 +229,6 @@ func (h *hunt) build(ctx context.Context, m mutant, dir string) (*subject.Suite,
 // the state of a replica.
 func (h *hunt) attempts(ctx context.Context, s *subject.Suite, m mutant, began time.Time) error {
 	installed := s.Subject
-	if isElsewhere(m.Plans[0]) {
-		installed = *s.Elsewhere
-	}
 	installed.Previous = h.original
 	prover, err := run.Start(ctx, run.Options{Subject: installed, Random: h.random, Salt: h.salt})
 	if err != nil {

@@ -54,8 +54,6 @@ func TestParseMutant(t *testing.T) {
 		"NoPlan":  {"class: a\nbug: b\nkills: quiescence\n" + patch, "plans: say"},
 		"NoSuchPlan": {"class: a\nbug: b\nkills: quiescence\nplans: ['s:no-such-fault:PATCH:/x:1']\n" + patch,
 			`no fault is called "no-such-fault"`},
-		"BothPlaces": {"class: a\nbug: b\nkills: quiescence\nplans: [s, 's:other-namespace:MANIFESTS:x:1']\n\n" + patch,
-			"in another namespace alone"},
 		"Unknown": {"class: a\nbug: b\nkills: quiescence\nplan: s\n" + patch, `unknown field "plan"`},
 		"Nothing": {patch, "class: say"},
 	} {

@@ -83,7 +83,6 @@ func (m mutant) validate() error {
 	need(slices.ContainsFunc(invariant.All(), func(i invariant.Invariant) bool { return i.Name == m.Kills }),
 		fmt.Sprintf("kills: no invariant is called %q", m.Kills))
 	for _, id := range m.Plans {
-		need(isElsewhere(id) == isElsewhere(m.Plans[0]), "plans: name those in another namespace alone")
 		if _, _, err := planOf(id); err != nil {
 			errs = append(errs, err)
 		}
@@ -91,8 +90,7 @@ func (m mutant) validate() error {
 	return errors.Join(errs...)
 }
 
-// planOf parses a name in Plans: a scenario, and its fault; nil means no fault, also in a namespace
-// of another name.
+// planOf parses a name in Plans: a scenario, and its fault; nil means no fault.
 func planOf(id string) (of string, plan *run.Plan, err error) {
 	if !strings.Contains(id, ":") {
 		return id, nil, nil
@@ -101,16 +99,7 @@ func planOf(id string) (of string, plan *run.Plan, err error) {
 	if err != nil {
 		return "", nil, err
 	}
-	if p.Fault == run.OtherNamespace {
-		return p.Scenario, nil, nil
-	}
 	return p.Scenario, &p, nil
-}
-
-// isElsewhere reports whether a plan needs the installation in a namespace of another name.
-func isElsewhere(id string) bool {
-	p, err := run.ParsePlan(id)
-	return err == nil && p.Fault == run.OtherNamespace
 }
 
 // chosen returns the mutants whose names match.

@@ -8,7 +8,6 @@ import (
 	"os"
 	"os/exec"
 	"regexp"
-	"strings"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -100,12 +99,6 @@ func complete(o *options) (err error) {
 		o.workers = 1
 	}
 	return nil
-}
-
-// leaves reports whether the operator runs in a namespace of another name.
-func (o *options) leaves() bool {
-	return o.clean == 0 && !o.smoke && (o.plan == "" || strings.Contains(o.plan, away)) &&
-		o.match.MatchString(away)
 }
 
 // replay returns the command that runs a scenario again, with its plan if it is not "".
