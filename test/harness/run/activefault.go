@@ -216,7 +216,7 @@ func (a *activeFault) result() history.FaultRecord {
 		f.Happened++
 		if f.Happened == 1 {
 			f.Replica, f.Began, f.Ended, f.Detail = happened.Replica, happened.Began, happened.Ended, happened.Detail
-			f.Denies, f.Attack = happened.Denies, happened.Attack
+			f.Attack = happened.Attack
 		}
 		f.Touched = append(f.Touched, happened.Touched...)
 	}
