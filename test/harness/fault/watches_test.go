@@ -30,13 +30,13 @@ func eachWay(t *testing.T, test func(w *watching)) {
 func TestJournalHasTheFramesOfWatches(t *testing.T) {
 	eachWay(t, func(w *watching) {
 		t, g := w.t, NewWithT(w.t)
-		i := w.open(t, metav1.ListOptions{})
+		i := w.open(t)
 		for _, sent := range []struct {
 			kind        watch.EventType
 			name        string
 			annotations []string
 		}{{watch.Added, "a", nil}, {watch.Bookmark, "", []string{metav1.InitialEventsAnnotationKey}}, {watch.Error, "b", nil}} {
-			w.send(t, 1, sent.kind, sent.name, sent.annotations...)
+			w.send(t, sent.kind, sent.name, sent.annotations...)
 			g.Eventually(i.ResultChan(), eventually).Should(Receive(ofType(sent.kind)), "before the next is sent")
 		}
 		g.Eventually(func() []Frame { return w.proxy.Journal().Frames }, eventually).Should(HaveExactElements(
@@ -73,9 +73,9 @@ func TestJournalDropsOldFrames(t *testing.T) {
 func TestLargeEventsPassAsTheyAre(t *testing.T) {
 	eachWay(t, func(w *watching) {
 		t, g := w.t, NewWithT(w.t)
-		i := w.open(t, metav1.ListOptions{})
+		i := w.open(t)
 		name := strings.Repeat("x", 100_000)
-		w.send(t, 1, watch.Added, name)
+		w.send(t, watch.Added, name)
 		g.Eventually(i.ResultChan(), eventually).Should(Receive(HaveField("Object.ObjectMeta.Name", name)))
 	})
 }
@@ -83,14 +83,14 @@ func TestLargeEventsPassAsTheyAre(t *testing.T) {
 func TestLag_KeepsTheOrder(t *testing.T) {
 	eachWay(t, func(w *watching) {
 		t, g := w.t, NewWithT(w.t)
-		i := w.open(t, metav1.ListOptions{})
-		w.send(t, 1, watch.Added, "before")
+		i := w.open(t)
+		w.send(t, watch.Added, "before")
 		g.Eventually(i.ResultChan(), eventually).Should(Receive(ofType(watch.Added)), "before the fault")
 		lag := w.proxy.Inject(Rule{Match: everyNamespace, Fault: Lag{For: 3 * time.Second}})
 		other := w.proxy.Inject(Rule{Match: Match{Path: "/api/v1/pods"}, Fault: Lag{}})
-		w.send(t, 1, watch.Modified, "a")
-		w.send(t, 1, watch.Bookmark, "", metav1.InitialEventsAnnotationKey)
-		w.send(t, 1, watch.Deleted, "a")
+		w.send(t, watch.Modified, "a")
+		w.send(t, watch.Bookmark, "", metav1.InitialEventsAnnotationKey)
+		w.send(t, watch.Deleted, "a")
 		g.Eventually(lag.Count, eventually).Should(Equal(1))
 		g.Eventually(func() []Frame { return w.proxy.Journal().Frames }, eventually).Should(HaveLen(4))
 		g.Consistently(i.ResultChan(), moment).ShouldNot(Receive())
@@ -102,7 +102,7 @@ func TestLag_KeepsTheOrder(t *testing.T) {
 		g.Eventually(lag.Done(), eventually).Should(BeClosed())
 		g.Expect(lag.Count()).To(Equal(1), "one watch")
 		g.Expect(other.Count()).To(BeZero())
-		w.send(t, 1, watch.Added, "after")
+		w.send(t, watch.Added, "after")
 		g.Eventually(i.ResultChan(), eventually).Should(Receive(ofType(watch.Added)))
 		g.Expect(w.requests()).To(HaveLen(1), "the watch went on")
 	})
@@ -112,8 +112,8 @@ func TestLag_AffectsNewWatches(t *testing.T) {
 	g := NewWithT(t)
 	w := startWatching(t)
 	lag := w.proxy.Inject(Rule{Match: everyNamespace, Fault: Lag{}})
-	i := w.open(t, metav1.ListOptions{})
-	w.send(t, 1, watch.Bookmark, "", metav1.InitialEventsAnnotationKey)
+	i := w.open(t)
+	w.send(t, watch.Bookmark, "", metav1.InitialEventsAnnotationKey)
 	g.Consistently(i.ResultChan(), moment).ShouldNot(Receive())
 	lag.Heal()
 	g.Eventually(i.ResultChan(), eventually).Should(Receive(ofType(watch.Bookmark)))
@@ -123,7 +123,7 @@ func TestLag_AffectsNewWatches(t *testing.T) {
 func TestLag_NeedsEvents(t *testing.T) {
 	g := NewWithT(t)
 	w := startWatching(t)
-	i := w.open(t, metav1.ListOptions{})
+	i := w.open(t)
 	lag := w.proxy.Inject(Rule{Match: everyNamespace, Fault: Lag{}})
 	w.each(func(events chan watch.Event) { close(events) })
 	g.Consistently(i.ResultChan(), moment).ShouldNot(BeClosed(), "the end is late, too")
