@@ -125,10 +125,8 @@ PROVER = cd test/harness && $(PROGRESS) prover $(GO) build -o $(TOOLS)/prove ./c
 
 # SUBJECT is the file that describes an operator, see test/harness/README.md.
 SUBJECT     ?= test/prove/subject.yaml
-# SEED, PLAN and CHANGE come from a line that an earlier run printed. EXPLORE=30m explores instead of running plans: for
-# that time it changes the objects of the scenarios as their schemas allow.
+# SEED and PLAN come from a line that an earlier run printed.
 SEED        ?= 0
-EXPLORE     ?= 0
 # SMOKE=1 runs one plan of each family of faults: the check of each change. The seed is fixed, so the choice changes
 # only with the plans.
 # SHARDS='DIR...' merges the reports of all shards of one seed into one, and runs no plan.
@@ -139,7 +137,7 @@ prove: needs-go $(if $(SHARDS),,$(CONTROLPLANE) s3server) ## Break the operator 
 	unprovable) echo "prove SMOKE=1 is skipped: $(UNPROVABLE)"; exit ;; \
 	shards) set -- merge --dir $(ARTIFACTS)/prove $(SHARDS) ;; \
 	smoke) set -- --make --subject '$(SUBJECT)' --dir $(ARTIFACTS)/prove-smoke --seed 1 --smoke --workers 4 ;; \
-	plans) set -- --make --subject '$(SUBJECT)' --dir $(ARTIFACTS)/prove --seed '$(SEED)' --plan '$(PLAN)' --explore '$(EXPLORE)' --change '$(CHANGE)' $(PROVE_FLAGS) ;; \
+	plans) set -- --make --subject '$(SUBJECT)' --dir $(ARTIFACTS)/prove --seed '$(SEED)' --plan '$(PLAN)' $(PROVE_FLAGS) ;; \
 	esac; ($(PROVER)); exec $(TOOLS)/prove "$$@"
 
 prove-tool: needs-go ## Install the prover as `prove`, into the folder of `go env GOBIN` or else the bin of `go env GOPATH`.
@@ -160,9 +158,8 @@ prove-others: needs-go $(CONTROLPLANE) s3server ## Prove operators of other peop
 	@$(TOOLS)/others --prover $(TOOLS)/prove --dir $(ARTIFACTS)/prove-others --run '$(OTHERS)' -- --make
 
 mutants: needs-go $(CONTROLPLANE) s3server ## Prove the prover: build the operator with known mistakes, each of which the promise that it breaks has to find.
-	@$(PROVER)
 	@$(PROGRESS) mutants $(GO) build -o $(TOOLS)/mutants ./test/mutants
-	@$(TOOLS)/mutants --prover $(TOOLS)/prove --dir $(ARTIFACTS)/mutants --seed '$(SEED)' --run '$(MUTANTS)' $(MUTANTS_FLAGS)
+	@$(TOOLS)/mutants --dir $(ARTIFACTS)/mutants --seed '$(SEED)' --run '$(MUTANTS)' $(MUTANTS_FLAGS)
 
 perf: needs-go $(CONTROLPLANE) s3server ## Measure the operator against its goals (40 minutes, on a quiet machine); report in artifacts/perf.
 	@$(GO) build -o $(TOOLS)/perf ./test/performance/perf

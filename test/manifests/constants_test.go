@@ -14,7 +14,7 @@ import (
 )
 
 // Tests compute limits and times from the constants under test, so they accept a wrong unit. The
-// golden file repeats each value.
+// golden file repeats each value. A name of the operator's namespace would bind it to that namespace.
 func TestConstantsOfTheOperator(t *testing.T) {
 	loaded, err := packages.Load(&packages.Config{
 		Dir: "../..",
@@ -37,8 +37,13 @@ func TestConstantsOfTheOperator(t *testing.T) {
 					scope += " " + f.Name.Name + "()"
 				}
 				ast.Inspect(declaration, func(n ast.Node) bool {
-					if spec, ok := n.(*ast.ValueSpec); ok {
-						lines = append(lines, constants(scope, spec, p.TypesInfo)...)
+					switch n := n.(type) {
+					case *ast.ValueSpec:
+						lines = append(lines, constants(scope, n, p.TypesInfo)...)
+					case *ast.BasicLit:
+						if strings.Contains(n.Value, operatorNamespace) {
+							t.Errorf("%s has the name %s: its namespace may have another", scope, operatorNamespace)
+						}
 					}
 					return true
 				})

@@ -79,9 +79,6 @@ func (h *hunt) run(ctx context.Context, wanted []mutant) (err error) {
 	if err := h.learn(ctx, wanted); err != nil {
 		return err
 	}
-	if err := h.exploreUnchanged(ctx, wanted); err != nil {
-		return err
-	}
 	for i, m := range wanted {
 		fmt.Fprintf(h.output, "mutant %d of %d: %s, %s\n", i+1, len(wanted), m.name, m.Bug)
 		if err := h.try(ctx, m); err != nil {
@@ -95,9 +92,6 @@ func (h *hunt) run(ctx context.Context, wanted []mutant) (err error) {
 // no findings.
 func (h *hunt) learn(ctx context.Context, wanted []mutant) (err error) {
 	ids := plansOf(wanted)
-	if len(ids) == 0 {
-		return nil
-	}
 	s, err := h.subject(ctx, h.options.root)
 	if err != nil {
 		return err
@@ -211,10 +205,6 @@ func (h *hunt) try(ctx context.Context, m mutant) error {
 		dir = filepath.Join(h.sources, "source")
 		defer func() { _ = os.RemoveAll(dir) }()
 	}
-	if m.Change != "" {
-		h.note(h.attemptChange(ctx, m, dir))
-		return ctx.Err()
-	}
 	s, err := h.build(ctx, m, dir)
 	for n := 0; err == nil && n < h.options.count && (n == 0 || h.rows[len(h.rows)-1].Result == killed); n++ {
 		err = h.attempts(ctx, s, m, began)
@@ -239,9 +229,6 @@ func (h *hunt) build(ctx context.Context, m mutant, dir string) (*subject.Suite,
 // the state of a replica.
 func (h *hunt) attempts(ctx context.Context, s *subject.Suite, m mutant, began time.Time) error {
 	installed := s.Subject
-	if isElsewhere(m.Plans[0]) {
-		installed = *s.Elsewhere
-	}
 	installed.Previous = h.original
 	prover, err := run.Start(ctx, run.Options{Subject: installed, Random: h.random, Salt: h.salt})
 	if err != nil {

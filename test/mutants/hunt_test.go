@@ -48,16 +48,12 @@ const patch = "--- a/file\n+++ b/file\n@@ -1,1 +1,1 @@\n-right\n+wrong\n"
 
 func TestParseMutant(t *testing.T) {
 	for name, tc := range map[string]struct{ text, want string }{
-		"Good":      {"class: a\nbug: b\nkills: quiescence\nplans: [s, 's:crash-after-write:PATCH:/x:1']\n\n" + patch, ""},
-		"NoPatch":   {"class: a\nbug: b\nkills: quiescence\nplans: [s]\n", "no patch"},
-		"NoSuchO":   {"class: a\nbug: b\nkills: no-such-invariant\nplans: [s]\n" + patch, `no invariant is called "no-such-invariant"`},
-		"NoPlan":    {"class: a\nbug: b\nkills: quiescence\n" + patch, "plans: say"},
-		"Both":      {"class: a\nbug: b\nkills: restore\nplans: [s]\nchange: k /x:set\n" + patch, "plans: say"},
-		"NoSuchWay": {"class: a\nbug: b\nkills: quiescence\nchange: k /x:set\n" + patch, `no oracle is called "quiescence"`},
+		"Good":    {"class: a\nbug: b\nkills: quiescence\nplans: [s, 's:crash-after-write:PATCH:/x:1']\n\n" + patch, ""},
+		"NoPatch": {"class: a\nbug: b\nkills: quiescence\nplans: [s]\n", "no patch"},
+		"NoSuchO": {"class: a\nbug: b\nkills: no-such-invariant\nplans: [s]\n" + patch, `no invariant is called "no-such-invariant"`},
+		"NoPlan":  {"class: a\nbug: b\nkills: quiescence\n" + patch, "plans: say"},
 		"NoSuchPlan": {"class: a\nbug: b\nkills: quiescence\nplans: ['s:no-such-fault:PATCH:/x:1']\n" + patch,
 			`no fault is called "no-such-fault"`},
-		"BothPlaces": {"class: a\nbug: b\nkills: quiescence\nplans: [s, 's:other-namespace:MANIFESTS:x:1']\n\n" + patch,
-			"in another namespace alone"},
 		"Unknown": {"class: a\nbug: b\nkills: quiescence\nplan: s\n" + patch, `unknown field "plan"`},
 		"Nothing": {patch, "class: say"},
 	} {
@@ -158,21 +154,6 @@ func TestFinish(t *testing.T) {
 			g.Expect(output.String()).To(ContainSubstring(tc.want))
 		})
 	}
-}
-
-// The text is that of method report in cmd/prove/explore.go.
-func TestFinding(t *testing.T) {
-	const printed = `broken       tenants.leasehold.dev /admins:grow (97.0 s)
-    restore by /admins:grow (repeated: true)
-        at rest 2 a subject is there
-    differential by /admins:grow (repeated: false)
-    again: make prove CHANGE='tenants.leasehold.dev /admins:grow'
-`
-	var oracles []string
-	for _, f := range finding.FindAllStringSubmatch(printed, -1) {
-		oracles = append(oracles, f[1])
-	}
-	NewWithT(t).Expect(oracles).To(Equal([]string{"restore"}))
 }
 
 func TestParse(t *testing.T) {

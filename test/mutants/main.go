@@ -34,7 +34,6 @@ var errSurvived = errors.New("not every mutant was killed")
 // options are the command line.
 type options struct {
 	root, folder, subject, dir string
-	prover                     string
 	match                      *regexp.Regexp
 	baseline, keep             bool
 	seed                       uint64
@@ -68,7 +67,6 @@ func parse(args []string, output io.Writer) (o options, err error) {
 	flags.StringVar(&o.folder, "folder", "test/mutants", "folder of classes.yaml and the folder patches, below the root")
 	flags.StringVar(&o.subject, "subject", "test/prove/subject.yaml", "file that describes the operator, below the root")
 	flags.StringVar(&o.dir, "dir", "artifacts/mutants", "folder for the table and for what was found")
-	flags.StringVar(&o.prover, "prover", "bin/tools/prove", "program of the prover, which explores")
 	pattern := flags.String("run", "", "try only mutants whose name has this regular expression in it")
 	flags.BoolVar(&o.baseline, "baseline", true, "run each plan on the operator as it is first: it has to hold there")
 	flags.BoolVar(&o.keep, "keep", false, "keep the copies of the source that were changed")

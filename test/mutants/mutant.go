@@ -9,7 +9,6 @@ import (
 	"slices"
 	"strings"
 
-	"leasehold.dev/test/harness/explore"
 	"leasehold.dev/test/harness/invariant"
 	"leasehold.dev/test/harness/run"
 	"leasehold.dev/test/internal/tree"
@@ -26,12 +25,10 @@ type mutant struct {
 	Class string `json:"class"`
 	// Bug describes the defect in one sentence.
 	Bug string `json:"bug"`
-	// Kills is the ID of the invariant, or the name of the oracle, that has to find it.
+	// Kills is the name of the invariant that has to find it.
 	Kills string `json:"kills"`
 	// Plans must all find it: IDs of plans, and scenarios without a fault.
-	Plans []string `json:"plans,omitempty"`
-	// Change is the user's change in which an oracle has to find it, as in CHANGE= of make prove.
-	Change string `json:"change,omitempty"`
+	Plans []string `json:"plans"`
 }
 
 // patchesIn is the folder of the patches in that of the mutants, below the root.
@@ -82,15 +79,10 @@ func (m mutant) validate() error {
 	}
 	need(m.Class != "", "class: say what kind of mistake it is")
 	need(m.Bug != "", "bug: say what is wrong")
-	need((len(m.Plans) > 0) != (m.Change != ""), "plans: say in what it has to show, or in which change")
-	if m.Change != "" {
-		need(slices.Contains(oracles, explore.Oracle(m.Kills)), fmt.Sprintf("kills: no oracle is called %q", m.Kills))
-	} else {
-		need(slices.ContainsFunc(invariant.All(), func(i invariant.Invariant) bool { return i.Name == m.Kills }),
-			fmt.Sprintf("kills: no invariant is called %q", m.Kills))
-	}
+	need(len(m.Plans) > 0, "plans: say in what it has to show")
+	need(slices.ContainsFunc(invariant.All(), func(i invariant.Invariant) bool { return i.Name == m.Kills }),
+		fmt.Sprintf("kills: no invariant is called %q", m.Kills))
 	for _, id := range m.Plans {
-		need(isElsewhere(id) == isElsewhere(m.Plans[0]), "plans: name those in another namespace alone")
 		if _, _, err := planOf(id); err != nil {
 			errs = append(errs, err)
 		}
@@ -98,8 +90,7 @@ func (m mutant) validate() error {
 	return errors.Join(errs...)
 }
 
-// planOf parses a name in Plans: a scenario, and its fault; nil means no fault, also in a namespace
-// of another name.
+// planOf parses a name in Plans: a scenario, and its fault; nil means no fault.
 func planOf(id string) (of string, plan *run.Plan, err error) {
 	if !strings.Contains(id, ":") {
 		return id, nil, nil
@@ -108,16 +99,7 @@ func planOf(id string) (of string, plan *run.Plan, err error) {
 	if err != nil {
 		return "", nil, err
 	}
-	if p.Fault == run.OtherNamespace {
-		return p.Scenario, nil, nil
-	}
 	return p.Scenario, &p, nil
-}
-
-// isElsewhere reports whether a plan needs the installation in a namespace of another name.
-func isElsewhere(id string) bool {
-	p, err := run.ParsePlan(id)
-	return err == nil && p.Fault == run.OtherNamespace
 }
 
 // chosen returns the mutants whose names match.

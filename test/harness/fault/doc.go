@@ -27,7 +27,7 @@
 // NewAPIProxy stands between one replica of an operator and kube-apiserver, and
 // passes the replica's own token through. Both sides use HTTP/1.1, where cutting a connection
 // affects one request. Watches are read event by event, in JSON and in protobuf, and each event is
-// passed on at once, bookmarks too. Their events can lag or skip, also those of watches that
+// passed on at once, bookmarks too. Their events can lag, also those of watches that
 // informers opened hours ago.
 //
 // # The journal

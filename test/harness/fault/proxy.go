@@ -36,7 +36,7 @@ type Options struct {
 	// connection from before that would fail though no rule has picked it.
 	KeepAlive bool
 	// Kubernetes is set if the service is a Kubernetes API server. The journal then has the events
-	// of its watches, and Lag and Skip affect them.
+	// of its watches, and Lag affects them.
 	Kubernetes bool
 	// TLS lets clients connect by TLS. The proxy has a certificate of its own CA.
 	TLS bool
@@ -253,8 +253,8 @@ func (p *Proxy) Inject(rule Rule) *Injection {
 	p.mu.Lock()
 	p.rules = append(p.rules, i)
 	p.mu.Unlock()
-	if w, is := rule.Fault.(watchFault); is {
-		p.running.Go(w.begin(p, i))
+	if lag, is := rule.Fault.(Lag); is {
+		p.running.Go(func() { lag.end(p, i) })
 	}
 	return i
 }

@@ -67,7 +67,7 @@ type Rule struct {
 }
 
 // Fault is one way in which a request fails: Delay, Cut, Answer, BlackHole or *Gate; or a watch of an
-// API server: Lag or *Skip.
+// API server: Lag.
 type Fault interface {
 	// Name is a short word for it.
 	Name() string
@@ -136,8 +136,8 @@ func (i *Injection) takes(r *http.Request) bool {
 	if !i.concerns(r) {
 		return false
 	}
-	if w, is := i.rule.Fault.(watchFault); is {
-		return w.takes(r)
+	if _, is := i.rule.Fault.(Lag); is {
+		return false // the request passes, its answer does not
 	}
 	i.mu.Lock()
 	defer i.mu.Unlock()

@@ -106,18 +106,18 @@ func (s *store) watch(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// send sends an event about a namespace on the nth watch.
-func (s *store) send(t *testing.T, nth int, kind watch.EventType, name string, annotations ...string) {
+// send sends an event about a namespace on the first watch.
+func (s *store) send(t *testing.T, kind watch.EventType, name string, annotations ...string) {
 	t.Helper()
 	g := NewWithT(t)
 	var events chan watch.Event
 	g.Eventually(func() bool {
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		if len(s.watches) < nth {
+		if len(s.watches) == 0 {
 			return false
 		}
-		events = s.watches[nth-1]
+		events = s.watches[0]
 		return true
 	}, eventually).Should(BeTrue())
 	n := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name, UID: types.UID("uid-of-" + name),
@@ -157,10 +157,10 @@ func startWatchingBy(t *testing.T, media string) *watching {
 	return w
 }
 
-// watch opens a watch of namespaces.
-func (w *watching) open(t *testing.T, o metav1.ListOptions) watch.Interface {
+// open opens a watch of namespaces.
+func (w *watching) open(t *testing.T) watch.Interface {
 	t.Helper()
-	i, err := namespaces(t, w.config, w.media).CoreV1().Namespaces().Watch(t.Context(), o)
+	i, err := namespaces(t, w.config, w.media).CoreV1().Namespaces().Watch(t.Context(), metav1.ListOptions{})
 	NewWithT(t).Expect(err).NotTo(HaveOccurred())
 	t.Cleanup(i.Stop)
 	return i

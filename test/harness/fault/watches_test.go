@@ -30,13 +30,13 @@ func eachWay(t *testing.T, test func(w *watching)) {
 func TestJournalHasTheFramesOfWatches(t *testing.T) {
 	eachWay(t, func(w *watching) {
 		t, g := w.t, NewWithT(w.t)
-		i := w.open(t, metav1.ListOptions{})
+		i := w.open(t)
 		for _, sent := range []struct {
 			kind        watch.EventType
 			name        string
 			annotations []string
 		}{{watch.Added, "a", nil}, {watch.Bookmark, "", []string{metav1.InitialEventsAnnotationKey}}, {watch.Error, "b", nil}} {
-			w.send(t, 1, sent.kind, sent.name, sent.annotations...)
+			w.send(t, sent.kind, sent.name, sent.annotations...)
 			g.Eventually(i.ResultChan(), eventually).Should(Receive(ofType(sent.kind)), "before the next is sent")
 		}
 		g.Eventually(func() []Frame { return w.proxy.Journal().Frames }, eventually).Should(HaveExactElements(
@@ -73,9 +73,9 @@ func TestJournalDropsOldFrames(t *testing.T) {
 func TestLargeEventsPassAsTheyAre(t *testing.T) {
 	eachWay(t, func(w *watching) {
 		t, g := w.t, NewWithT(w.t)
-		i := w.open(t, metav1.ListOptions{})
+		i := w.open(t)
 		name := strings.Repeat("x", 100_000)
-		w.send(t, 1, watch.Added, name)
+		w.send(t, watch.Added, name)
 		g.Eventually(i.ResultChan(), eventually).Should(Receive(HaveField("Object.ObjectMeta.Name", name)))
 	})
 }
@@ -83,14 +83,14 @@ func TestLargeEventsPassAsTheyAre(t *testing.T) {
 func TestLag_KeepsTheOrder(t *testing.T) {
 	eachWay(t, func(w *watching) {
 		t, g := w.t, NewWithT(w.t)
-		i := w.open(t, metav1.ListOptions{})
-		w.send(t, 1, watch.Added, "before")
+		i := w.open(t)
+		w.send(t, watch.Added, "before")
 		g.Eventually(i.ResultChan(), eventually).Should(Receive(ofType(watch.Added)), "before the fault")
 		lag := w.proxy.Inject(Rule{Match: everyNamespace, Fault: Lag{For: 3 * time.Second}})
 		other := w.proxy.Inject(Rule{Match: Match{Path: "/api/v1/pods"}, Fault: Lag{}})
-		w.send(t, 1, watch.Modified, "a")
-		w.send(t, 1, watch.Bookmark, "", metav1.InitialEventsAnnotationKey)
-		w.send(t, 1, watch.Deleted, "a")
+		w.send(t, watch.Modified, "a")
+		w.send(t, watch.Bookmark, "", metav1.InitialEventsAnnotationKey)
+		w.send(t, watch.Deleted, "a")
 		g.Eventually(lag.Count, eventually).Should(Equal(1))
 		g.Eventually(func() []Frame { return w.proxy.Journal().Frames }, eventually).Should(HaveLen(4))
 		g.Consistently(i.ResultChan(), moment).ShouldNot(Receive())
@@ -102,7 +102,7 @@ func TestLag_KeepsTheOrder(t *testing.T) {
 		g.Eventually(lag.Done(), eventually).Should(BeClosed())
 		g.Expect(lag.Count()).To(Equal(1), "one watch")
 		g.Expect(other.Count()).To(BeZero())
-		w.send(t, 1, watch.Added, "after")
+		w.send(t, watch.Added, "after")
 		g.Eventually(i.ResultChan(), eventually).Should(Receive(ofType(watch.Added)))
 		g.Expect(w.requests()).To(HaveLen(1), "the watch went on")
 	})
@@ -112,8 +112,8 @@ func TestLag_AffectsNewWatches(t *testing.T) {
 	g := NewWithT(t)
 	w := startWatching(t)
 	lag := w.proxy.Inject(Rule{Match: everyNamespace, Fault: Lag{}})
-	i := w.open(t, metav1.ListOptions{})
-	w.send(t, 1, watch.Bookmark, "", metav1.InitialEventsAnnotationKey)
+	i := w.open(t)
+	w.send(t, watch.Bookmark, "", metav1.InitialEventsAnnotationKey)
 	g.Consistently(i.ResultChan(), moment).ShouldNot(Receive())
 	lag.Heal()
 	g.Eventually(i.ResultChan(), eventually).Should(Receive(ofType(watch.Bookmark)))
@@ -123,7 +123,7 @@ func TestLag_AffectsNewWatches(t *testing.T) {
 func TestLag_NeedsEvents(t *testing.T) {
 	g := NewWithT(t)
 	w := startWatching(t)
-	i := w.open(t, metav1.ListOptions{})
+	i := w.open(t)
 	lag := w.proxy.Inject(Rule{Match: everyNamespace, Fault: Lag{}})
 	w.each(func(events chan watch.Event) { close(events) })
 	g.Consistently(i.ResultChan(), moment).ShouldNot(BeClosed(), "the end is late, too")
@@ -142,82 +142,6 @@ func (w *watching) ask(ctx context.Context, t *testing.T, o metav1.ListOptions) 
 		t.Cleanup(i.Stop)
 	}
 	return i, err
-}
-
-func TestSkip_RefusesThenExpiresThenEnds(t *testing.T) {
-	eachWay(t, func(w *watching) {
-		t, g := w.t, NewWithT(w.t)
-		i := w.open(t, metav1.ListOptions{})
-		skip := w.proxy.Inject(Rule{Match: everyNamespace, Fault: NewSkip(3 * time.Second)})
-		g.Eventually(i.ResultChan(), eventually).Should(BeClosed(), "cut at once")
-		from := metav1.ListOptions{ResourceVersion: "5"}
-		_, err := w.ask(t.Context(), t, from)
-		g.Expect(apierrors.IsTooManyRequests(err)).To(BeTrue(), "%v", err)
-		w.step(t, 3*time.Second)
-		var answer watch.Event
-		g.Eventually(func(g Gomega) {
-			again, err := w.ask(t.Context(), t, from)
-			g.Expect(err).NotTo(HaveOccurred())
-			g.Eventually(again.ResultChan(), eventually).Should(Receive(&answer))
-		}, eventually).Should(Succeed())
-		g.Expect(answer.Type).To(Equal(watch.Error))
-		g.Expect(apierrors.IsResourceExpired(apierrors.FromObject(answer.Object))).To(BeTrue(), "%v", answer.Object)
-		g.Expect(w.requests()).To(HaveLen(1), "the API server saw nothing of all that")
-		g.Expect(skip.Happened()).To(BeFalse(), "it has not listed yet")
-		i, err = w.ask(t.Context(), t, from)
-		g.Expect(err).NotTo(HaveOccurred(), "once is enough")
-		w.send(t, 2, watch.Added, "a")
-		g.Eventually(i.ResultChan(), eventually).Should(Receive(ofType(watch.Added)))
-		g.Expect(skip.Happened()).To(BeFalse(), "it went on, and has not missed anything")
-
-		w.mu.Lock()
-		w.refuses = http.StatusForbidden
-		w.mu.Unlock()
-		_, err = namespaces(t, w.config, w.media).CoreV1().Namespaces().List(t.Context(), metav1.ListOptions{})
-		g.Expect(apierrors.IsForbidden(err)).To(BeTrue(), "%v", err)
-		g.Expect(skip.Happened()).To(BeFalse(), "it was given none")
-		w.mu.Lock()
-		w.refuses = 0
-		w.mu.Unlock()
-		_, err = namespaces(t, w.config, w.media).CoreV1().Namespaces().List(t.Context(), metav1.ListOptions{})
-		g.Expect(err).NotTo(HaveOccurred())
-		g.Expect(skip.Count()).To(Equal(1))
-		g.Expect(skip.Done()).To(BeClosed())
-	})
-}
-
-func TestSkip_ExpiresEachWatch(t *testing.T) {
-	g := NewWithT(t)
-	w := startWatching(t)
-	w.open(t, metav1.ListOptions{})
-	w.open(t, metav1.ListOptions{LabelSelector: "a=b"})
-	w.send(t, 2, watch.Added, "both are open") // otherwise one could be too late to be cut
-	skip := w.proxy.Inject(Rule{Match: everyNamespace, Fault: NewSkip(0)})
-	for n := 1; n <= 2; n++ {
-		var answer watch.Event
-		g.Eventually(func(g Gomega) {
-			again, err := w.ask(t.Context(), t, metav1.ListOptions{ResourceVersion: "5"})
-			g.Expect(err).NotTo(HaveOccurred())
-			g.Eventually(again.ResultChan(), eventually).Should(Receive(&answer))
-		}, eventually).Should(Succeed())
-		g.Expect(answer.Type).To(Equal(watch.Error))
-		initial := true
-		_, err := w.ask(t.Context(), t, metav1.ListOptions{
-			ResourceVersion: "5", SendInitialEvents: &initial, ResourceVersionMatch: metav1.ResourceVersionMatchNotOlderThan,
-		})
-		g.Expect(err).NotTo(HaveOccurred())
-		g.Expect(skip.Count()).To(Equal(n))
-	}
-	g.Expect(skip.Done()).To(BeClosed())
-}
-
-func TestSkip_NeedsAWatch(t *testing.T) {
-	g := NewWithT(t)
-	w := startWatching(t)
-	skip := w.proxy.Inject(Rule{Match: everyNamespace, Fault: NewSkip(0)})
-	g.Eventually(skip.Done(), eventually).Should(BeClosed())
-	g.Expect(skip.Happened()).To(BeFalse())
-	w.open(t, metav1.ListOptions{ResourceVersion: "5"})
 }
 
 // Other rules are not kept from their requests by what holds a watch.

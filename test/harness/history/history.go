@@ -72,9 +72,6 @@ type FaultRecord struct {
 	Detail string `json:"detail,omitempty"`
 	// Touched are the objects that the fault changed or deleted.
 	Touched []Key `json:"touched,omitempty"`
-	// Denies means that the fault removed rights of the operator, so it explains forbidden
-	// requests.
-	Denies bool `json:"denies,omitempty"`
 	// Attack means that the fault was a hostile user.
 	Attack bool `json:"attack,omitempty"`
 	// NotApplicable means that the fault cannot happen to this operator.
@@ -85,8 +82,6 @@ type FaultRecord struct {
 type Decision struct {
 	// Step is the name of the scenario's step.
 	Step string `json:"step"`
-	// During is the active fault; "" if there was none.
-	During string `json:"during,omitempty"`
 	// Action describes the user and the access, with names of this run.
 	Action string `json:"action"`
 	// Want is the expected answer, Allowed the actual one.

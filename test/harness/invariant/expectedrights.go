@@ -12,11 +12,7 @@ var ExpectedRights = Invariant{
 			if d.Allowed == d.Want {
 				continue
 			}
-			during := ""
-			if d.During != "" {
-				during = " during " + d.During
-			}
-			b.addViolation("at step %q%s %s is %t, want %t", d.Step, during, d.Action, d.Allowed, d.Want)
+			b.addViolation("at step %q %s is %t, want %t", d.Step, d.Action, d.Allowed, d.Want)
 		}
 	},
 }

@@ -24,25 +24,10 @@ func TestRights(t *testing.T) {
 		"MayNotRead": wantBroken(play(asks("a", "watch", t1, history.Read, 403, forbidden))),
 		"WhoAreYou":  wantBroken(play(asks("a", "get", t1, history.Read, 401))),
 		"NoSuchKind": wantBroken(play(asks("a", "watch", t1, history.Read, 404)), "the resource does not exist"),
-		"TakenAway": wantHeld(play(writes("a", t1), denying(second(0), second(0.3)),
-			asks("a", "patch", t1, history.Refused, 403, forbidden))),
-		"GivenBack": wantBroken(play(writes("a", t1), denying(second(-9), second(-2)),
-			asks("a", "patch", t1, history.Refused, 403, forbidden))),
-		"GivenBackJustNow": wantHeld(play(writes("a", t1), denying(second(-9), second(-1)),
-			asks("a", "patch", t1, history.Refused, 403, forbidden))),
-		"NotTakenAway": wantBroken(play(writes("a", t1), denying(second(0), second(0.3)),
-			changes(func(s *script) { s.Faults[0].Happened = 0 }), asks("a", "patch", t1, history.Refused, 403, forbidden))),
 		"UserMayNot": wantHeld(play(writes("a", t1), asks("alice", "patch", t1, history.Refused, 403, forbidden))),
 		"InDefault": wantInconclusive(play(writes("a", t1)), "namespace default").
 			under(func(o *invariant.Contract) { o.Lease.Namespace = "default" }),
 		"NothingAsked": wantInconclusive(play(changes(func(s *script) { s.Requests = nil }))),
-	})
-}
-
-// denying is a fault that takes rights away for a time.
-func denying(from, to time.Time) step {
-	return changes(func(s *script) {
-		s.Faults = append(s.Faults, history.FaultRecord{Name: "no right", Happened: 1, Began: from, Ended: to, Denies: true})
 	})
 }
 

@@ -3,7 +3,6 @@ package invariant
 import (
 	"net/http"
 	"slices"
-	"time"
 
 	"leasehold.dev/test/harness/history"
 )
@@ -27,20 +26,11 @@ var SufficientRights = Invariant{
 			}
 			b.checked++
 			switch {
-			case r.Forbidden && !b.denied(r), r.Code == http.StatusUnauthorized:
+			case r.Forbidden, r.Code == http.StatusUnauthorized:
 				b.addViolation("%s: the operator lacks that right", r).request(r)
 			case r.Code == http.StatusNotFound && slices.Contains([]string{"list", "watch"}, r.Verb):
 				b.addViolation("%s: the resource does not exist", r).request(r)
 			}
 		}
 	},
-}
-
-// denied reports whether a request was made while a fault had taken rights away. The
-// API server's authorizer learns of a right some moments after it is stored.
-func (b *judgement) denied(r history.Request) bool {
-	const learned = 2 * time.Second
-	return slices.ContainsFunc(b.History.Faults, func(f history.FaultRecord) bool {
-		return f.Denies && f.Happened > 0 && !r.Received.Before(f.Began) && !r.Received.After(f.Ended.Add(learned))
-	})
 }

@@ -3,19 +3,15 @@ package learn
 import (
 	"encoding/json"
 	"fmt"
-	"slices"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/util/jsonmergepatch"
 )
 
-// Faults of the generated scenarios besides the first: those that need a change or haste. All of
-// them would take an hour for each kind.
-var (
-	changeFaults = []string{"crash-after-write", "lost-response", "watch-delay", "stale-start"}
-	hasteFaults  = []string{"crash-after-write", "watch-delay", "stale-start"}
-)
+// changeFaults are those of the scenario with a change that need one. All of them would take an hour
+// for each kind.
+var changeFaults = []string{"crash-after-write", "lost-response", "watch-delay", "stale-start"}
 
 // DraftFile is a scenario in YAML.
 type DraftFile struct {
@@ -25,23 +21,21 @@ type DraftFile struct {
 
 // ScenarioNames are the names that scenarios of the kind may have.
 func (k *DraftKind) ScenarioNames() []string {
-	return []string{k.ScenarioName(), k.ChangeName(), k.HasteName()}
+	return []string{k.ScenarioName(), k.ChangeName()}
 }
 
-// Scenarios are the scenarios of a kind: its life, its change if it can grow, and haste.
+// Scenarios are the scenarios of a kind: its life, and its change if it can grow.
 func (d *Draft) Scenarios(k *DraftKind) ([]DraftFile, error) {
-	var all []DraftFile
-	for i, write := range []func(*DraftKind) ([]byte, error){d.Scenario, d.Change, d.Haste} {
-		text, err := write(k)
-		if err != nil {
-			return nil, err
-		}
-		all = append(all, DraftFile{Name: k.ScenarioNames()[i], Text: text})
+	life, err := d.Scenario(k)
+	if err != nil {
+		return nil, err
 	}
+	all := []DraftFile{{k.ScenarioName(), life}}
 	if k.Grown == nil {
-		all = slices.Delete(all, 1, 2)
+		return all, nil
 	}
-	return all, nil
+	change, err := d.Change(k)
+	return append(all, DraftFile{k.ChangeName(), change}), err
 }
 
 // Grow grows the kind's object by its schema, but not at the paths in without. It reports whether
@@ -90,47 +84,12 @@ func (d *Draft) Change(k *DraftKind) ([]byte, error) {
 	})
 }
 
-// HasteName is the name of the scenario with haste.
-func (k *DraftKind) HasteName() string { return k.Word + "-haste" }
-
-// Haste returns the scenario of users who do not wait for the operator between their steps.
-func (d *Draft) Haste(k *DraftKind) ([]byte, error) {
-	main := k.Objects[k.Main]
-	w := d.begin(k, k.HasteName(), fmt.Sprintf("A %s whose users do not wait for the operator.", main.GetKind()),
-		hasteFaults)
-	return w.finish(k, func() {
-		w.create()
-		w.scale(k)
-		w.rest("made", k.Until, "")
-		if k.Grown != nil {
-			w.mayApply("grow", k.Grown)
-			w.shrink()
-			w.rest("changed-twice", k.Until, "made")
-		}
-		w.delete(main)
-		w.line("- wait: {object: %s, gone: true}", k.ref())
-		w.apply("again", main)
-		w.rest("reborn", k.Until, "made")
-		if k.Grown != nil {
-			w.mayApply("grow-last", k.Grown)
-		}
-		w.abandon(k)
-		w.rest("gone", "gone: true", "")
-		w.create()
-		w.delete(main)
-		w.deleteOthers()
-		w.rest("never-made", "gone: true", "gone")
-	})
-}
-
 // scenarioWriter writes the steps of a scenario, and keeps its first error.
 type scenarioWriter struct {
 	writer
 	kind  *DraftKind
 	quiet string
-	// created counts the times that the objects were applied.
-	created int
-	err     error
+	err   error
 }
 
 func (d *Draft) begin(k *DraftKind, name, about string, faults []string) *scenarioWriter {
@@ -166,13 +125,8 @@ func (w *scenarioWriter) mayApply(name string, o *unstructured.Unstructured) {
 
 // create applies the sample.
 func (w *scenarioWriter) create() {
-	w.created++
-	for i, o := range w.kind.Objects {
-		name := fmt.Sprintf("create-%d", w.created)
-		if i != w.kind.Main {
-			name = fmt.Sprintf("prepare-%d-%d", w.created, i+1)
-		}
-		w.apply(name, o)
+	if err := w.kind.writeApplies(&w.writer); err != nil && w.err == nil {
+		w.err = err
 	}
 }
 
@@ -211,45 +165,4 @@ func (w *scenarioWriter) rest(name, until, like string) {
 		w.line("    like: %s", like)
 	}
 	w.line("    for: %s", w.quiet)
-}
-
-// scale sets other replicas while the operator starts, and the first ones at once.
-func (w *scenarioWriter) scale(k *DraftKind) {
-	version := versionOf(k.definition, k.Objects[k.Main])
-	if version == nil || version.Subresources == nil || version.Subresources.Scale == nil {
-		return
-	}
-	path := strings.Split(strings.TrimPrefix(version.Subresources.Scale.SpecReplicasPath, "."), ".")
-	replicas := 1
-	value, _, _ := unstructured.NestedFieldNoCopy(k.Objects[k.Main].Object, path...)
-	switch value := value.(type) {
-	case int64:
-		replicas = int(value)
-	case float64: // as encoding/json decodes numbers
-		replicas = int(value)
-	}
-	w.line("- {name: scale-up, refused: may, scale: {object: %s, replicas: %d}}", k.ref(), replicas+1)
-	w.line("- {name: scale-back, refused: may, scale: {object: %s, replicas: %d}}", k.ref(), replicas)
-}
-
-// abandon removes the labels of all objects, then the objects that the kind's may need, and then the
-// kind's.
-func (w *scenarioWriter) abandon(k *DraftKind) {
-	for i, o := range k.Objects {
-		if len(o.GetLabels()) > 0 {
-			w.line("- {name: %s, refused: may, patch: {object: %s, merge: {metadata: {labels: null}}}}", fmt.Sprintf("unlabel-%d", i+1), refOf(o))
-		}
-	}
-	w.deleteOthers()
-	w.delete(k.Objects[k.Main])
-}
-
-// deleteOthers deletes the objects besides the kind's. Namespaces stay, as nothing can be created in
-// one that ends.
-func (w *scenarioWriter) deleteOthers() {
-	for i, o := range w.kind.Objects {
-		if i != w.kind.Main && o.GetKind() != "Namespace" {
-			w.delete(o)
-		}
-	}
 }

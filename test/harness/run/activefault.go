@@ -44,7 +44,7 @@ type activeFault struct {
 // inject sets a plan's fault up.
 func (ex *execution) inject(ctx context.Context, s scenario.Scenario, plan Plan) (*activeFault, error) {
 	of := specOf(plan.Fault)
-	if of == nil || of.newInjector == nil {
+	if of == nil {
 		return nil, fmt.Errorf("preparing plan %s: no fault is called %q", plan.ID(), plan.Fault)
 	}
 	a := &activeFault{execution: ex, prover: ex.prover, scenario: s, plan: plan, injector: of.newInjector(),
@@ -216,7 +216,7 @@ func (a *activeFault) result() history.FaultRecord {
 		f.Happened++
 		if f.Happened == 1 {
 			f.Replica, f.Began, f.Ended, f.Detail = happened.Replica, happened.Began, happened.Ended, happened.Detail
-			f.Denies, f.Attack = happened.Denies, happened.Attack
+			f.Attack = happened.Attack
 		}
 		f.Touched = append(f.Touched, happened.Touched...)
 	}

@@ -64,7 +64,7 @@ func derivePlans(s scenario.Scenario, runs []observation, seed uint64) []Plan {
 	d := &derivation{scenario: s, runs: runs, seed: seed}
 	var plans []Plan
 	for _, of := range specs {
-		if of.derive != nil && (len(s.Faults) == 0 || slices.Contains(s.Faults, of.fault)) {
+		if len(s.Faults) == 0 || slices.Contains(s.Faults, of.fault) {
 			plans = append(plans, of.derive(d, of.fault)...)
 		}
 	}

@@ -40,11 +40,9 @@ type execution struct {
 	// effects is the number of effects of the fault before the last checkpoint.
 	effects int
 	// leader is the identity that held the Lease when the replicas had recovered last.
-	leader string
-	users  userClients
-	// expectations are the steps whose expected access still holds; decisions are the results so far.
-	expectations []scenario.Step
-	decisions    []history.Decision
+	leader    string
+	users     userClients
+	decisions []history.Decision
 	// rejections are requests of steps and of the cleanup that the API server did not accept.
 	rejections []history.Rejection
 	// spans are the phases so far; the last one has not ended.

@@ -33,7 +33,6 @@ var families = []Family{
 	{Name: "failed-list", Bug: "https://github.com/elastic/cloud-on-k8s/pull/9636"},
 	{Name: "attack", Bug: "https://github.com/rook/rook/issues/11330"},
 	{Name: "external", Bug: "https://github.com/aws-controllers-k8s/community/issues/2062"},
-	{Name: "other-namespace", Bug: "https://github.com/kubernetes-sigs/lws/issues/262"},
 }
 
 // Families returns all families, in the order of tables.

@@ -87,7 +87,6 @@ func TestFaults(t *testing.T) {
 	}
 	for _, of := range specs {
 		switch of.fault {
-		case OtherNamespace: // it is no fault
 		case attackFault.fault: // TestHostileAttack has it
 		default:
 			if happens[of.fault] && voids[of.fault] {

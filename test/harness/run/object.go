@@ -21,15 +21,6 @@ type object struct {
 	key history.Key
 }
 
-// objectAt returns the object of a request's path, whatever its subresource.
-func (p *Prover) objectAt(path string) (object, error) {
-	o, err := p.resourceAt(path)
-	if err == nil && o.key.Name == "" {
-		err = fmt.Errorf("reading the path %s: it names no object", path)
-	}
-	return o, err
-}
-
 // resourceAt returns the object or, without a name, the collection of a request's path.
 func (p *Prover) resourceAt(path string) (object, error) {
 	asked, err := http.NewRequest(http.MethodGet, path, http.NoBody)

@@ -7,22 +7,21 @@ import (
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 )
 
-func TestObjectAt(t *testing.T) {
+func TestResourceAt(t *testing.T) {
 	p := &Prover{dynamic: dynamicfake.NewSimpleDynamicClient(clientgoscheme.Scheme)}
 	for path, want := range map[string]string{
 		"/api/v1/namespaces/acme":                            "namespaces acme",
 		"/api/v1/namespaces/ns/configmaps/settings":          "configmaps ns/settings",
+		"/api/v1/namespaces/ns/configmaps":                   "configmaps ns",
 		"/apis/example.com/v1/things/a/status":               "things.example.com a",
 		"/apis/example.com/v1/namespaces/ns/things/a/status": "things.example.com ns/a",
 	} {
-		o, err := p.objectAt(path)
+		o, err := p.resourceAt(path)
 		if err != nil || o.key.String() != want {
-			t.Errorf("objectAt(%q) = %q, %v, want %q", path, o.key, err, want)
+			t.Errorf("resourceAt(%q) = %q, %v, want %q", path, o.key, err, want)
 		}
 	}
-	for _, path := range []string{"/api/v1/namespaces/ns/configmaps", "/healthz", "%"} {
-		if o, err := p.objectAt(path); err == nil {
-			t.Errorf("objectAt(%q) = %q, want an error", path, o.key)
-		}
+	if o, err := p.resourceAt("%"); err == nil {
+		t.Errorf("resourceAt of no path = %q, want an error", o.key)
 	}
 }

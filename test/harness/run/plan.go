@@ -12,18 +12,6 @@ import (
 	"leasehold.dev/test/harness/scenario"
 )
 
-// otherNamespace is no fault: the operator is installed in a namespace of another name, by
-// manifests of its own. It is not derived and is no part of a run.
-var otherNamespace = spec{fault: OtherNamespace, family: "other-namespace",
-	text: "nothing goes wrong, but the operator is installed in a namespace of another name"}
-
-const (
-	// OtherNamespace is the name of that.
-	OtherNamespace scenario.FaultName = "other-namespace"
-	// ManifestsTarget is the method of a target that is an installation's manifests.
-	ManifestsTarget = "MANIFESTS"
-)
-
 func texts(numbers ...int) []string {
 	var all []string
 	for _, n := range numbers {

@@ -20,7 +20,7 @@ type spec struct {
 	text string
 	// texts has the variants that need a sentence of their own.
 	texts map[string]string
-	// derive plans the fault from clean runs. It is nil for one that is not derived.
+	// derive plans the fault from clean runs.
 	derive func(d *derivation, f scenario.FaultName) []Plan
 	// newInjector returns the fault of one run.
 	newInjector func() injector
@@ -32,7 +32,7 @@ var specs = []spec{
 	leaderPause, leaderStop, rollingUpgrade, falseEnd,
 	watchDelay, startStale, failedList,
 	callCrash, callRefused,
-	attackFault, otherNamespace,
+	attackFault,
 }
 
 // specOf returns the fault of that name, or nil.

@@ -37,9 +37,6 @@ func (ex *execution) runSteps(ctx context.Context, s scenario.Scenario) ([]histo
 		err := ex.activeFault.beginStep(ctx, i)
 		if step.Acts() {
 			ex.actionTimes = append(ex.actionTimes, ex.prover.clock.Now())
-			if step.Attack == nil {
-				ex.expectations = nil
-			}
 		}
 		switch {
 		case err != nil:

@@ -118,33 +118,17 @@ func (ex *execution) review(ctx context.Context, a scenario.Access) (allowed boo
 	return allowed, nil
 }
 
-// checkAccess reviews an access that a step expects, and records the answer. The expectation holds
-// until the next step that acts.
+// checkAccess reviews an access that a step expects, and records the answer.
 func (ex *execution) checkAccess(ctx context.Context, step scenario.Step) error {
-	ex.expectations = append(ex.expectations, step)
-	return ex.recordDecision(ctx, step, "")
-}
-
-// recordDecision records the answer to a step's expectation, during a fault or without one.
-func (ex *execution) recordDecision(ctx context.Context, step scenario.Step, during string) error {
 	allowed, err := ex.review(ctx, *step.May)
 	if err != nil {
 		return err
 	}
 	ex.decisions = append(ex.decisions, history.Decision{
-		Step: step.Name, During: during, Action: step.May.String(), Want: step.May.Allowed, Allowed: allowed,
+		Step: step.Name, Action: step.May.String(), Want: step.May.Allowed, Allowed: allowed,
 		At: ex.prover.clock.Now(),
 	})
 	return nil
-}
-
-// recheckAccess reviews all current expectations again, during a fault.
-func (ex *execution) recheckAccess(ctx context.Context, during string) error {
-	var errs []error
-	for _, step := range ex.expectations {
-		errs = append(errs, ex.recordDecision(ctx, step, during))
-	}
-	return errors.Join(errs...)
 }
 
 // isRefusal reports whether the API server finally refused a request. A webhook may deny it with any code.

@@ -26,7 +26,7 @@ type Scenario struct {
 	Faults []FaultName `json:"faults,omitempty"`
 	// Users are those that steps name in As. All others act as an administrator.
 	Users []User `json:"users,omitempty"`
-
+	// Steps are done one after another. The last one is a quiesce.
 	Steps []Step `json:"steps"`
 }
 
@@ -110,15 +110,10 @@ func (s Scale) validate() error {
 	return s.Object.validate()
 }
 
-// Parse reads a scenario from YAML, with repeated steps expanded. Unknown fields are an error.
-func Parse(text []byte) (Scenario, error) {
-	var f File
-	if err := yaml.UnmarshalStrict(text, &f); err != nil {
-		return f.Scenario, fmt.Errorf("reading the scenario: %w", err)
-	}
-	s, err := f.unrolled()
-	if err != nil {
-		return s, fmt.Errorf("checking scenario %q: %w", s.Name, err)
+// Parse reads a scenario from YAML. Unknown fields are an error.
+func Parse(text []byte) (s Scenario, err error) {
+	if err := yaml.UnmarshalStrict(text, &s); err != nil {
+		return s, fmt.Errorf("reading the scenario: %w", err)
 	}
 	return s, s.Validate()
 }

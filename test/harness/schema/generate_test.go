@@ -49,9 +49,8 @@ func rules() map[string]rule {
 	actions := [][]string{{"apply"}, {"patch"}, {"scale"}, {"delete"}, {"wait"}, {"quiesce"}, {"sleep"}, {"external"},
 		{"may"}, {"attack"}}
 	return map[string]rule{
-		"scenario.File":       {required: []string{"name", "invariants", "steps"}, enums: map[string][]string{"invariants": invariants}},
+		"scenario.Scenario":   {required: []string{"name", "invariants", "steps"}, enums: map[string][]string{"invariants": invariants}},
 		"scenario.Step":       {oneOf: actions},
-		"scenario.FileStep":   {oneOf: slices.Concat(actions, [][]string{{"repeat"}})},
 		"scenario.Wait":       {oneOf: [][]string{{"condition"}, {"field", "value"}, {"current"}, {"exists"}, {"gone"}}},
 		"scenario.Access":     {required: []string{"user", "verb", "resource"}},
 		"scenario.Attack":     {enums: map[string][]string{"name": attack.Names()}},

@@ -28,7 +28,7 @@ func TestSchemas_AreThoseOfTheTypes(t *testing.T) {
 		have  []byte
 	}{
 		"subject.json":  {"subject.yaml of prove", reflect.TypeFor[subject.File](), Subject},
-		"scenario.json": {"scenario of prove", reflect.TypeFor[scenario.File](), Scenario},
+		"scenario.json": {"scenario of prove", reflect.TypeFor[scenario.Scenario](), Scenario},
 	} {
 		g := NewWithT(t)
 		want, err := generate(tc.title, tc.of)
@@ -114,7 +114,7 @@ steps:
 - refused: true
   as: mallory
   apply: {apiVersion: v1, kind: ConfigMap, metadata: {name: a}}
-- repeat: {times: 2, steps: [{sleep: 1s}]}
+- {sleep: 1s}
 - name: end
   quiesce: {until: [{object: {apiVersion: v1, kind: Thing, name: a}, condition: Ready}], for: 2s}
 `
@@ -159,7 +159,7 @@ func TestSchemas_AgreeWithTheProgram(t *testing.T) {
 			"unknown field":           {"invariants:", "should: []\ninvariants:"},
 			"unknown action":          {"sleep: 1s", "rest: 1s"},
 			"unknown field of a wait": {"condition: Ready", "condition: Ready, reason: x"},
-			"wrong type":              {"times: 2", "times: twice"},
+			"wrong type":              {"users: [{name: mallory}]", "users: mallory"},
 			"wrong refusal":           {"refused: true", "refused: never"},
 			"no duration":             {"for: 2s", "for: 2"},
 			"missing name":            {"name: life\n", ""},

@@ -36,10 +36,6 @@ type File struct {
 	Deployment string `json:"deployment,omitempty"`
 	// Helm configures the release, if the manifests are a chart.
 	Helm *Helm `json:"helm,omitempty"`
-	// Elsewhere has the manifests of the same installation in a namespace of another
-	// name, or is the same chart, whose release then is in the namespace with -elsewhere
-	// appended. Each scenario is run there once too. Empty: it is not tried.
-	Elsewhere string `json:"elsewhere,omitempty"`
 	// Args follow the arguments of the Deployment, for what a machine shared by
 	// several replicas makes necessary. In them {probe}, {metrics} and {webhook} are
 	// ports of the replica, and {namespace} is the Deployment's.
@@ -112,9 +108,7 @@ func Read(path string) (*File, error) {
 }
 
 // NeedsHelm reports whether the manifests are a chart.
-func (f *File) NeedsHelm() bool {
-	return env.IsChart(f.path(f.Manifests)) || f.Elsewhere != "" && env.IsChart(f.path(f.Elsewhere))
-}
+func (f *File) NeedsHelm() bool { return env.IsChart(f.path(f.Manifests)) }
 
 // NeedsS3 reports whether the operator uses an S3 server.
 func (f *File) NeedsS3() bool { return f.External != nil && f.External.S3 != nil }

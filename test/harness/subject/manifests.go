@@ -56,10 +56,8 @@ func (f *File) chart() (env.Chart, error) {
 // checkManifests finds manifests that have to be downloaded.
 func (f *File) checkManifests() error {
 	var errs []error
-	for _, field := range []struct{ name, path string }{{"manifests", f.Manifests}, {"elsewhere", f.Elsewhere}} {
-		if err := env.CheckLocal(field.path); err != nil {
-			errs = append(errs, fmt.Errorf("%s: %w", field.name, err))
-		}
+	if err := env.CheckLocal(f.Manifests); err != nil {
+		errs = append(errs, fmt.Errorf("manifests: %w", err))
 	}
 	for _, path := range f.CRDs {
 		if err := env.CheckLocal(path); err != nil {

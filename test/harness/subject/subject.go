@@ -31,8 +31,6 @@ type Suite struct {
 	run.Subject
 	Name      string
 	Scenarios []scenario.Scenario
-	// Elsewhere is the same in a namespace of another name; nil if there is none.
-	Elsewhere *run.Subject
 	// Notes report what differs from an installation in a cluster.
 	Notes []string
 
@@ -63,15 +61,6 @@ func Load(ctx context.Context, path, binary string) (*Suite, error) {
 	if err != nil {
 		return nil, fmt.Errorf("completing the subject %s: %w", f.Name, err)
 	}
-	if f.Elsewhere != "" {
-		moved := *f
-		moved.Manifests = f.Elsewhere
-		there, err := moved.installElsewhere(ctx)
-		if err != nil {
-			return nil, fmt.Errorf("completing the subject %s elsewhere: %w", f.Name, err)
-		}
-		s.Elsewhere = &there.Subject
-	}
 	if s.Scenarios, err = f.scenarios(); err == nil {
 		err = f.checkKinds(s.objects, s.Scenarios)
 	}
@@ -98,20 +87,6 @@ func (f *File) install(ctx context.Context) (*Suite, error) {
 	}
 	s.Operator.Chart, s.Notes, s.objects = chart, slices.Concat(notes, s.Notes), objects
 	return s, nil
-}
-
-// installElsewhere is install, with the release of a chart in a namespace of another name.
-func (f *File) installElsewhere(ctx context.Context) (*Suite, error) {
-	chart, err := f.chart()
-	if err != nil {
-		return nil, err
-	}
-	helm := Helm{Release: chart.Release, Namespace: chart.Namespace + "-elsewhere"}
-	if f.Helm != nil {
-		helm.Values = f.Helm.Values
-	}
-	f.Helm = &helm
-	return f.install(ctx)
 }
 
 // makeProgram builds a program, or makes sure that it is there.

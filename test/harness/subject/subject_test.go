@@ -214,8 +214,6 @@ func TestLoad_ReportsErrors(t *testing.T) {
 			"there is no Deployment"},
 		"RemoteManifests": {with("manifests: config", "manifests: https://example.org/install.yaml"),
 			"manifests: https://example.org/install.yaml is remote"},
-		"RemoteElsewhere": {with("manifests: config", "manifests: config\nelsewhere: github.com/team/operator//config"),
-			"elsewhere: github.com/team/operator//config is remote"},
 		"RemoteCRDs": {with("manifests: config", "manifests: config\ncrds: [\"https://example.org/crds.yaml\"]"),
 			"crds: https://example.org/crds.yaml is remote"},
 		"NoCRDs":   {with("manifests: config", "manifests: config\ncrds: [none]"), "crds: stat"},
@@ -273,7 +271,7 @@ func TestLoad_Chart(t *testing.T) {
 			g := NewWithT(t)
 			path := home(t, map[string]string{
 				"subject.yaml": strings.Replace(small, "config",
-					"chart\nelsewhere: chart\nhelm: {namespace: mine, values: "+values+"}", 1),
+					"chart\nhelm: {namespace: mine, values: "+values+"}", 1),
 				"values.yaml":                "level: 7\n",
 				"chart/Chart.yaml":           "apiVersion: v2\nname: small\nversion: 0.1.0\n",
 				"chart/crds/definition.yaml": definition,
@@ -295,8 +293,6 @@ func TestLoad_Chart(t *testing.T) {
 			g.Expect(err).NotTo(HaveOccurred())
 			g.Expect(d.Name).To(Equal("small"), "the release's name is the subject's")
 			g.Expect(d.Labels).To(Equal(map[string]string{"level": "7"}))
-			g.Expect(s.Elsewhere.Contract.Users).To(Equal([]string{"system:serviceaccount:mine-elsewhere:operator"}))
-			g.Expect(s.Elsewhere.Operator.Chart.Values).To(Equal(s.Operator.Chart.Values))
 		})
 	}
 }

@@ -54,8 +54,8 @@ func newInit(work func(ctx context.Context, o initOptions, output io.Writer) err
 	c := &cobra.Command{
 		Use:   "init MANIFESTS --binary PROGRAM",
 		Short: "Write subject.yaml and scenarios for each kind of an operator",
-		Long: `init runs an operator, and writes what it learns: subject.yaml and scenarios for each kind: its life, a
-change and its return, and users in haste.
+		Long: `init runs an operator, and writes what it learns: subject.yaml and scenarios for each kind: its life, and a
+change and its return.
 MANIFESTS is the kustomize folder, YAML files or chart of the whole installation.`,
 		Example: `  prove init config/default --binary bin/manager
   prove init config/default --binary bin/manager --subject test/prove`,

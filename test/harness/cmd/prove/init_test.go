@@ -171,7 +171,7 @@ func TestWrite_ReplacesNothingUnlessItMay(t *testing.T) {
 	files, err := write(dir, d, false)
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Expect(files).To(Equal([]string{filepath.Join(dir, "subject.yaml"),
-		filepath.Join(dir, "scenarios", "backup-life.yaml"), filepath.Join(dir, "scenarios", "backup-haste.yaml")}))
+		filepath.Join(dir, "scenarios", "backup-life.yaml")}))
 	g.Expect(os.Remove(files[0])).To(Succeed())
 	g.Expect(checkAbsent(dir, d)).To(MatchError(ContainSubstring("backup-life.yaml is there")))
 	g.Expect(checkAbsent(t.TempDir(), d)).To(Succeed())

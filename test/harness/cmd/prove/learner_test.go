@@ -145,7 +145,7 @@ func TestInterrupted_KeepsWhatIsLearned(t *testing.T) {
 	g.Expect(l.undone).To(MatchError("it was interrupted: 1 of 2 kinds are described"))
 	files, err := write(t.TempDir(), l.draft, false)
 	g.Expect(err).NotTo(HaveOccurred())
-	g.Expect(files).To(HaveLen(3))
+	g.Expect(files).To(HaveLen(2))
 	g.Expect(os.ReadFile(files[0])).To(ContainSubstring("There is no scenario of it: prove init was interrupted before it."))
 }
 

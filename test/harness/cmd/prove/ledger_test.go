@@ -182,9 +182,6 @@ func TestReplay(t *testing.T) {
 	g.Expect(l.replay("life", &p)).To(Equal("go tool prove --subject='its/subject.yaml' --seed=7 --plan='life:crash-after-write:POST:/a:1'"))
 	g.Expect(l.replay("life", nil)).
 		To(Equal("go tool prove --subject='its/subject.yaml' --seed=7 --scenario=life --clean=1"))
-	l.options.explore = time.Minute
-	g.Expect(l.options.replayChange("things /a:set")).
-		To(Equal("go tool prove --subject='its/subject.yaml' --seed=7 --change='things /a:set' --explore=1m0s"))
 	l.options.make = true
 	g.Expect(l.replay("life", &p)).To(Equal("make prove SUBJECT='its/subject.yaml' SEED=7 PLAN='life:crash-after-write:POST:/a:1'"))
 	g.Expect(l.replay("life", nil)).

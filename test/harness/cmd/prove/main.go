@@ -13,7 +13,6 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
-	"strings"
 
 	"github.com/go-logr/logr"
 	"github.com/spf13/cobra"
@@ -21,7 +20,6 @@ import (
 
 	"leasehold.dev/test/harness/env"
 	"leasehold.dev/test/harness/program"
-	"leasehold.dev/test/harness/record"
 	"leasehold.dev/test/harness/report"
 	"leasehold.dev/test/harness/run"
 	"leasehold.dev/test/harness/sandbox"
@@ -67,9 +65,6 @@ could not be judged, and with 2 if it could not do its work.`
 	return root
 }
 
-// away is part of the ID of each plan in a namespace of another name.
-var away = ":" + string(run.OtherNamespace) + ":"
-
 // prove runs plans.
 func prove(ctx context.Context, o options, stdout io.Writer) error {
 	return inForm(o.output, o.dir, stdout, func(output io.Writer) error { return proveTo(ctx, o, output) })
@@ -107,9 +102,6 @@ func proveTo(ctx context.Context, o options, output io.Writer) (err error) {
 		fmt.Fprintln(output, note)
 	}
 	s.Operator.Report = func(text string) { fmt.Fprintln(output, text) }
-	if s.Elsewhere != nil {
-		s.Elsewhere.Operator.Report = s.Operator.Report
-	}
 	wanted, err := chosenScenarios(s.Scenarios, o.scenario, o.plan)
 	if err != nil {
 		return err
@@ -132,9 +124,6 @@ func proveTo(ctx context.Context, o options, output io.Writer) (err error) {
 	defer func() { err = errors.Join(err, clientLog.Close()) }()
 	// The log of envtest does not belong into the output of a sweep.
 	log.SetLogger(logr.Discard())
-	if o.explore > 0 {
-		return exploreAll(ctx, o, s, output)
-	}
 	sw := newSweep(o, s.Contract, output)
 	err = program.Undone(proveAll(ctx, o, s, wanted, random, sw))
 	// An interrupted sweep still reports its results so far.
@@ -151,23 +140,12 @@ func isolationNotice(missing error) string {
 
 // proveAll starts what is needed, and stops it.
 func proveAll(ctx context.Context, o options, s *subject.Suite, wanted []scenario.Scenario, random *rand.Rand,
-	sw *sweeper) (err error) {
-	if s.Elsewhere == nil && strings.Contains(o.plan, away) {
-		return fmt.Errorf("running plan %s: the subject does not say how it is installed elsewhere", o.plan)
-	}
-	salt := record.NewSalt() // one for both fleets, because their runs are compared
-	fleet, err := run.StartFleet(ctx, run.Options{Subject: s.Subject, Random: random, Salt: salt}, o.workers)
+	sw *sweeper) error {
+	fleet, err := run.StartFleet(ctx, run.Options{Subject: s.Subject, Random: random}, o.workers)
 	if err != nil {
 		return err
 	}
-	references, err := sw.run(ctx, fleet, wanted)
-	if err = errors.Join(err, noteNotEnded(sw.output, fleet.Stop(ctx))); err != nil || s.Elsewhere == nil || !o.leaves() {
-		return err
-	}
-	if fleet, err = run.StartFleet(ctx, run.Options{Subject: *s.Elsewhere, Random: random, Salt: salt}, 1); err != nil {
-		return err
-	}
-	return errors.Join(sw.elsewhere(ctx, fleet, *s.Elsewhere, references), noteNotEnded(sw.output, fleet.Stop(ctx)))
+	return errors.Join(sw.run(ctx, fleet, wanted), noteNotEnded(sw.output, fleet.Stop(ctx)))
 }
 
 // whole are the scenarios in which everything is tried, or all if there is none:

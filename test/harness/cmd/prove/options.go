@@ -8,8 +8,6 @@ import (
 	"os"
 	"os/exec"
 	"regexp"
-	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -31,8 +29,6 @@ type options struct {
 	smoke, keep           bool
 	clean                 int
 	workers, repeat       int
-	explore               time.Duration
-	change                string
 	pattern, output       string
 	make                  bool
 	shard                 shard
@@ -48,7 +44,6 @@ func newRun(work func(ctx context.Context, o options, output io.Writer) error) *
 		Example: `  prove                              # clean runs, then all plans of all scenarios
   prove --smoke                      # one plan of each family of faults
   prove --seed 7 --plan ID           # one plan again
-  prove --explore 30m                # change objects in the ways of their schemas
   prove --seed 7 --shard 2/8         # the second of eight parts of the plans, each on a machine of its own`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
@@ -76,9 +71,6 @@ func register(o *options, flags *pflag.FlagSet) {
 	flags.IntVar(&o.clean, "clean", 0, "run this many more clean runs and no plans, to look for false alarms")
 	flags.IntVar(&o.workers, "workers", 3, "run so many plans side by side, each on a control plane of its own")
 	flags.IntVar(&o.repeat, "repeat", 1, "run each plan this often, to see whether it gives the same each time")
-	flags.DurationVar(&o.explore, "explore", 0,
-		"for this long, change the objects of the scenarios in all ways that their schema has, in place of plans")
-	flags.StringVar(&o.change, "change", "", "with --explore: the kind and the changes to make, and no others")
 	flags.Uint64Var(&o.seed, "seed", 0, "seed of all random choices; 0 takes a new one")
 	flags.StringVar(&o.output, "output", outputText,
 		"text, or json: the summary on standard output, and the text on standard error")
@@ -98,25 +90,15 @@ func complete(o *options) (err error) {
 	switch {
 	case o.output != outputText && o.output != outputJSON:
 		return fmt.Errorf("--output=%s is neither text nor json", o.output)
-	case o.output == outputJSON && o.explore > 0:
-		return errors.New("--output=json excludes --explore, which writes no summary")
 	case o.workers < 1 || o.repeat < 1:
 		return fmt.Errorf("--workers=%d and --repeat=%d have to be at least 1", o.workers, o.repeat)
-	case o.shard.count > 0 && (o.smoke || o.clean > 0 || o.plan != "" || o.explore > 0):
-		return errors.New("--shard excludes --smoke, --clean, --plan and --explore")
-	case o.change != "" && o.explore <= 0:
-		return fmt.Errorf("--change=%q needs --explore", o.change)
+	case o.shard.count > 0 && (o.smoke || o.clean > 0 || o.plan != ""):
+		return errors.New("--shard excludes --smoke, --clean and --plan")
 	}
-	if o.plan != "" && o.repeat == 1 || o.change != "" {
+	if o.plan != "" && o.repeat == 1 {
 		o.workers = 1
 	}
 	return nil
-}
-
-// leaves reports whether the operator runs in a namespace of another name.
-func (o *options) leaves() bool {
-	return o.clean == 0 && !o.smoke && (o.plan == "" || strings.Contains(o.plan, away)) &&
-		o.match.MatchString(away)
 }
 
 // replay returns the command that runs a scenario again, with its plan if it is not "".
@@ -129,15 +111,6 @@ func (o *options) replay(of, plan string) string {
 		return o.command("PROVE_FLAGS", "", flags)
 	}
 	return o.command("", "", "") + " " + flags
-}
-
-// replayChange returns the command that makes a change of --explore again.
-func (o *options) replayChange(change string) string {
-	command := o.command("CHANGE", "change", change)
-	if o.make {
-		return fmt.Sprintf("%s EXPLORE=%s", command, o.explore)
-	}
-	return fmt.Sprintf("%s --explore=%s", command, o.explore)
 }
 
 // commandName returns how the user starts this program: by its name if that is on the PATH.

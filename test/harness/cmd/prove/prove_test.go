@@ -16,7 +16,6 @@ import (
 	"leasehold.dev/test/harness/program"
 	"leasehold.dev/test/harness/run"
 	"leasehold.dev/test/harness/scenario"
-	"leasehold.dev/test/harness/subject"
 )
 
 func plan(t *testing.T, id string) run.Plan {
@@ -111,12 +110,6 @@ func TestIsolationNotice(t *testing.T) {
 	g.Expect(isolationNotice(nil)).To(BeEmpty())
 	g.Expect(isolationNotice(errors.New("no namespaces"))).
 		To(Equal("replicas are not isolated, they share ports and files: no namespaces\n"))
-}
-
-func TestPlanElsewhere_NeedsManifests(t *testing.T) {
-	g := NewWithT(t)
-	err := proveAll(t.Context(), options{plan: "s" + away + "MANIFESTS:x:1"}, &subject.Suite{}, nil, nil, nil)
-	g.Expect(err).To(MatchError(ContainSubstring("does not say how it is installed elsewhere")))
 }
 
 // parse returns the options of the arguments.

@@ -42,7 +42,7 @@ func TestShard_Set(t *testing.T) {
 		_, err := parse("--shard=" + wrong)
 		g.Expect(err).To(MatchError(ContainSubstring("is not i/n")), wrong)
 	}
-	for _, other := range []string{"--clean=3", "--explore=1m", "--plan=s:crash-after-write:PATCH:/a:1", "--smoke"} {
+	for _, other := range []string{"--clean=3", "--plan=s:crash-after-write:PATCH:/a:1", "--smoke"} {
 		_, err := parse("--shard=1/3", "--seed=7", other)
 		g.Expect(err).To(MatchError(ContainSubstring("--shard excludes")), other)
 	}

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"maps"
-	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -25,10 +24,6 @@ type job struct {
 	plan      *run.Plan
 }
 
-// clean reports whether the run has no fault. A plan in another namespace has none either: it
-// differs only in the installation.
-func (j job) clean() bool { return j.plan == nil || j.plan.Fault == run.OtherNamespace }
-
 // sweeper runs the plans of all scenarios, side by side.
 type sweeper struct {
 	options  options
@@ -45,16 +40,16 @@ func newSweep(o options, promises invariant.Contract, output io.Writer) *sweeper
 
 // run does the work of a fleet: first the clean runs of each scenario, then what can
 // go wrong in them.
-func (s *sweeper) run(ctx context.Context, fleet *run.Fleet, of []scenario.Scenario) ([]*run.Reference, error) {
+func (s *sweeper) run(ctx context.Context, fleet *run.Fleet, of []scenario.Scenario) error {
 	references, err := s.compare(ctx, fleet, of)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	jobs, err := s.jobs(references)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	return references, s.do(ctx, fleet, s.promises, jobs)
+	return s.do(ctx, fleet, jobs)
 }
 
 // compare makes the references. Each is of one prover, the plans of any.
@@ -78,13 +73,13 @@ func (s *sweeper) compare(ctx context.Context, fleet *run.Fleet, of []scenario.S
 	})
 }
 
-// do runs jobs with a fleet whose operator has this contract.
-func (s *sweeper) do(ctx context.Context, fleet *run.Fleet, promises invariant.Contract, jobs []job) error {
+// do runs jobs with a fleet.
+func (s *sweeper) do(ctx context.Context, fleet *run.Fleet, jobs []job) error {
 	s.ledger.expect(len(jobs))
 	return fleet.Each(ctx, len(jobs), func(ctx context.Context, p *run.Prover, i int) (err error) {
 		j := jobs[i]
 		var outcome run.Judged
-		if j.clean() {
+		if j.plan == nil {
 			outcome, err = p.Clean(ctx, j.reference)
 		} else {
 			outcome, err = p.Run(ctx, j.reference, *j.plan)
@@ -94,7 +89,7 @@ func (s *sweeper) do(ctx context.Context, fleet *run.Fleet, promises invariant.C
 		}
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		return s.ledger.add(ran{j.reference, j.plan, outcome, promises})
+		return s.ledger.add(ran{j.reference, j.plan, outcome, s.promises})
 	})
 }
 
@@ -107,9 +102,6 @@ func (s *sweeper) jobs(references []*run.Reference) ([]job, error) {
 			jobs = append(jobs, job{references[i%len(references)], nil})
 		}
 		return jobs, nil
-	}
-	if strings.Contains(s.options.plan, away) {
-		return nil, nil // see elsewhere
 	}
 	if s.options.plan != "" {
 		plan, err := run.ParsePlan(s.options.plan)
@@ -132,33 +124,13 @@ func (s *sweeper) jobs(references []*run.Reference) ([]job, error) {
 			}
 		}
 	}
-	if matching == 0 && !s.options.leaves() {
+	if matching == 0 {
 		return nil, fmt.Errorf("choosing plans: none has %s in its ID", s.options.match)
 	}
 	if s.options.smoke {
 		jobs = subset(jobs, s.options.seed)
 	}
 	return slices.Repeat(jobs, s.options.repeat), nil
-}
-
-// elsewhere runs each scenario once more without a fault, with the operator in a namespace of another
-// name. Permissions or manifests that depend on the name cause differences from the references.
-func (s *sweeper) elsewhere(ctx context.Context, fleet *run.Fleet, there run.Subject,
-	references []*run.Reference) error {
-	var jobs []job
-	for _, ref := range references {
-		plan := run.Plan{
-			Scenario: ref.Scenario.Name, Fault: run.OtherNamespace,
-			Target: run.Target{Method: run.ManifestsTarget, Path: filepath.Base(there.Operator.Manifests), Nth: 1},
-		}
-		if s.options.shard.has(plan) {
-			jobs = append(jobs, job{ref, &plan})
-		}
-	}
-	if err := s.do(ctx, fleet, there.Contract, jobs); err != nil {
-		return fmt.Errorf("running where %s installs: %w", there.Operator.Manifests, err)
-	}
-	return nil
 }
 
 // subset returns one plan of each family of faults, of any scenario: the first in the order of the

@@ -36,7 +36,6 @@ func TestSweep_RepeatsAPlan(t *testing.T) {
 	}{
 		{[]string{"--plan=" + id}, 1, 1},
 		{[]string{"--plan=" + id, "--repeat=20", "--workers=4"}, 20, 4},
-		{[]string{"--plan=s:other-namespace:MANIFESTS:there:1"}, 0, 1},
 	} {
 		s := &sweeper{options: asked(t, tc.args...)}
 		jobs, err := s.jobs([]*run.Reference{ref})
@@ -49,35 +48,6 @@ func TestSweep_RepeatsAPlan(t *testing.T) {
 	}
 	_, err := parse("--workers=0")
 	g.Expect(err).To(MatchError(ContainSubstring("at least 1")))
-}
-
-// What is different elsewhere is the installation: the prover has nothing to arm.
-func TestSweep_NoFaultInCleanRunsAndElsewhere(t *testing.T) {
-	g := NewWithT(t)
-	lost, moved := plan(t, "s:lost-response:PATCH:/a:1"), plan(t, "s:other-namespace:MANIFESTS:there:1")
-	g.Expect(job{}.clean()).To(BeTrue())
-	g.Expect(job{plan: &moved}.clean()).To(BeTrue())
-	g.Expect(job{plan: &lost}.clean()).To(BeFalse())
-}
-
-func TestSweep_IncludesElsewhere(t *testing.T) {
-	for _, tc := range []struct {
-		args []string
-		want bool
-	}{
-		{nil, true},
-		{[]string{"--smoke"}, false},
-		{[]string{"--clean=3"}, false},
-		{[]string{"--match=:crash-after-write:"}, false},
-		{[]string{"--match=:other-namespace:"}, true},
-		{[]string{"--plan=s:lost-response:PATCH:/a:1"}, false},
-		{[]string{"--plan=s:other-namespace:MANIFESTS:there:1"}, true},
-	} {
-		o := asked(t, tc.args...)
-		if got := o.leaves(); got != tc.want {
-			t.Errorf("with %q it is %t that the operator is run elsewhere, want %t", tc.args, got, tc.want)
-		}
-	}
 }
 
 func TestSweep_RepeatedPlanMustAgree(t *testing.T) {
