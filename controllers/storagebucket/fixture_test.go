@@ -6,12 +6,10 @@ import (
 	"fmt"
 	"io"
 	"maps"
-	"net"
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -29,7 +27,6 @@ import (
 
 	"leasehold.dev/api/v1beta1"
 	"leasehold.dev/controllers/internal/reporting"
-	"leasehold.dev/controllers/storagebucket/s3"
 )
 
 var (
@@ -193,7 +190,6 @@ type fixture struct {
 	// onRequest and onResponse, unless nil, run before and after the service handles a request.
 	onRequest  func(*http.Request)
 	onResponse func(request string, status int)
-	open       atomic.Int32 // connections to the service
 }
 
 func newFixture(t *testing.T, s scenario) *fixture {
@@ -226,8 +222,7 @@ func newFixture(t *testing.T, s scenario) *fixture {
 		t.Fatal(err)
 	}
 	w.Reconciler = &Reconciler{Client: w.stored, Live: w.stored, Recorder: w.recorder, Clock: w.clock, metrics: m,
-		Rules:   s3.Rules{Guard: w.countConnections},
-		Cluster: func(context.Context) ([]netip.Prefix, error) { return nil, nil }}
+		Cluster: func(context.Context) ([]netip.Addr, error) { return nil, nil }}
 	if !s.forbidden {
 		w.Rules.Allow = []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}
 	}
@@ -253,31 +248,6 @@ func (w *fixture) ServeHTTP(answer http.ResponseWriter, r *http.Request) {
 	maps.Copy(answer.Header(), recorded.Header())
 	answer.WriteHeader(recorded.Code)
 	_, _ = recorded.Body.WriteTo(answer)
-}
-
-// countConnections counts the open connections of a client.
-func (w *fixture) countConnections(transport *http.Transport) http.RoundTripper {
-	dial := transport.DialContext
-	transport.DialContext = func(ctx context.Context, network, address string) (net.Conn, error) {
-		conn, err := dial(ctx, network, address)
-		if err != nil {
-			return nil, err
-		}
-		w.open.Add(1)
-		return countedConn{conn, w}, nil
-	}
-	return transport
-}
-
-type countedConn struct {
-	net.Conn
-
-	*fixture
-}
-
-func (c countedConn) Close() error {
-	c.open.Add(-1)
-	return c.Conn.Close()
 }
 
 func (w *fixture) must(err error) {

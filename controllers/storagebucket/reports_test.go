@@ -8,16 +8,8 @@ import (
 	"slices"
 	"testing"
 
-	"sigs.k8s.io/controller-runtime/pkg/client"
-
 	"leasehold.dev/api/v1beta1"
 )
-
-// Get implements client.Reader.
-func (r lateReader) Get(_ context.Context, _ client.ObjectKey, into client.Object, _ ...client.GetOption) error {
-	r.stale.DeepCopyInto(into.(*v1beta1.StorageBucket))
-	return nil
-}
 
 // A reconcile that is canceled because the operator stops reports nothing about the bucket,
 // whatever request it has reached.

@@ -2,12 +2,14 @@ package storagebucket
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"net/http"
 	"net/netip"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"k8s.io/client-go/rest"
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -23,6 +25,7 @@ import (
 
 	"leasehold.dev/api/v1beta1"
 	"leasehold.dev/controllers/internal/reconciler"
+	"leasehold.dev/controllers/internal/reporting"
 	"leasehold.dev/controllers/storagebucket/s3"
 )
 
@@ -43,8 +46,6 @@ type Options struct {
 	// Guard wraps the transport of each S3 client, so that only the leader calls S3; nil
 	// guards nothing.
 	Guard func(*http.Transport) http.RoundTripper
-	// Clock is nil for the real clock.
-	Clock clock.PassiveClock
 }
 
 // WatchedObjects returns the kinds that the controller reads from the cache. It must not
@@ -57,17 +58,14 @@ func New(mgr ctrl.Manager, o Options) (*Reconciler, error) {
 	if err != nil {
 		return nil, err
 	}
-	if o.Clock == nil {
-		o.Clock = clock.RealClock{}
-	}
 	server, _, err := rest.DefaultServerUrlFor(mgr.GetConfig())
 	if err != nil {
 		return nil, fmt.Errorf("finding the address of the API server: %w", err)
 	}
 	return &Reconciler{
 		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Recorder: mgr.GetEventRecorder("leasehold-storagebucket"),
-		Clock: o.Clock, Rules: s3.Rules{Allow: o.AllowCIDRs, Deny: o.DenyCIDRs, Guard: o.Guard},
-		Cluster: func(ctx context.Context) ([]netip.Prefix, error) { return clusterAddresses(ctx, server.Hostname()) },
+		Clock: clock.RealClock{}, Rules: s3.Rules{Allow: o.AllowCIDRs, Deny: o.DenyCIDRs, Guard: o.Guard},
+		Cluster: func(ctx context.Context) ([]netip.Addr, error) { return clusterAddresses(ctx, server.Hostname()) },
 		metrics: m,
 	}, nil
 }
@@ -115,7 +113,7 @@ func (r *Reconciler) due(ctx context.Context, _ client.Object) []reconcile.Reque
 
 // clusterAddresses returns the addresses of the operator, and those of the API server by the host that
 // the operator uses for it.
-func clusterAddresses(ctx context.Context, host string) ([]netip.Prefix, error) {
+func clusterAddresses(ctx context.Context, host string) ([]netip.Addr, error) {
 	found, err := net.DefaultResolver.LookupNetIP(ctx, "ip", host)
 	if err != nil {
 		return nil, fmt.Errorf("resolving the API server: %w", err)
@@ -129,10 +127,61 @@ func clusterAddresses(ctx context.Context, host string) ([]netip.Prefix, error) 
 			found = append(found, prefix.Addr())
 		}
 	}
-	var list []netip.Prefix
-	for _, a := range found {
-		a = a.Unmap().WithZone("")
-		list = append(list, netip.PrefixFrom(a, a.BitLen()))
+	for i, a := range found {
+		found[i] = a.Unmap().WithZone("")
 	}
-	return list, nil
+	return found, nil
+}
+
+// metrics of this kind. Their names are an interface for dashboards and alerts. Values that
+// change with every probe are metrics, since a status write for each would be too expensive.
+type metrics struct {
+	probes   *prometheus.CounterVec
+	duration *prometheus.HistogramVec
+	up       *prometheus.GaugeVec
+	retained *prometheus.CounterVec
+}
+
+// retainReasons lists the reasons for which a bucket is retained although deletionPolicy
+// is Delete.
+var retainReasons = []string{
+	v1beta1.ReasonBucketConflict, v1beta1.ReasonCredentialsNotFound, v1beta1.ReasonTLSVerificationFailed,
+	v1beta1.ReasonTagsNotSupported,
+}
+
+// newMetrics registers the metrics.
+func newMetrics(registry prometheus.Registerer) (*metrics, error) {
+	var m metrics
+	var errs [4]error
+	m.probes, errs[0] = reporting.RegisterMetric(registry, prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "leasehold_storagebucket_probes_total",
+		Help: "Probes of StorageBuckets, by what they found: a reason of the Ready condition.",
+	}, []string{"result"}))
+	m.duration, errs[1] = reporting.RegisterMetric(registry, prometheus.NewHistogramVec(prometheus.HistogramOpts{
+		Name:    "leasehold_storagebucket_probe_duration_seconds",
+		Help:    "How long probes took that sent something, by what they found.",
+		Buckets: []float64{.005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 15},
+	}, []string{"result"}))
+	m.up, errs[2] = reporting.RegisterMetric(registry, prometheus.NewGaugeVec(prometheus.GaugeOpts{
+		Name: "leasehold_storagebucket_up",
+		Help: "1 if the last probe of a StorageBucket succeeded, else 0.",
+	}, []string{"namespace", "name"}))
+	m.retained, errs[3] = reporting.RegisterMetric(registry, prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "leasehold_storagebucket_retained_buckets_total",
+		Help: "Buckets that were kept although deletionPolicy is Delete, by why: a reason of the Ready condition.",
+	}, []string{"reason"}))
+	// increase() would not count a counter's first increment without the zero before it.
+	for _, reason := range retainReasons {
+		m.retained.WithLabelValues(reason)
+	}
+	return &m, errors.Join(errs[:]...)
+}
+
+// countProbe counts a probe by its result.
+func (m *metrics) countProbe(b *v1beta1.StorageBucket, o observation, result s3.Verdict) {
+	m.probes.WithLabelValues(result.Reason).Inc()
+	if o.took > 0 {
+		m.duration.WithLabelValues(o.verdict.Reason).Observe(o.took.Seconds())
+	}
+	m.up.WithLabelValues(b.Namespace, b.Name).Set(map[bool]float64{true: 1}[result.OK()])
 }

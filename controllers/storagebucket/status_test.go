@@ -2,7 +2,6 @@ package storagebucket
 
 import (
 	"fmt"
-	"math"
 	"slices"
 	"strings"
 	"testing"
@@ -126,7 +125,7 @@ func TestStatusProperties(t *testing.T) {
 			t.Errorf("%v: Ready=%s (%s), want %s", c, is.Status, is.Reason, c.want())
 		case !succeeded && !strings.Contains(is.Message, "message of "+c.found):
 			t.Errorf("%v: the message %q is not about what was found", c, is.Message)
-		case (stalled.Status == metav1.ConditionTrue) != (failed && slices.Contains(stalling, is.Reason)):
+		case (stalled.Status == metav1.ConditionTrue) != (failed && consequences[is.Reason].isStalled):
 			t.Errorf("%v: Stalled=%s does not follow Ready", c, stalled.Status)
 		case !slices.Equal(events, wantEvents):
 			t.Errorf("%v: events %q, want %q", c, events, wantEvents)
@@ -160,29 +159,5 @@ func TestStatusIsRefreshed(t *testing.T) {
 	future := bucket("b", probed(epoch.Add(refresh), "")).Status
 	if after := bucket("b", probed(epoch, "")).Status; !needsWrite(future, after) {
 		t.Error("a time in the future is kept")
-	}
-}
-
-// The API server rejects a status with more conditions than the schema allows, together with all
-// that it reports.
-func TestForeignConditionsLeaveRoom(t *testing.T) {
-	const allowed = 8 // by the schema
-	stalls := s3.Verdict{Reason: v1beta1.ReasonEndpointForbidden}
-	for others := range allowed + 1 {
-		b := bucket("b")
-		for i := range others {
-			b.Status.Conditions = append(b.Status.Conditions,
-				metav1.Condition{Type: "Other" + string(rune('A'+i)), Status: metav1.ConditionTrue, Reason: "R"})
-		}
-		status := summarize(b, probe{failures: math.MaxInt32}, "", findings{verdict: stalls}, epoch)
-		want := others + 2
-		if others+3 > allowed { // with Paused
-			want = 2
-		}
-		for _, ours := range []string{v1beta1.ConditionReady, v1beta1.ConditionStalled} {
-			if len(status.Conditions) != want || reporting.FindCondition(status.Conditions, ours).Type == "" {
-				t.Errorf("%d others: %v, want %s among %d conditions", others, status.Conditions, ours, want)
-			}
-		}
 	}
 }
