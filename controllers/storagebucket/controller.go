@@ -27,7 +27,7 @@ import (
 // removalPeriod bounds the pause between two attempts to remove a bucket.
 const removalPeriod = 30 * time.Second
 
-// Reconciler reconciles StorageBuckets. New returns a valid one.
+// Reconciler reconciles StorageBuckets.
 type Reconciler struct {
 	Client client.Client
 	// Live reads from the API server: Secrets and ConfigMaps, which are never cached, and what
@@ -35,9 +35,9 @@ type Reconciler struct {
 	Live     client.Reader
 	Recorder events.EventRecorder
 	Clock    clock.PassiveClock
-	// Rules are the addresses that may be dialled, without those of Cluster.
-	Rules s3.Rules
-	// Cluster returns the addresses of the operator and of the API server.
+	// Rules are the addresses that may be dialled. Cluster returns those of the operator and of the
+	// API server, which are not in the Rules yet.
+	Rules   s3.Rules
 	Cluster func(context.Context) ([]netip.Addr, error)
 
 	metrics *metrics

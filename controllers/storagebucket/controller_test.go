@@ -3,6 +3,8 @@ package storagebucket
 import (
 	"context"
 	"errors"
+	"io"
+	"net/http"
 	"net/netip"
 	"slices"
 	"strings"
@@ -72,7 +74,7 @@ func TestAPIServerErrors(t *testing.T) {
 				case failure == "down" && (!errors.Is(err, failed) || !strings.HasPrefix(err.Error(), tc.want+": down") || result != (ctrl.Result{})):
 					t.Errorf("%v, %v, want %q", result, err, tc.want+": down")
 				}
-				for _, reason := range retainReasons {
+				for _, reason := range allReasons {
 					if n := testutil.ToFloat64(w.metrics.retained.WithLabelValues(reason)); n > 0 {
 						t.Errorf("%v buckets count as kept (%s)", n, reason)
 					}
@@ -265,29 +267,15 @@ func TestLostKeysEndTheWaitWithTheNamespace(t *testing.T) {
 
 // A service without tags of buckets gets no bucket, and no StorageBucket waits for it at its end.
 func TestServiceWithoutTags(t *testing.T) {
-	for name, tc := range map[string]struct {
-		service fakeService
-		removed bool
-	}{
-		"no bucket":             {fakeService{tags: "lacks"}, false},
-		"a bucket":              {fakeService{exists: true, tags: "lacks"}, false},
-		"a bucket, at its end":  {fakeService{exists: true, tags: "lacks"}, true},
-		"no bucket, at its end": {fakeService{tags: "lacks"}, true},
-	} {
-		t.Run(name, func(t *testing.T) {
-			with := manage
-			if tc.removed {
-				with = removable
-			}
-			w := newFixture(t, scenario{with: with, service: tc.service, removed: tc.removed})
+	for _, service := range []fakeService{{tags: "lacks"}, {exists: true, tags: "lacks"}} {
+		for _, removed := range []bool{false, true} {
+			w := newFixture(t, scenario{with: removable, service: service, removed: removed})
 			b := w.reconcile()
-			if slices.Contains(w.requests, requestCreate) || slices.Contains(w.requests, "DELETE") {
-				t.Errorf("requests %q, want no change", w.requests)
+			if slices.Contains(w.requests, requestCreate) || slices.Contains(w.requests, "DELETE") || removed && b.Name != "" ||
+				!removed && readyOf(b).Reason != v1beta1.ReasonTagsNotSupported {
+				t.Errorf("%+v, removed %t: requests %q, %q with %+v", service, removed, w.requests, b.Name, b.Status)
 			}
-			if tc.removed && b.Name != "" || !tc.removed && readyOf(b).Reason != v1beta1.ReasonTagsNotSupported {
-				t.Errorf("%q with %+v", b.Name, b.Status)
-			}
-		})
+		}
 	}
 }
 
@@ -295,13 +283,9 @@ func TestServiceWithoutTags(t *testing.T) {
 func TestProbesAreCountedByTheResult(t *testing.T) {
 	w := newFixture(t, scenario{with: manage, service: others})
 	w.reconcile()
-	for reason, want := range map[string]float64{v1beta1.ReasonBucketConflict: 1, v1beta1.ReasonProbeSucceeded: 0} {
-		if n := testutil.ToFloat64(w.metrics.probes.WithLabelValues(reason)); n != want {
-			t.Errorf("%v probes count as %s, want %v", n, reason, want)
-		}
-	}
-	if up := testutil.ToFloat64(w.metrics.up.WithLabelValues(bKey.Namespace, bKey.Name)); up != 0 {
-		t.Errorf("the bucket is up: %v", up)
+	conflicts := testutil.ToFloat64(w.metrics.probes.WithLabelValues(v1beta1.ReasonBucketConflict))
+	if up := testutil.ToFloat64(w.metrics.up.WithLabelValues(bKey.Namespace, bKey.Name)); conflicts != 1 || up != 0 {
+		t.Errorf("%v probes count as conflicts, up is %v, want 1 and 0", conflicts, up)
 	}
 }
 
@@ -343,5 +327,80 @@ func TestEndIsReportedOnce(t *testing.T) {
 	n := testutil.ToFloat64(w.metrics.retained.WithLabelValues(v1beta1.ReasonBucketConflict))
 	if n != 1 || len(w.recorder.Events) != 1 {
 		t.Errorf("%v buckets count as kept, %d events, want one", n, len(w.recorder.Events))
+	}
+}
+
+// A reconcile that is canceled because the operator stops reports nothing about the bucket,
+// whatever request it has reached.
+func TestCanceledReconcileReportsNothing(t *testing.T) {
+	anothers := withFailures(absent, requestCreate, "409 BucketAlreadyExists")
+	for name, tc := range map[string]struct {
+		at      string
+		service fakeService
+		want    v1beta1.BucketProvisioning
+	}{
+		"the HEAD request":                  {requestHead, absent, ""},
+		"the GET request for the code":      {requestList, absent, ""},
+		"the creation":                      {requestCreate, absent, v1beta1.BucketIntended},
+		"the tags":                          {requestTags, absent, v1beta1.BucketIntended},
+		"the tags of another account's":     {requestTags, anothers, v1beta1.BucketIntended},
+		"setting the tag after a creation":  {requestSetTag, fakeService{tags: "ignores"}, v1beta1.BucketIntended},
+		"the tags of a bucket that existed": {requestTags, owned, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			ctx, stop := context.WithCancel(t.Context())
+			defer stop()
+			w := newFixture(t, scenario{with: manage, service: tc.service})
+			w.onRequest = func(r *http.Request) {
+				if nameOf(r) == tc.at {
+					stop()
+					_, _ = io.Copy(io.Discard, r.Body) // after that net/http detects that the client has disconnected
+					<-r.Context().Done()
+				}
+			}
+			if _, err := w.Reconcile(ctx, bReq); !errors.Is(err, context.Canceled) {
+				t.Errorf("%v, want that the context was canceled", err)
+			}
+			b, reason := w.read(), ""
+			if tc.want != "" {
+				reason = v1beta1.ReasonCreating
+			}
+			if b.Status.Provisioning != tc.want || readyOf(b).Reason != reason || len(w.recorder.Events) > 0 {
+				t.Errorf("%+v and %d events, want provisioning %q and no report", b.Status, len(w.recorder.Events), tc.want)
+			}
+		})
+	}
+}
+
+// No bucket is created for a StorageBucket that was deleted or changed since it was read, whether
+// or not the intent is recorded.
+func TestNoBucketIsCreatedForChangedStorageBucket(t *testing.T) {
+	for name, change := range map[string]change{
+		"gone": func(w *fixture) {
+			w.edit(func(b *v1beta1.StorageBucket) { b.Finalizers = nil })
+			w.delete()
+		},
+		"being deleted": (*fixture).delete,
+		"another spec": func(w *fixture) {
+			w.edit(func(b *v1beta1.StorageBucket) { b.Generation, b.Spec.ManagementPolicy = 2, v1beta1.BucketObserve })
+		},
+	} {
+		for _, provisioning := range []v1beta1.BucketProvisioning{"", v1beta1.BucketIntended, v1beta1.BucketCreated} {
+			t.Run(name+" "+string(provisioning), func(t *testing.T) {
+				w := newFixture(t, scenario{with: func(b *v1beta1.StorageBucket) {
+					manage(b)
+					b.Status.Provisioning = provisioning
+				}})
+				w.onRequest = func(r *http.Request) {
+					if nameOf(r) == requestList {
+						change(w)
+					}
+				}
+				_, err := w.Reconcile(t.Context(), bReq)
+				if slices.Contains(w.requests, requestCreate) || len(w.recorder.Events) > 0 {
+					t.Errorf("requests %q (%v), %d events, want no creation", w.requests, err, len(w.recorder.Events))
+				}
+			})
+		}
 	}
 }

@@ -26,14 +26,12 @@ const maxTimeout = 15 * time.Second
 
 // observation is what a reconcile reads before it decides.
 type observation struct {
-	// client is nil if nothing could be requested; verdict has the reason.
-	client *s3.Client
-	// verdict is the result of the probe.
+	// client is nil if nothing could be requested; verdict, the result of the probe, has the reason.
+	client  *s3.Client
 	verdict s3.Verdict
 	// tags are those of a managed bucket that exists.
-	tags map[string]string
-	// secretVersion is the resource version of the Secret, or "" without a Secret.
-	secretVersion string
+	tags          map[string]string
+	secretVersion string // "" without a Secret
 	// took is the duration of the requests, or zero if none was sent.
 	took time.Duration
 	// lacking is true if a Secret or a ConfigMap, or a key in it, is missing or not valid; lost is true
@@ -43,7 +41,6 @@ type observation struct {
 	namespace *corev1.Namespace
 }
 
-// lacks records that a Secret or a ConfigMap cannot be used.
 func (o *observation) lacks(lost bool, reason, message string, args ...any) {
 	o.lacking, o.lost, o.verdict = true, lost, s3.Verdict{Reason: reason, Message: fmt.Sprintf(message, args...)}
 }
@@ -118,19 +115,17 @@ func (r *Reconciler) connect(ctx context.Context, b *v1beta1.StorageBucket, o *o
 	if rules.Cluster, err = r.Cluster(ctx); err != nil {
 		return fmt.Errorf("finding the addresses that endpoints may not have: %w", err)
 	}
-	endpoint, err := url.Parse(b.Spec.Endpoint)
-	if err != nil { // only for a spec that the CRD's rules refuse
-		o.verdict = s3.Verdict{Reason: v1beta1.ReasonEndpointForbidden, Message: "spec.endpoint is not a URL"}
-		return nil
-	}
-	o.client = s3.New(s3.Target{
-		Endpoint:    endpoint,
+	target := s3.Target{
 		Region:      b.Spec.Region,
 		Bucket:      b.Spec.BucketName,
 		VirtualHost: b.Spec.AddressingStyle == v1beta1.AddressingVirtualHost,
 		Roots:       roots,
 		Timeout:     min(maxTimeout, time.Duration(b.Spec.Probe.TimeoutSeconds)*time.Second),
-	}, credentials, rules)
+	}
+	o.verdict = s3.Verdict{Reason: v1beta1.ReasonEndpointForbidden, Message: "spec.endpoint is not a URL"}
+	if target.Endpoint, err = url.Parse(b.Spec.Endpoint); err == nil { // the CRD's rules ensure it
+		o.client = s3.New(target, credentials, rules)
+	}
 	return nil
 }
 

@@ -28,16 +28,14 @@ const (
 // probe is what this process knows of the last probe of a bucket. It is more recent than the status,
 // which is not written at each probe.
 type probe struct {
-	uid types.UID
-	// generation is that of the spec that was probed.
-	generation int64
+	uid        types.UID
+	generation int64 // of the spec that was probed
 	// ended is the end of the last probe of this process; zero if there was none.
 	ended, succeeded time.Time
 	// failures, timeouts and lacking count the last consecutive probes that failed, that timed out,
 	// and that lacked a Secret or a ConfigMap.
 	failures, timeouts, lacking int32
-	// seen is the time of this process's first reconcile of the bucket.
-	seen time.Time
+	seen                        time.Time // the first reconcile of this process
 	// retrying is true after an error that prevented a probe. The queue retries with backoff, which
 	// ticks must not bypass.
 	retrying bool
@@ -66,14 +64,12 @@ func (p probe) due(b *v1beta1.StorageBucket) time.Time {
 	return p.seen.Add(reconciler.Offset(min(pause, refresh), b.UID))
 }
 
-// period returns the interval between two probes.
 func period(b *v1beta1.StorageBucket) time.Duration {
 	return time.Duration(b.Spec.Probe.PeriodSeconds) * time.Second
 }
 
-// pause returns the time between the last probe and the next. It is shorter than the period
-// if a Secret or a ConfigMap is missing, and longer if the endpoint still times out beyond
-// the failure threshold.
+// pause returns the time to the next probe. It is shorter than the period if a Secret or a ConfigMap
+// is missing, and longer if the endpoint times out beyond the failure threshold.
 func (p probe) pause(b *v1beta1.StorageBucket) time.Duration {
 	every := period(b)
 	if p.lacking > 0 {
@@ -82,7 +78,6 @@ func (p probe) pause(b *v1beta1.StorageBucket) time.Duration {
 	return max(every, min(maxPause, doubled(every, p.timeouts-b.Spec.Probe.FailureThreshold)))
 }
 
-// doubled returns d, doubled the given number of times.
 func doubled(d time.Duration, times int32) time.Duration {
 	return d << min(max(times, 0), 10) // 2^10 times a period of 24 h does not overflow
 }

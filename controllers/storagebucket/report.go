@@ -164,9 +164,8 @@ func handled(b *v1beta1.StorageBucket) v1beta1.StorageBucketStatus {
 	return status
 }
 
-// ready returns the Ready condition after a probe. Below the failure threshold a failure
-// changes only the message. This tolerance does not apply to a generation whose probes have
-// never succeeded.
+// ready returns the Ready condition after a probe. Below the failure threshold a failure changes only
+// the message, unless no probe of this generation has succeeded.
 func ready(b *v1beta1.StorageBucket, failures int32, result s3.Verdict) metav1.Condition {
 	if result.OK() {
 		return metav1.Condition{Status: metav1.ConditionTrue, Reason: result.Reason, Message: result.Message}
@@ -197,8 +196,7 @@ func setReady(status *v1beta1.StorageBucketStatus, generation int64, now time.Ti
 	reporting.SetCondition(&status.Conditions, generation, now, c)
 }
 
-// needsWrite reports whether a status differs in more than counts and times, or is older
-// than refresh.
+// needsWrite reports whether a status differs in more than counts and times, or is older than refresh.
 func needsWrite(before, after v1beta1.StorageBucketStatus) bool {
 	if before.LastProbeTime != nil && after.LastProbeTime != nil &&
 		after.LastProbeTime.Sub(before.LastProbeTime.Time).Abs() < refresh {
@@ -208,8 +206,7 @@ func needsWrite(before, after v1beta1.StorageBucketStatus) bool {
 	return !equality.Semantic.DeepEqual(before, after)
 }
 
-// transitions returns the events for the change from one status to the next. An unchanged
-// status has none.
+// transitions returns the events for the change from one status to the next.
 func transitions(before, after v1beta1.StorageBucketStatus) []reporting.PendingEvent {
 	was := reporting.FindCondition(before.Conditions, v1beta1.ConditionReady)
 	is := reporting.FindCondition(after.Conditions, v1beta1.ConditionReady)

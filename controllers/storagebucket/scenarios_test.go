@@ -35,22 +35,17 @@ func creations() map[string]fakeService {
 		"tagging is denied":       withFailures(fakeService{tags: "ignores"}, requestSetTag, "403 AccessDenied"),
 		"the tags are unreadable": withFailures(absent, requestTags, "500 InternalError"),
 
-		"another account's":                         raced(exists, requestCreate, taken, requestTags, "403 AccessDenied"),
-		"another account's, with the own owner tag": raced(owned, requestCreate, taken),
-		"created meanwhile by this operator":        raced(owned, requestCreate, ours),
-		"created meanwhile by another":              raced(others, requestCreate, ours),
-		"created meanwhile without an owner tag":    raced(exists, requestCreate, ours),
-		"created meanwhile, with unreadable tags":   raced(exists, requestCreate, ours, requestTags, "403 AccessDenied"),
-
+		"another account's":                                           withFailures(absent, requestCreate, taken),
+		"created meanwhile by this operator":                          raced(owned, requestCreate, ours),
+		"created meanwhile by another":                                raced(others, requestCreate, ours),
 		"created right after the probe":                               withFailures(exists, requestHead, "404 -", requestList, "404 NoSuchBucket"),
 		"created meanwhile by another, with a success response":       raced(others),
 		"created meanwhile with another tag, with a success response": raced(fakeService{exists: true, otherTag: true}),
-
-		"exists and owned":            owned,
-		"exists with another owner":   others,
-		"exists without an owner tag": exists,
-		"exists with unreadable tags": withFailures(exists, requestTags, "403 AccessDenied"),
-		"a failing service":           withFailures(absent, requestHead, "500 -"),
+		"exists and owned":                                            owned,
+		"exists with another owner":                                   others,
+		"exists without an owner tag":                                 exists,
+		"exists with unreadable tags":                                 withFailures(exists, requestTags, "403 AccessDenied"),
+		"a failing service":                                           withFailures(absent, requestHead, "500 -"),
 	}
 }
 
@@ -177,12 +172,18 @@ func scenarios() map[string]scenario {
 	}
 	for name, s := range creations() {
 		all["manage: "+name] = scenario{with: manage, service: s}
+	}
+	for name, s := range map[string]fakeService{"does not exist": absent, "exists": exists} {
 		all["observe: "+name] = scenario{service: s}
 	}
 	for name, s := range removals() {
 		s.removed = true
 		all["remove: "+name] = s
-		s.ending, s.reconciles = true, max(s.reconciles, 3)
+	}
+	for _, name := range []string{"an empty bucket", "owned by another", "a failing service", "no Secret", "no ConfigMap",
+		"possibly created, under Retain"} {
+		s := removals()[name]
+		s.removed, s.ending, s.reconciles = true, true, 3
 		all["remove with its namespace: "+name] = s
 	}
 	for name, s := range lackings() {

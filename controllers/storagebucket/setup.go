@@ -36,20 +36,15 @@ const firstBackoff = time.Second
 type Options struct {
 	// MaxConcurrentReconciles is the number of workers, and so of concurrent probes.
 	MaxConcurrentReconciles int
-	// AllowCIDRs may be dialled although the default rules forbid them.
-	AllowCIDRs []netip.Prefix
-	// DenyCIDRs must not be dialled. They override AllowCIDRs.
-	DenyCIDRs []netip.Prefix
-	// Ticks trigger the search for due probes. Without them only new and changed
-	// StorageBuckets are probed.
+	// AllowCIDRs may be dialled although the default rules forbid them. DenyCIDRs must not in any case.
+	AllowCIDRs, DenyCIDRs []netip.Prefix
+	// Ticks trigger the search for due probes. Without them only changed StorageBuckets are probed.
 	Ticks <-chan event.GenericEvent
-	// Guard wraps the transport of each S3 client, so that only the leader calls S3; nil
-	// guards nothing.
+	// Guard wraps the transport of each S3 client, so that only the leader calls S3; nil guards nothing.
 	Guard func(*http.Transport) http.RoundTripper
 }
 
-// WatchedObjects returns the kinds that the controller reads from the cache. It must not
-// reconcile before their informers have synced.
+// WatchedObjects returns the kinds that the controller reads from the cache.
 func WatchedObjects() []client.Object { return []client.Object{&v1beta1.StorageBucket{}} }
 
 // New returns a Reconciler that uses the manager's client.
@@ -93,11 +88,11 @@ func SetupWithManager(mgr ctrl.Manager, o Options) error {
 // due returns the buckets whose probe is due. A terminating one queues itself again.
 func (r *Reconciler) due(ctx context.Context, _ client.Object) []reconcile.Request {
 	var list v1beta1.StorageBucketList
-	// The list is read only. Deep copies of all StorageBuckets at each tick would cost more than the
-	// rest of this function. A map function must not wait for the cache, which the next tick reads.
+	// The list is read only: deep copies of all StorageBuckets would cost more than the rest. A map
+	// function must not wait for the cache, which the next tick reads.
 	if err := r.Client.List(ctx, &list, client.UnsafeDisableDeepCopy,
 		client.DisableReadYourWritesConsistency); err != nil {
-		// A map function cannot return an error. The cache fails only while the manager stops.
+		// The cache fails only while the manager stops.
 		log.FromContext(ctx).Error(err, "listing storage buckets")
 	}
 	var requests []reconcile.Request
@@ -142,14 +137,6 @@ type metrics struct {
 	retained *prometheus.CounterVec
 }
 
-// retainReasons lists the reasons for which a bucket is retained although deletionPolicy
-// is Delete.
-var retainReasons = []string{
-	v1beta1.ReasonBucketConflict, v1beta1.ReasonCredentialsNotFound, v1beta1.ReasonTLSVerificationFailed,
-	v1beta1.ReasonTagsNotSupported,
-}
-
-// newMetrics registers the metrics.
 func newMetrics(registry prometheus.Registerer) (*metrics, error) {
 	var m metrics
 	var errs [4]error
@@ -171,13 +158,13 @@ func newMetrics(registry prometheus.Registerer) (*metrics, error) {
 		Help: "Buckets that were kept although deletionPolicy is Delete, by why: a reason of the Ready condition.",
 	}, []string{"reason"}))
 	// increase() would not count a counter's first increment without the zero before it.
-	for _, reason := range retainReasons {
+	for _, reason := range []string{v1beta1.ReasonBucketConflict, v1beta1.ReasonCredentialsNotFound,
+		v1beta1.ReasonTLSVerificationFailed, v1beta1.ReasonTagsNotSupported} {
 		m.retained.WithLabelValues(reason)
 	}
 	return &m, errors.Join(errs[:]...)
 }
 
-// countProbe counts a probe by its result.
 func (m *metrics) countProbe(b *v1beta1.StorageBucket, o observation, result s3.Verdict) {
 	m.probes.WithLabelValues(result.Reason).Inc()
 	if o.took > 0 {

@@ -43,14 +43,11 @@ type Target struct {
 	Bucket   string
 	// VirtualHost puts the bucket's name into the host name instead of the path.
 	VirtualHost bool
-	// Roots verify the endpoint's certificate; nil means the system's roots.
-	Roots *x509.CertPool
-	// Timeout bounds all requests of a client together.
-	Timeout time.Duration
+	Roots       *x509.CertPool // nil means the system's roots
+	Timeout     time.Duration  // of all requests of a client together
 }
 
-// Credentials sign the requests. The client never reads others from the environment, from files or
-// from a metadata service.
+// Credentials sign the requests. The client never reads others, such as those of the environment.
 type Credentials struct {
 	AccessKeyID, SecretAccessKey, SessionToken string
 }
@@ -58,7 +55,7 @@ type Credentials struct {
 // String keeps the secrets out of logs and errors.
 func (Credentials) String() string { return "[redacted]" }
 
-// GoString does the same for %#v.
+// GoString implements fmt.GoStringer.
 func (c Credentials) GoString() string { return c.String() }
 
 // Client sends requests about one bucket until its timeout. It sends each request once; the caller
@@ -82,8 +79,7 @@ func New(target Target, creds Credentials, rules Rules) *Client {
 	c := &Client{target: target, location: location, host: hostHeader(&location), credentials: creds}
 	c.deadline = time.Now().Add(target.Timeout) //nolint:forbidigo // contexts have deadlines of the real clock
 	c.transport = &http.Transport{
-		// Proxy is not set: the transport would dial the proxy, and the rules would not apply to
-		// the endpoint.
+		// Proxy is not set: the rules would not apply to the endpoint behind it.
 		DialContext:            (&net.Dialer{Control: rules.control}).DialContext,
 		DialTLSContext:         c.dialTLS,
 		MaxResponseHeaderBytes: maxHeaders,

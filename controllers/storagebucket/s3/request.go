@@ -16,11 +16,9 @@ import (
 )
 
 const (
-	// listOneKey is the query of a request that lists at most one key of the bucket.
-	listOneKey = "list-type=2&max-keys=1"
-	tagging    = "tagging"
-	// defaultRegion is the region that S3 does not accept in the body of CreateBucket.
-	defaultRegion = "us-east-1"
+	listOneKey    = "list-type=2&max-keys=1"
+	tagging       = "tagging"
+	defaultRegion = "us-east-1" // S3 does not accept it in the body of CreateBucket
 )
 
 // answer is the response to a request, or why there is none.
@@ -39,9 +37,9 @@ func (a answer) err() error {
 	return Error{a.verdict}
 }
 
-// isAmbiguous reports whether a response to HEAD has several possible causes, which only a body tells
-// apart. A web page answers 200 to everything, without a header of S3. A 404 may come from a load
-// balancer without an S3 server, and a 503 means busy or broken.
+// isAmbiguous reports whether only a body tells apart the causes of a response to HEAD. A web page
+// answers 200 to everything, without a header of S3. A 404 may come from a load balancer without an
+// S3 server, and a 503 means busy or broken.
 func (a answer) isAmbiguous() bool {
 	switch a.status {
 	case http.StatusOK, http.StatusMovedPermanently, http.StatusTemporaryRedirect:
@@ -80,21 +78,18 @@ func (c *Client) list(ctx context.Context) (keys int, a answer) {
 	return len(listed.Contents), a
 }
 
-// bucketTag is a tag of a bucket. S3 permits all letters of Unicode, and other services more.
-// minio-go's parser refuses what is not ASCII, so one tag of another user would hide all of them.
+// bucketTag is a tag of a bucket. minio-go's parser refuses what is not ASCII, and S3 permits it.
 type bucketTag struct{ Key, Value string }
 
 type tagSet struct {
 	Tags []bucketTag `xml:"Tag"`
 }
 
-// taggingBody is the body of PutBucketTagging and of the response to GetBucketTagging.
 type taggingBody struct {
 	XMLName xml.Name `xml:"Tagging"`
 	TagSet  tagSet
 }
 
-// createBody is the body of CreateBucket.
 type createBody struct {
 	XMLName  xml.Name `xml:"http://s3.amazonaws.com/doc/2006-03-01/ CreateBucketConfiguration"`
 	Location string   `xml:"LocationConstraint,omitempty"`
@@ -106,9 +101,9 @@ func encode(body any) []byte {
 	return text
 }
 
-// Create creates the bucket with the tag in one request. For a server that rejects tags in this
-// request it creates the bucket without them. A server may also ignore them, or report success for
-// a bucket that exists, so the caller must read the tags afterwards. The error is an Error.
+// Create creates the bucket with the tag in one request, or without it for a server that rejects
+// tags there. A server may also ignore them, or report success for a bucket that exists, so the
+// caller must read the tags afterwards. The error is an Error.
 func (c *Client) Create(ctx context.Context, key, value string) error {
 	body := createBody{Tags: &tagSet{[]bucketTag{{key, value}}}}
 	if c.target.Region != defaultRegion {
@@ -125,8 +120,8 @@ func (c *Client) Create(ctx context.Context, key, value string) error {
 	return a.err()
 }
 
-// Remove removes an empty bucket. For a bucket with objects it returns an Error. Some servers
-// would remove the objects too, so Remove lists the bucket before. A missing bucket is a success.
+// Remove removes an empty bucket. Some servers would remove objects too, so Remove lists the bucket
+// before. A missing bucket is a success. The error is an Error.
 func (c *Client) Remove(ctx context.Context) error {
 	keys, a := c.list(ctx)
 	if keys > 0 {
@@ -141,8 +136,7 @@ func (c *Client) Remove(ctx context.Context) error {
 	return a.err()
 }
 
-// Tags returns the tags of the bucket, which are text of other users. The error is an Error. Its
-// reason is TagsNotSupported for a service without tags of buckets.
+// Tags returns the tags of the bucket, which are text of other users. The error is an Error.
 func (c *Client) Tags(ctx context.Context) (map[string]string, error) {
 	a := c.send(ctx, http.MethodGet, tagging, nil)
 	var read taggingBody
@@ -167,11 +161,9 @@ func (c *Client) SetTag(ctx context.Context, key, value string) error {
 	return c.send(ctx, http.MethodPut, tagging, encode(body)).err()
 }
 
-// send sends one request about the bucket.
-//
-// It uses minio-go for signatures, but not its client. That client takes any 404 for a missing
-// bucket, even a load balancer's, sends requests to other hosts if the endpoint is Amazon's, and
-// lists page after page.
+// send sends one request about the bucket. It uses minio-go for signatures, but not its client,
+// which takes any 404 for a missing bucket, sends requests to other hosts if the endpoint is Amazon's,
+// and lists page after page.
 func (c *Client) send(ctx context.Context, method, query string, payload []byte) answer {
 	ctx, cancel := context.WithDeadline(ctx, c.deadline)
 	defer cancel()
