@@ -24,8 +24,7 @@ import (
 	"leasehold.dev/controllers/storagebucket/s3"
 )
 
-// removalPeriod bounds the pause between two attempts to remove a bucket.
-const removalPeriod = 30 * time.Second
+const removalPeriod = 30 * time.Second // between two attempts to remove a bucket, at most
 
 // Reconciler reconciles StorageBuckets.
 type Reconciler struct {

@@ -14,9 +14,8 @@ type step func(*Reconciler, context.Context, *v1beta1.StorageBucket, observation
 
 // findings are what a reconcile reports.
 type findings struct {
-	verdict s3.Verdict
-	// provisioning is the new status.provisioning; "" leaves it unchanged.
-	provisioning v1beta1.BucketProvisioning
+	verdict      s3.Verdict
+	provisioning v1beta1.BucketProvisioning // new in the status; "" leaves it unchanged
 	// kept is the reason why the bucket outlives its StorageBucket although deletionPolicy is Delete.
 	kept string
 	// events are recorded after the finalizer is removed.
@@ -29,8 +28,7 @@ type plan struct {
 	findings
 }
 
-// removes reports whether the bucket of a terminating StorageBucket is to be removed. There is none
-// without a declared creation.
+// removes reports whether a bucket is to be removed. There is none without a declared creation.
 func removes(b *v1beta1.StorageBucket) bool {
 	return b.Status.Provisioning != "" && b.Spec.DeletionPolicy == v1beta1.BucketDelete
 }

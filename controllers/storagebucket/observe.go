@@ -20,8 +20,7 @@ import (
 	"leasehold.dev/controllers/storagebucket/s3"
 )
 
-// maxTimeout bounds the time of a reconcile with an endpoint, which costs a worker as long. The CRD has
-// the same limit, and objects may be older than it.
+// maxTimeout bounds the time of a worker with an endpoint, as the CRD does. Objects may be older than it.
 const maxTimeout = 15 * time.Second
 
 // observation is what a reconcile reads before it decides.
@@ -34,8 +33,8 @@ type observation struct {
 	secretVersion string // "" without a Secret
 	// took is the duration of the requests, or zero if none was sent.
 	took time.Duration
-	// lacking is true if a Secret or a ConfigMap, or a key in it, is missing or not valid; lost is true
-	// if the object itself does not exist.
+	// lacking means that a Secret or a ConfigMap, or a key in it, is missing or not valid; lost, that
+	// the object itself does not exist.
 	lacking, lost bool
 	// namespace is that of a terminating StorageBucket if it is terminating too.
 	namespace *corev1.Namespace
@@ -86,9 +85,8 @@ func (r *Reconciler) terminatingNamespace(ctx context.Context, name string) (*co
 	return ns, nil
 }
 
-// connect sets the client for the bucket, or the verdict that prevents one. It reads the Secret and
-// the ConfigMap of the spec from the StorageBucket's own namespace and from the API server, so
-// rotated credentials take effect at once and no Secret is cached.
+// connect sets the client for the bucket, or the verdict that prevents one. It reads the Secret and the
+// ConfigMap from the StorageBucket's own namespace, and live: rotated credentials take effect at once.
 func (r *Reconciler) connect(ctx context.Context, b *v1beta1.StorageBucket, o *observation) error {
 	name := b.Spec.CredentialsSecretRef.Name
 	secret, err := reconciler.Get(ctx, r.Live, client.ObjectKey{Namespace: b.Namespace, Name: name}, &corev1.Secret{})

@@ -18,8 +18,7 @@ const (
 	// refresh is the maximum age of an unchanged status, from which the next leader reads the time of
 	// the last probe. It bounds the writes of a healthy bucket to twelve per hour.
 	refresh = 5 * time.Minute
-	// firstRetry is the pause after the first probe that lacked a Secret or a ConfigMap. It
-	// doubles with each consecutive one, up to the period.
+	// firstRetry is the pause after the first probe that lacked a Secret or a ConfigMap.
 	firstRetry = 5 * time.Second
 	// maxPause bounds the pause between two probes that time out, unless the period is longer.
 	maxPause = 10 * time.Minute
@@ -36,9 +35,7 @@ type probe struct {
 	// and that lacked a Secret or a ConfigMap.
 	failures, timeouts, lacking int32
 	seen                        time.Time // the first reconcile of this process
-	// retrying is true after an error that prevented a probe. The queue retries with backoff, which
-	// ticks must not bypass.
-	retrying bool
+	retrying                    bool      // after an error; ticks must not bypass the queue's backoff
 }
 
 // due returns the time of the next probe. A bucket or a spec that was never probed, a resumed one and
@@ -55,8 +52,7 @@ func (p probe) due(b *v1beta1.StorageBucket) time.Time {
 		reporting.FindCondition(conditions, v1beta1.ConditionReady).Status == metav1.ConditionUnknown:
 		return time.Time{}
 	}
-	// The status has whole seconds, rounded down. A time in the future is ignored, since a
-	// wrong clock or an edit caused it.
+	// The status has whole seconds, rounded down. A time in the future is that of a wrong clock.
 	last := b.Status.LastProbeTime.Add(time.Second)
 	if next := reconciler.NextDue(last, pause, b.UID); next.After(p.seen) && !last.After(p.seen.Add(period(b))) {
 		return next
@@ -121,8 +117,7 @@ func (ps *probes) of(b *v1beta1.StorageBucket, now time.Time) probe {
 	if b.Status.LastSuccessTime != nil {
 		first.succeeded = b.Status.LastSuccessTime.Time
 	}
-	// A missing Secret or ConfigMap has one of these reasons. Other failures have them too, and cost
-	// one early probe.
+	// A missing Secret or ConfigMap has one of these reasons. For other failures it costs an early probe.
 	ready := reporting.FindCondition(b.Status.Conditions, v1beta1.ConditionReady)
 	if ready.Status == metav1.ConditionFalse && (ready.Reason == v1beta1.ReasonCredentialsNotFound ||
 		ready.Reason == v1beta1.ReasonTLSVerificationFailed) {
@@ -132,8 +127,8 @@ func (ps *probes) of(b *v1beta1.StorageBucket, now time.Time) probe {
 	return first
 }
 
-// isDue reports whether a tick has to queue the bucket. The queue has a new bucket by its event, and
-// one with an error by its backoff.
+// isDue reports whether a tick has to queue the bucket. The queue has a new one by its event, and one
+// with an error by its backoff.
 func (ps *probes) isDue(b *v1beta1.StorageBucket, now time.Time) bool {
 	ps.mu.Lock()
 	defer ps.mu.Unlock()

@@ -37,8 +37,7 @@ func (r *Reconciler) report(ctx context.Context, b *v1beta1.StorageBucket, o obs
 	return nil
 }
 
-// reportRemoval reports the end of a bucket, or why it cannot be removed yet. A StorageBucket in a
-// terminating namespace waits as long.
+// reportRemoval reports the end of a bucket, or why it cannot be removed yet.
 func (r *Reconciler) reportRemoval(ctx context.Context, b *v1beta1.StorageBucket, o observation,
 	f findings) (ctrl.Result, error) {
 	if !controllerutil.ContainsFinalizer(b, v1beta1.StorageBucketFinalizer) {
@@ -52,8 +51,7 @@ func (r *Reconciler) reportRemoval(ctx context.Context, b *v1beta1.StorageBucket
 	status := handled(b)
 	setReady(&status, b.Generation, r.Clock.Now(), metav1.Condition{
 		Status: metav1.ConditionFalse, Reason: f.verdict.Reason, Message: "waiting to remove the bucket: " +
-			f.verdict.Message + "; or set spec.deletionPolicy to Retain, which keeps the bucket",
-	})
+			f.verdict.Message + "; or set spec.deletionPolicy to Retain, which keeps the bucket"})
 	if err := r.write(ctx, b, status, o.namespace); err != nil {
 		return ctrl.Result{}, err
 	}
@@ -65,16 +63,13 @@ func (r *Reconciler) reportPaused(ctx context.Context, b *v1beta1.StorageBucket)
 	status := *b.Status.DeepCopy()
 	reporting.SetCondition(&status.Conditions, b.Generation, r.Clock.Now(), metav1.Condition{
 		Type: v1beta1.ConditionPaused, Status: metav1.ConditionTrue, Reason: v1beta1.ReasonPaused,
-		Message: "the operator neither probes nor changes the bucket; remove the annotation " + v1beta1.AnnotationPaused +
-			" to resume",
-	})
+		Message: "nothing probes or changes the bucket until the annotation " + v1beta1.AnnotationPaused + " is removed"})
 	return r.write(ctx, b, status, nil)
 }
 
-// reportError reports an error that prevented a probe, and returns it for the queue, which retries
-// until there is one. The error is not the endpoint's, so Ready is Unknown and no probe counts as
-// failed. Most errors pass, so the first one of a bucket with a condition is not reported, unless it
-// is a denial.
+// reportError reports an error that prevented a probe, and returns it for the queue, which retries. It is
+// not the endpoint's, so Ready is Unknown and no probe counts as failed. Most errors pass, so the first
+// one of a bucket with a condition is not reported, unless it is a denial.
 func (r *Reconciler) reportError(ctx context.Context, b *v1beta1.StorageBucket, err error) error {
 	denied, isFirst := denial.Of(err), !r.probes.of(b, r.Clock.Now()).retrying
 	if ctx.Err() != nil || apierrors.IsConflict(err) || denial.ByFence(err) ||
@@ -90,8 +85,8 @@ func (r *Reconciler) reportError(ctx context.Context, b *v1beta1.StorageBucket, 
 	return errors.Join(err, client.IgnoreNotFound(r.write(ctx, b, status, nil)))
 }
 
-// write writes a status if it differs from the stored one in more than counts. Then it records the
-// events of the change, unless the namespace is terminating, and accepts none.
+// write writes a status that differs from the stored one in more than counts. Then it records the events
+// of the change, unless the namespace is terminating, and accepts none.
 func (r *Reconciler) write(ctx context.Context, b *v1beta1.StorageBucket, status v1beta1.StorageBucketStatus,
 	terminating *corev1.Namespace) error {
 	before := b.DeepCopy()

@@ -29,8 +29,7 @@ import (
 	"leasehold.dev/controllers/storagebucket/s3"
 )
 
-// firstBackoff is the pause after the first error of a bucket. A retry may send a probe.
-const firstBackoff = time.Second
+const firstBackoff = time.Second // after the first error of a bucket, as a retry may send a probe
 
 // Options are the operator's flags for StorageBuckets.
 type Options struct {
@@ -128,8 +127,7 @@ func clusterAddresses(ctx context.Context, host string) ([]netip.Addr, error) {
 	return found, nil
 }
 
-// metrics of this kind. Their names are an interface for dashboards and alerts. Values that
-// change with every probe are metrics, since a status write for each would be too expensive.
+// metrics have what changes with every probe, as a status write for each would be too expensive.
 type metrics struct {
 	probes   *prometheus.CounterVec
 	duration *prometheus.HistogramVec

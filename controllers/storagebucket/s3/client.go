@@ -30,17 +30,14 @@ const (
 	maxHandshake = 64 << 10
 	// maxBundle bounds the PEM text that is parsed. A parsed certificate can take a hundred times more.
 	maxBundle = 64 << 10
-	// maxRSABits is the limit of crypto/tls for the certificates that a peer sends. A signature by a
-	// larger key takes seconds to verify.
+	// maxRSABits is crypto/tls's limit for a peer. A larger key takes seconds to verify a signature.
 	maxRSABits = 8192
 )
 
 // Target identifies a bucket and its endpoint.
 type Target struct {
-	// Endpoint is an http or https URL, of which only the host and the port count.
-	Endpoint *url.URL
-	Region   string
-	Bucket   string
+	Endpoint       *url.URL // only the scheme, the host and the port count
+	Region, Bucket string
 	// VirtualHost puts the bucket's name into the host name instead of the path.
 	VirtualHost bool
 	Roots       *x509.CertPool // nil means the system's roots
@@ -58,8 +55,7 @@ func (Credentials) String() string { return "[redacted]" }
 // GoString implements fmt.GoStringer.
 func (c Credentials) GoString() string { return c.String() }
 
-// Client sends requests about one bucket until its timeout. It sends each request once; the caller
-// retries by its own schedule.
+// Client sends requests about one bucket until its timeout, each of them once.
 type Client struct {
 	target      Target
 	location    url.URL // of the bucket
@@ -112,14 +108,12 @@ func hostHeader(location *url.URL) string {
 
 var errHandshake = errors.New("the TLS handshake failed")
 
-// boundedConn is a connection whose reads are bounded until the handshake ends.
 type boundedConn struct {
 	net.Conn
 
-	reader io.Reader
+	reader io.Reader // of the connection; until the handshake ends bounded
 }
 
-// Read implements net.Conn.
 func (c *boundedConn) Read(into []byte) (int, error) { return c.reader.Read(into) }
 
 // dialTLS dials through the transport's dialer, which the guard has wrapped, and bounds what is read

@@ -297,33 +297,6 @@ func TestTags_of_others(t *testing.T) {
 	}
 }
 
-// FuzzAnswers lets a server send any response. The verdict must be one of the known messages.
-func FuzzAnswers(f *testing.F) {
-	f.Add(200, 200, "", "<ListBucketResult/>")
-	f.Add(403, 403, "us-east-1", "<Error><Code>AccessDenied</Code></Error>")
-	f.Add(301, 400, "", "<Error><Code>PermanentRedirect</Code><Region>x</Region></Error>")
-	f.Fuzz(func(t *testing.T, head, get int, region, body string) {
-		if min(head, get) < 200 || max(head, get) > 999 || len(body) > 1<<20 {
-			return
-		}
-		c, _ := serve(t, allowLoopback, func(w http.ResponseWriter, r *http.Request) {
-			w.Header().Set("X-Amz-Bucket-Region", region)
-			respond(map[bool]int{true: head, false: get}[r.Method == http.MethodHead], body)(w, r)
-		})
-		got := c.Probe(t.Context())
-		if got.OK() && head != 200 && !strings.Contains(body, "ListBucketResult") {
-			t.Errorf("HEAD %d, GET %d: %+v", head, get, got)
-		}
-		_, tagged := c.Tags(t.Context())
-		created := c.Create(t.Context(), "owner", "uid")
-		for _, text := range []string{got.Message, fmt.Sprint(tagged), fmt.Sprint(created)} {
-			if text == "" || len(body) >= 8 && strings.Contains(text, body) || created == nil && get >= 300 {
-				t.Errorf("HEAD %d, GET %d: %q", head, get, text)
-			}
-		}
-	})
-}
-
 func TestSecretsAreNotPrinted(t *testing.T) {
 	creds := Credentials{AccessKeyID: "key", SecretAccessKey: sentinel, SessionToken: sentinel}
 	if text := fmt.Sprintf("%v %+v %#v %s", creds, creds, creds, creds); strings.Contains(text, sentinel) {

@@ -45,15 +45,14 @@ func prefixes(texts ...string) (list []netip.Prefix) {
 	return list
 }
 
-// Rules are the addresses that an endpoint may have. Users choose the endpoints, and the operator
-// dials them from its own place in the network, where it can reach more than the users can.
+// Rules are the addresses that an endpoint may have. Users choose the endpoints, and the operator can
+// reach more than they can.
 type Rules struct {
 	// Deny are ranges that must not be dialled, even if Allow contains them.
 	Deny []netip.Prefix
 	// Allow are ranges that may be dialled although other rules deny them.
 	Allow []netip.Prefix
-	// Cluster are the addresses of the operator and of the API server. Only Allow permits dialling
-	// them.
+	// Cluster are the addresses of the operator and of the API server. Only Allow permits them.
 	Cluster []netip.Addr
 	// Guard wraps the transport of a client and may reject its requests; nil rejects none.
 	Guard func(*http.Transport) http.RoundTripper

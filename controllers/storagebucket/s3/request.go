@@ -26,7 +26,7 @@ type answer struct {
 	verdict Verdict
 	status  int    // 0 without a response
 	code    string // of S3; empty if the body is not S3's XML, as that of a proxy or a web page
-	region  string // of the bucket; empty if the service does not name it
+	region  string // of the bucket, if the service names it
 	body    []byte
 }
 
@@ -52,7 +52,7 @@ func (a answer) isAmbiguous() bool {
 }
 
 // Probe checks whether the bucket can be used. Where the response to HEAD is ambiguous, the list of
-// one key decides, whose response has S3's XML, also for an error.
+// one key decides, whose response has S3's XML.
 func (c *Client) Probe(ctx context.Context) Verdict {
 	head := c.send(ctx, http.MethodHead, "", nil)
 	if !head.isAmbiguous() {
