@@ -250,6 +250,14 @@ func (w *fixture) ServeHTTP(answer http.ResponseWriter, r *http.Request) {
 	_, _ = recorded.Body.WriteTo(answer)
 }
 
+// events returns the events so far.
+func (w *fixture) events() (text string) {
+	for len(w.recorder.Events) > 0 {
+		text += <-w.recorder.Events + "\n"
+	}
+	return text
+}
+
 func (w *fixture) must(err error) {
 	w.t.Helper()
 	if err != nil {
@@ -312,18 +320,16 @@ type roundTripper func(*http.Request) (*http.Response, error)
 
 func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
-// never is a delay that no request waits for.
-const never = time.Hour
-
-// serveLate answers each request after a delay and without a network, as a synctest bubble needs it.
-func (w *fixture) serveLate(late func(request string) time.Duration) {
+// serveLate answers each request after a second, and one never. It needs no network, as a synctest
+// bubble can have none.
+func (w *fixture) serveLate(silent string) {
 	w.Rules.Guard = func(*http.Transport) http.RoundTripper {
 		return roundTripper(func(r *http.Request) (*http.Response, error) {
-			w.requests = append(w.requests, nameOf(r))
+			late := map[bool]time.Duration{true: time.Hour, false: time.Second}[nameOf(r) == silent]
 			select {
 			case <-r.Context().Done():
 				return nil, r.Context().Err()
-			case <-time.After(late(nameOf(r))):
+			case <-time.After(late):
 			}
 			answer := httptest.NewRecorder()
 			w.service.ServeHTTP(answer, r)

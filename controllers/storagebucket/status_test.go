@@ -23,12 +23,6 @@ var allReasons = []string{
 	v1beta1.ReasonBucketNotEmpty, v1beta1.ReasonTagsNotSupported,
 }
 
-// definite are the failures that another probe would not refute.
-var definite = []string{
-	v1beta1.ReasonBucketNotFound, v1beta1.ReasonCredentialsNotFound, v1beta1.ReasonEndpointForbidden,
-	v1beta1.ReasonBucketConflict, v1beta1.ReasonTagsNotSupported,
-}
-
 // Only a success makes a spec Ready, and only a success ends a reported failure. Below the threshold
 // other failures change nothing. Events and writes are of changes.
 func TestStatusProperties(t *testing.T) {
@@ -60,6 +54,8 @@ func checkStatus(t *testing.T, was metav1.Condition, isSameSpec bool, failures i
 	f := findings{verdict: s3.Verdict{Reason: found, Message: "message of " + found}}
 	isGood, now := f.verdict.OK(), epoch.Add(time.Minute)
 	p := probe{generation: 2, failures: failures}.after(2, false, f.verdict, now)
+	definite := []string{v1beta1.ReasonBucketNotFound, v1beta1.ReasonCredentialsNotFound,
+		v1beta1.ReasonEndpointForbidden, v1beta1.ReasonBucketConflict, v1beta1.ReasonTagsNotSupported}
 	want := metav1.ConditionUnknown
 	switch {
 	case isGood:

@@ -87,28 +87,6 @@ type roundTripper func(*http.Request) (*http.Response, error)
 
 func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
-// The guard gets each request. A rejected request is not sent.
-func TestGuardChecksEachRequest(t *testing.T) {
-	leads := true
-	rules := allowLoopback
-	rules.Guard = func(transport *http.Transport) http.RoundTripper {
-		return roundTripper(func(r *http.Request) (*http.Response, error) {
-			if !leads {
-				return nil, errors.New("this replica does not lead")
-			}
-			return transport.RoundTrip(r)
-		})
-	}
-	c, requests := serve(t, rules, succeed)
-	if verdict := c.Probe(t.Context()); !verdict.OK() || len(requests()) != 1 {
-		t.Errorf("the leader's probe: %+v, %q", verdict, requests())
-	}
-	leads = false
-	if v, err := c.Probe(t.Context()), c.SetTag(t.Context(), "k", "v"); v.OK() || err == nil || len(requests()) != 1 {
-		t.Errorf("a former leader's probe: %+v, its write: %v, %q", v, err, requests())
-	}
-}
-
 // An error of the connection has its cause as verdict.
 func TestConnectionErrors(t *testing.T) {
 	sent := func(err error) error { return &url.Error{Op: "Head", URL: "http://s3.example.com/b", Err: err} }
