@@ -166,7 +166,6 @@ func TestReconcileHasOneDeadline(t *testing.T) {
 		"the tags of an existing bucket": {requestTags, scenario{with: manage, service: exists}},
 		"the creation":                   {requestCreate, scenario{with: manage}},
 		"setting the tag":                {requestSetTag, scenario{with: manage, service: fakeService{tags: "ignores"}}},
-		"the tags before the removal":    {requestTags, scenario{with: removable, service: owned, removed: true}},
 		"listing the objects":            {requestList, scenario{with: removable, service: owned, removed: true}},
 		"the removal":                    {"DELETE", scenario{with: removable, service: owned, removed: true}},
 	} {
@@ -196,23 +195,19 @@ func TestReconcileHasOneDeadline(t *testing.T) {
 // Only a bucket with the tag of this StorageBucket is removed, and only such a one is reported as its own,
 // whatever the service answered to its creation.
 func TestOnlyTheTagProvesTheOwner(t *testing.T) {
-	for name, service := range map[string]fakeService{"no tag": exists, "another owner": others,
-		"other tags": {exists: true, otherTag: true}} {
-		t.Run(name, func(t *testing.T) {
-			w := newFixture(t, scenario{with: removable, service: service, removed: true})
-			if b := w.reconcile(); b.Name != "" || slices.Contains(w.requests, "DELETE") || !w.service.exists {
-				t.Errorf("requests %q, want the bucket kept and %q gone", w.requests, b.Name)
+	for _, service := range []fakeService{exists, others, {exists: true, otherTag: true}} {
+		w := newFixture(t, scenario{with: removable, service: service, removed: true})
+		if b := w.reconcile(); b.Name != "" || slices.Contains(w.requests, "DELETE") || !w.service.exists {
+			t.Errorf("%+v: requests %q, want the bucket kept and %q gone", service, w.requests, b.Name)
+		}
+		for _, answer := range []string{"409 BucketAlreadyOwnedByYou", "409 BucketAlreadyExists"} {
+			late := withFailures(service, requestCreate, answer)
+			late.late = true
+			b := newFixture(t, scenario{with: manage, service: late}).reconcile()
+			if b.Status.Provisioning == v1beta1.BucketCreated || readyOf(b).Status == "True" {
+				t.Errorf("%+v, after %s: %+v", service, answer, b.Status)
 			}
-			for _, answer := range []string{"409 BucketAlreadyOwnedByYou", "409 BucketAlreadyExists"} {
-				late := withFailures(service, requestCreate, answer)
-				late.late = true
-				w := newFixture(t, scenario{with: manage, service: late})
-				b := w.reconcile()
-				if b.Status.Provisioning == v1beta1.BucketCreated || readyOf(b).Status == "True" {
-					t.Errorf("after %s: %+v", answer, b.Status)
-				}
-			}
-		})
+		}
 	}
 	others := others
 	others.late = true

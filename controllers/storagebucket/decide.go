@@ -90,8 +90,7 @@ func decideRemoval(b *v1beta1.StorageBucket, o observation) plan {
 	return p
 }
 
-// conflict returns the verdict on a bucket that exists and has another owner or none. The message
-// has no text of the tag, which anyone with keys for the bucket can write.
+// conflict is the verdict on a bucket of another owner or of none. Others can write the text of its tag.
 func conflict(b *v1beta1.StorageBucket, tags map[string]string) s3.Verdict {
 	whose := "the bucket exists without the tag of this StorageBucket"
 	if tags[v1beta1.BucketTagOwner] != "" {

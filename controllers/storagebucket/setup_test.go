@@ -31,7 +31,7 @@ type manager struct {
 
 func (m *manager) GetClient() client.Client                       { return m.cached }
 func (m *manager) GetAPIReader() client.Reader                    { return m.live }
-func (m *manager) GetConfig() *rest.Config                        { return &rest.Config{Host: "https://203.0.113.1:6443"} }
+func (m *manager) GetConfig() *rest.Config                        { return &rest.Config{Host: "203.0.113.1:6443"} }
 func (m *manager) GetEventRecorder(string) recorder.EventRecorder { return events.NewFakeRecorder(1) }
 
 // Each flag takes effect. No flag permits the addresses of the API server and of the operator, but

@@ -160,7 +160,6 @@ func TestRoots(t *testing.T) {
 		"text around them":          {"# first\n" + string(pemOf(first)) + "\n# end", "", 1},
 		"a key of 8,192 bits":       {rsaRoot(8192), "", 1},
 		"none":                      {"", "has no PEM certificates", 0},
-		"DER":                       {string(first.Certificate[0]), "has no PEM certificates", 0},
 		"one that is not valid":     {string(pemOf(tls.Certificate{Certificate: [][]byte{[]byte("x")}})), "not valid", 0},
 		"a key of 8,193 bits":       {both + rsaRoot(8193), "RSA key of more than 8192 bits", 0},
 		"a byte beyond the limit":   {both + strings.Repeat("\n", maxBundle+1-len(both)), "has more than 64 KiB", 0},

@@ -60,11 +60,12 @@ var (
 		"connect to: loopback, link-local, multicast, 100.64.0.0/10, a metadata service, the operator, the API server, or " +
 		"one that its flags deny; correct spec.endpoint, or allow the address with the flag --endpoint-allow-cidr"}
 
-	unreachable = Verdict{v1beta1.ReasonEndpointUnreachable, "no connection succeeds; check host, port, network policies"}
-	noName      = Verdict{v1beta1.ReasonEndpointUnreachable, "the endpoint's host has no address; correct it, or the DNS"}
-	closed      = Verdict{v1beta1.ReasonEndpointUnreachable, "the endpoint hangs up; check the service, its port and TLS"}
-	timedOut    = Verdict{v1beta1.ReasonProbeTimeout, "no answer came in spec.probe.timeoutSeconds; check the service"}
-	wrongHost   = Verdict{v1beta1.ReasonTLSVerificationFailed, "the endpoint's certificate is not for the host in " +
+	unreachable = Verdict{v1beta1.ReasonEndpointUnreachable, "the operator cannot connect to the endpoint; check its " +
+		"host, its port, and network policies"}
+	noName    = Verdict{v1beta1.ReasonEndpointUnreachable, "the endpoint's host has no address; correct it, or the DNS"}
+	closed    = Verdict{v1beta1.ReasonEndpointUnreachable, "the endpoint hangs up; check the service, its port and TLS"}
+	timedOut  = Verdict{v1beta1.ReasonProbeTimeout, "no answer came in spec.probe.timeoutSeconds; check the service"}
+	wrongHost = Verdict{v1beta1.ReasonTLSVerificationFailed, "the endpoint's certificate is not for the host in " +
 		"spec.endpoint, with VirtualHost after the bucket's name; correct the endpoint, its style or the certificate"}
 	expired = Verdict{v1beta1.ReasonTLSVerificationFailed, "the endpoint's certificate, or one that signed it, has " +
 		"expired or is not valid yet; renew it"}
