@@ -35,7 +35,6 @@ var (
 	bReq  = ctrl.Request{NamespacedName: bKey}
 )
 
-// bucket returns a bucket with the defaults of the API server.
 func bucket(name string, with ...func(*v1beta1.StorageBucket)) *v1beta1.StorageBucket {
 	b := &v1beta1.StorageBucket{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "team", Name: name, UID: types.UID("uid-" + name), Generation: 1},
@@ -79,7 +78,6 @@ func credentials() *corev1.Secret {
 
 const sentinel = "SENTINEL"
 
-// team returns the namespace of the bucket.
 func team() *corev1.Namespace { return &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "team"}} }
 
 // fakeService implements the part of S3 that the operator needs, with at most one bucket.
@@ -234,7 +232,6 @@ func newFixture(t *testing.T, s scenario) *fixture {
 	return w
 }
 
-// ServeHTTP implements http.Handler for the service.
 func (w *fixture) ServeHTTP(answer http.ResponseWriter, r *http.Request) {
 	w.requests = append(w.requests, nameOf(r))
 	if w.onRequest != nil {
@@ -250,7 +247,6 @@ func (w *fixture) ServeHTTP(answer http.ResponseWriter, r *http.Request) {
 	_, _ = recorded.Body.WriteTo(answer)
 }
 
-// events returns the events so far.
 func (w *fixture) events() (text string) {
 	for len(w.recorder.Events) > 0 {
 		text += <-w.recorder.Events + "\n"
@@ -281,7 +277,6 @@ func (w *fixture) read() *v1beta1.StorageBucket {
 	return b
 }
 
-// edit changes the stored bucket.
 func (w *fixture) edit(f func(*v1beta1.StorageBucket)) {
 	w.t.Helper()
 	b := w.read()
@@ -289,7 +284,6 @@ func (w *fixture) edit(f func(*v1beta1.StorageBucket)) {
 	w.must(w.stored.Update(w.t.Context(), b))
 }
 
-// delete deletes the stored bucket.
 func (w *fixture) delete() {
 	w.t.Helper()
 	w.must(w.stored.Delete(w.t.Context(), w.read()))
@@ -315,7 +309,6 @@ func readyOf(b *v1beta1.StorageBucket) metav1.Condition {
 	return reporting.FindCondition(b.Status.Conditions, v1beta1.ConditionReady)
 }
 
-// roundTripper is a service without a network.
 type roundTripper func(*http.Request) (*http.Response, error)
 
 func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }

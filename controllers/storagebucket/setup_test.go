@@ -22,7 +22,6 @@ import (
 	"leasehold.dev/controllers/storagebucket/s3"
 )
 
-// manager implements the part of a Manager that New uses.
 type manager struct {
 	ctrl.Manager
 

@@ -14,7 +14,6 @@ import (
 	"leasehold.dev/controllers/storagebucket/s3"
 )
 
-// allReasons are the possible results of a probe.
 var allReasons = []string{
 	v1beta1.ReasonProbeSucceeded, v1beta1.ReasonBucketNotFound, v1beta1.ReasonAccessDenied,
 	v1beta1.ReasonInvalidCredentials, v1beta1.ReasonCredentialsNotFound, v1beta1.ReasonRegionMismatch,
@@ -42,7 +41,6 @@ func TestStatusProperties(t *testing.T) {
 	}
 }
 
-// checkStatus checks the status after a probe of generation 2.
 func checkStatus(t *testing.T, was metav1.Condition, isSameSpec bool, failures int32, found string) {
 	t.Helper()
 	name := fmt.Sprintf("%s (%s), same spec %t, %d failures, then %s", was.Status, was.Reason, isSameSpec, failures, found)

@@ -20,7 +20,6 @@ import (
 	"gotest.tools/v3/golden"
 )
 
-// allowLoopback allows connections to the test servers.
 var allowLoopback = Rules{Allow: prefixes("127.0.0.0/8", "::1/128")}
 
 const sentinel = "SENTINEL-secret-access-key"
@@ -30,7 +29,6 @@ func parse(text string) *url.URL {
 	return parsed
 }
 
-// clientOf returns a client for a bucket of a server.
 func clientOf(endpoint string, rules Rules) *Client {
 	return New(Target{Endpoint: parse(endpoint), Region: "us-east-1", Bucket: "team-data", Timeout: time.Minute},
 		Credentials{AccessKeyID: "key", SecretAccessKey: sentinel}, rules)
@@ -55,7 +53,6 @@ func serve(t *testing.T, rules Rules, handle http.HandlerFunc) (*Client, func() 
 	}
 }
 
-// respond returns a handler with one response.
 func respond(status int, body string) http.HandlerFunc {
 	return func(w http.ResponseWriter, _ *http.Request) {
 		w.WriteHeader(status)

@@ -54,7 +54,6 @@ func smallKey(t *testing.T) crypto.Signer {
 	return key
 }
 
-// pemOf returns the certificates as PEM.
 func pemOf(all ...tls.Certificate) []byte {
 	var text bytes.Buffer
 	for _, c := range all {
