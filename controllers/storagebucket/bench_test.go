@@ -5,10 +5,10 @@ import (
 	"testing"
 	"time"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"leasehold.dev/api/v1beta1"
+	"leasehold.dev/controllers/storagebucket/s3"
 )
 
 // `make gate` runs the benchmarks of bench_test.go at each size n and compares them with the base
@@ -29,53 +29,41 @@ func fleet(n int) []*v1beta1.StorageBucket {
 	return list
 }
 
-func atSizes(b *testing.B, run func(*testing.B, int)) {
+// BenchmarkDue measures the check that each tick does for each bucket.
+func BenchmarkDue(b *testing.B) {
 	for _, n := range []int{10, 100, 1000} {
 		b.Run(fmt.Sprintf("n=%d", n), func(b *testing.B) {
 			b.ReportAllocs()
-			run(b, n)
+			var known probes
+			all := fleet(n)
+			for _, bucket := range all {
+				known.of(bucket, benchTime)
+			}
+			for b.Loop() {
+				for _, bucket := range all {
+					known.isDue(bucket, benchTime)
+				}
+			}
 		})
 	}
 }
 
-// BenchmarkDue measures the check that each tick does for each bucket.
-func BenchmarkDue(b *testing.B) {
-	atSizes(b, func(b *testing.B, n int) {
-		var known probes
-		all := fleet(n)
-		for _, bucket := range all {
-			known.of(bucket, benchTime)
-		}
-		for b.Loop() {
-			for _, bucket := range all {
-				known.isDue(bucket, benchTime)
-			}
-		}
-	})
-}
-
 func BenchmarkSummarize(b *testing.B) {
-	bucket := fleet(1)[0]
 	now := benchTime.Add(time.Minute)
-	l := probe{ended: now, succeeded: now}
-	b.ReportAllocs()
-	for b.Loop() {
-		after := summarize(bucket, l, "7", findings{verdict: good}, now)
-		needsWrite(bucket.Status, after)
-		transitions(bucket.Status, after)
-	}
+	benchmarkSummarize(b, probe{ended: now, succeeded: now}, good, now)
 }
 
 // BenchmarkSummarizeFailure measures a bucket whose endpoint stops responding.
 func BenchmarkSummarizeFailure(b *testing.B) {
-	bucket := fleet(1)[0]
 	now := benchTime.Add(time.Minute)
-	l := probe{ended: now, succeeded: benchTime, failures: 3}
-	result := failed(v1beta1.ReasonProbeTimeout)
-	bucket.Status.LastProbeTime = new(metav1.NewTime(benchTime))
+	benchmarkSummarize(b, probe{ended: now, succeeded: benchTime, failures: 3}, timedOut, now)
+}
+
+func benchmarkSummarize(b *testing.B, p probe, result s3.Verdict, now time.Time) {
+	bucket := fleet(1)[0]
 	b.ReportAllocs()
 	for b.Loop() {
-		after := summarize(bucket, l, "7", findings{verdict: result}, now)
+		after := summarize(bucket, p, "7", findings{verdict: result}, now)
 		needsWrite(bucket.Status, after)
 		transitions(bucket.Status, after)
 	}

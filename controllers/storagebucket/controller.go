@@ -24,10 +24,9 @@ import (
 	"leasehold.dev/controllers/storagebucket/s3"
 )
 
-// removalPeriod bounds the pause between two attempts to remove a bucket.
-const removalPeriod = 30 * time.Second
+const removalPeriod = 30 * time.Second // between two attempts to remove a bucket, at most
 
-// Reconciler reconciles StorageBuckets. New returns a valid one.
+// Reconciler reconciles StorageBuckets.
 type Reconciler struct {
 	Client client.Client
 	// Live reads from the API server: Secrets and ConfigMaps, which are never cached, and what
@@ -35,10 +34,10 @@ type Reconciler struct {
 	Live     client.Reader
 	Recorder events.EventRecorder
 	Clock    clock.PassiveClock
-	// Rules are the addresses that may be dialled, without those of Cluster.
-	Rules s3.Rules
-	// Cluster returns the addresses of the operator and of the API server.
-	Cluster func(context.Context) ([]netip.Prefix, error)
+	// Rules are the addresses that may be dialled. Cluster returns those of the operator and of the
+	// API server, which are not in the Rules yet.
+	Rules   s3.Rules
+	Cluster func(context.Context) ([]netip.Addr, error)
 
 	metrics *metrics
 	probes  probes
@@ -54,18 +53,18 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	} else if err != nil {
 		return ctrl.Result{}, fmt.Errorf("reading the object: %w", err)
 	}
-	terminating := !b.DeletionTimestamp.IsZero()
+	terminating, p := !b.DeletionTimestamp.IsZero(), r.probes.of(b, r.Clock.Now())
 	switch {
 	case reconciler.Paused(b):
 		return reconciler.Finish(ctrl.Result{}, r.reportPaused(ctx, b))
-	case terminating && !controllerutil.ContainsFinalizer(b, v1beta1.StorageBucketFinalizer):
-		return ctrl.Result{}, nil
-	case !terminating && r.probes.of(b, r.Clock.Now()).due(b).After(r.Clock.Now()):
+	case terminating && !controllerutil.ContainsFinalizer(b, v1beta1.StorageBucketFinalizer),
+		!terminating && p.due(b).After(r.Clock.Now()):
 		return ctrl.Result{}, nil
 	}
 	result, err := r.reconcile(ctx, b)
 	if err != nil {
-		r.probes.retry(b, r.Clock.Now())
+		p.retrying = true
+		r.probes.store(b, p)
 	}
 	return reconciler.Finish(result, err)
 }
@@ -77,12 +76,13 @@ func (r *Reconciler) reconcile(ctx context.Context, b *v1beta1.StorageBucket) (c
 	if err == nil {
 		o, err = r.observe(ctx, b)
 	}
-	defer o.close()
 	var f findings
 	if err == nil {
 		f, err = r.act(ctx, b, o, decide(b, o))
 	}
 	switch {
+	case apierrors.IsNotFound(err): // the object is gone, and its end was reported before
+		return ctrl.Result{}, nil
 	case err != nil:
 		return ctrl.Result{}, r.reportError(ctx, stored, err)
 	case !b.DeletionTimestamp.IsZero():
@@ -94,12 +94,11 @@ func (r *Reconciler) reconcile(ctx context.Context, b *v1beta1.StorageBucket) (c
 // guard adds the finalizer of a managed bucket before any request to the endpoint. A bucket that is
 // only observed needs no finalizer.
 func (r *Reconciler) guard(ctx context.Context, b *v1beta1.StorageBucket) error {
+	base := b.DeepCopy()
 	if b.Spec.ManagementPolicy != v1beta1.BucketManage || !b.DeletionTimestamp.IsZero() ||
-		controllerutil.ContainsFinalizer(b, v1beta1.StorageBucketFinalizer) {
+		!controllerutil.AddFinalizer(b, v1beta1.StorageBucketFinalizer) {
 		return nil
 	}
-	base := b.DeepCopy()
-	controllerutil.AddFinalizer(b, v1beta1.StorageBucketFinalizer)
 	if err := apply.Patch(ctx, r.Client, b, base); err != nil {
 		return fmt.Errorf("adding finalizer: %w", err)
 	}

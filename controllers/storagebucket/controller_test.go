@@ -3,6 +3,8 @@ package storagebucket
 import (
 	"context"
 	"errors"
+	"io"
+	"net/http"
 	"net/netip"
 	"slices"
 	"strings"
@@ -16,6 +18,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"leasehold.dev/api/v1beta1"
 	"leasehold.dev/controllers/internal/reconciler"
@@ -32,7 +35,7 @@ func (w *fixture) fail(which string, err error) {
 	}}
 	w.Client, w.Live = r.Intercept(w.stored, true), r.Intercept(w.stored, false)
 	if which == "addresses" {
-		w.Cluster = func(context.Context) ([]netip.Prefix, error) { return nil, err }
+		w.Cluster = func(context.Context) ([]netip.Addr, error) { return nil, err }
 	}
 }
 
@@ -68,16 +71,17 @@ func TestAPIServerErrors(t *testing.T) {
 				switch {
 				case failure == "conflict" && (err != nil || result != ctrl.Result{RequeueAfter: reconciler.RetryAfterConflict}):
 					t.Errorf("%v, %v, want a requeue", result, err)
-				case failure == "down" && (!errors.Is(err, failed) || !strings.HasPrefix(err.Error(), tc.want+": down") || result != (ctrl.Result{})):
+				case failure == "down" && (!errors.Is(err, failed) || !strings.HasPrefix(err.Error(), tc.want+": down") ||
+					result != (ctrl.Result{})):
 					t.Errorf("%v, %v, want %q", result, err, tc.want+": down")
 				}
-				for _, reason := range retainReasons {
+				for _, reason := range allReasons {
 					if n := testutil.ToFloat64(w.metrics.retained.WithLabelValues(reason)); n > 0 {
 						t.Errorf("%v buckets count as kept (%s)", n, reason)
 					}
 				}
-				if w.open.Load() > 0 || w.service.ownerTag != tc.scenario.service.ownerTag {
-					t.Errorf("%d open connections, owner %q, want no trace", w.open.Load(), w.service.ownerTag)
+				if w.service.ownerTag != tc.scenario.service.ownerTag {
+					t.Errorf("the owner is %q, want no trace", w.service.ownerTag)
 				}
 			})
 		}
@@ -99,8 +103,7 @@ func TestErrorsAreReported(t *testing.T) {
 		"a denial": {"Secret", denied, false, []string{v1beta1.ReasonRBACForbidden, v1beta1.ReasonRBACForbidden}},
 		"another error": {"Secret", errors.New("down"), false,
 			[]string{v1beta1.ReasonProbeSucceeded, v1beta1.ReasonReconcileFailed}},
-		"a new bucket":                  {"Secret", errors.New("down"), true, []string{v1beta1.ReasonReconcileFailed}},
-		"the finalizer of a new bucket": {"patch", denied, true, []string{v1beta1.ReasonRBACForbidden}},
+		"a new bucket": {"patch", errors.New("down"), true, []string{v1beta1.ReasonReconcileFailed}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newFixture(t, scenario{with: manage, service: owned})
@@ -131,15 +134,8 @@ func TestErrorsAreReported(t *testing.T) {
 			if due := w.due(t.Context(), nil); len(due) != 1 {
 				t.Error("ticks queue a bucket no more after an error")
 			}
-			close(w.recorder.Events)
-			warnings := 0
-			for e := range w.recorder.Events {
-				if strings.HasPrefix(e, "Warning BucketUnhealthy") {
-					warnings++
-				}
-			}
-			if warnings != 1 {
-				t.Errorf("%d warnings, want one", warnings)
+			if events := w.events(); strings.Count(events, "Warning BucketUnhealthy") != 1 {
+				t.Errorf("events %q, want one warning", events)
 			}
 		})
 	}
@@ -165,31 +161,22 @@ func TestReconcileHasOneDeadline(t *testing.T) {
 		silent   string
 		scenario scenario
 	}{
-		"the HEAD request":               {requestHead, scenario{}},
-		"the GET request for the code":   {requestList, scenario{}},
+		"the HEAD request":               {requestHead, scenario{with: manage}},
+		"the GET request for the code":   {requestList, scenario{with: manage}},
 		"the tags of an existing bucket": {requestTags, scenario{with: manage, service: exists}},
 		"the creation":                   {requestCreate, scenario{with: manage}},
 		"setting the tag":                {requestSetTag, scenario{with: manage, service: fakeService{tags: "ignores"}}},
-		"the tags before the removal":    {requestTags, scenario{with: removable, service: owned, removed: true}},
 		"listing the objects":            {requestList, scenario{with: removable, service: owned, removed: true}},
 		"the removal":                    {"DELETE", scenario{with: removable, service: owned, removed: true}},
 	} {
 		for seconds, want := range map[int32]time.Duration{7: 7 * time.Second, 60: maxTimeout} {
 			t.Run(name, func(t *testing.T) {
-				s, with := tc.scenario, tc.scenario.with
-				s.with = func(b *v1beta1.StorageBucket) {
-					if with != nil {
-						with(b)
-					}
+				s := tc.scenario
+				s.with = both(s.with, func(b *v1beta1.StorageBucket) {
 					b.Spec.Probe.TimeoutSeconds, b.Spec.Probe.FailureThreshold = seconds, 1
-				}
-				w := newFixture(t, s)
-				w.serveLate(func(request string) time.Duration {
-					if request == tc.silent {
-						return never
-					}
-					return time.Second
 				})
+				w := newFixture(t, s)
+				w.serveLate(tc.silent)
 				synctest.Test(t, func(t *testing.T) {
 					began := time.Now()
 					w.reconcile()
@@ -208,23 +195,19 @@ func TestReconcileHasOneDeadline(t *testing.T) {
 // Only a bucket with the tag of this StorageBucket is removed, and only such a one is reported as its own,
 // whatever the service answered to its creation.
 func TestOnlyTheTagProvesTheOwner(t *testing.T) {
-	foreign := map[string]fakeService{"no tag": exists, "another owner": others, "other tags": {exists: true, otherTag: true}}
-	for name, service := range foreign {
-		t.Run(name, func(t *testing.T) {
-			w := newFixture(t, scenario{with: removable, service: service, removed: true})
-			if b := w.reconcile(); b.Name != "" || slices.Contains(w.requests, "DELETE") || !w.service.exists {
-				t.Errorf("requests %q, want the bucket kept and %q gone", w.requests, b.Name)
+	for _, service := range []fakeService{exists, others, {exists: true, otherTag: true}} {
+		w := newFixture(t, scenario{with: removable, service: service, removed: true})
+		if b := w.reconcile(); b.Name != "" || slices.Contains(w.requests, "DELETE") || !w.service.exists {
+			t.Errorf("%+v: requests %q, want the bucket kept and %q gone", service, w.requests, b.Name)
+		}
+		for _, answer := range []string{"409 BucketAlreadyOwnedByYou", "409 BucketAlreadyExists"} {
+			late := withFailures(service, requestCreate, answer)
+			late.late = true
+			b := newFixture(t, scenario{with: manage, service: late}).reconcile()
+			if b.Status.Provisioning == v1beta1.BucketCreated || readyOf(b).Status == "True" {
+				t.Errorf("%+v, after %s: %+v", service, answer, b.Status)
 			}
-			for _, answer := range []string{"409 BucketAlreadyOwnedByYou", "409 BucketAlreadyExists"} {
-				late := withFailures(service, requestCreate, answer)
-				late.late = true
-				w := newFixture(t, scenario{with: manage, service: late})
-				b := w.reconcile()
-				if b.Status.Provisioning == v1beta1.BucketCreated || readyOf(b).Reason != v1beta1.ReasonBucketConflict {
-					t.Errorf("after %s: %+v, want a conflict", answer, b.Status)
-				}
-			}
-		})
+		}
 	}
 	others := others
 	others.late = true
@@ -237,56 +220,35 @@ func TestOnlyTheTagProvesTheOwner(t *testing.T) {
 // A StorageBucket without its keys waits for them, unless its namespace is terminating too and accepts
 // no new ones. With its keys it waits in either namespace, and names the way out.
 func TestLostKeysEndTheWaitWithTheNamespace(t *testing.T) {
-	for name, tc := range map[string]struct {
-		lost, ending, kept bool
-	}{
-		"keys lost": {true, false, false}, "keys lost with the namespace": {true, true, true},
-		"a failing service": {false, false, false}, "a failing service, with the namespace": {false, true, false},
-	} {
-		t.Run(name, func(t *testing.T) {
-			with := removable
-			if tc.lost {
+	for _, isLost := range []bool{false, true} {
+		for _, isEnding := range []bool{false, true} {
+			with, want := removable, isLost && isEnding
+			if isLost {
 				with = both(noSecret, removable)
 			}
 			w := newFixture(t, scenario{with: with, service: withFailures(owned, "DELETE", "500 -"), removed: true,
-				ending: tc.ending})
+				ending: isEnding})
 			b := w.reconcile()
 			kept := testutil.ToFloat64(w.metrics.retained.WithLabelValues(v1beta1.ReasonCredentialsNotFound)) == 1
-			if kept != tc.kept || (b.Name == "") != tc.kept {
-				t.Errorf("counted as kept: %t, %q is left with %+v", kept, b.Name, b.Status)
+			if kept != want || (b.Name == "") != want ||
+				!want && !strings.Contains(readyOf(b).Message, "set spec.deletionPolicy to Retain") {
+				t.Errorf("lost %t, ending %t: counted as kept: %t, %q with %+v", isLost, isEnding, kept, b.Name, b.Status)
 			}
-			if !tc.kept && !strings.Contains(readyOf(b).Message, "set spec.deletionPolicy to Retain") {
-				t.Errorf("Ready %+v, want the way out", readyOf(b))
-			}
-		})
+		}
 	}
 }
 
 // A service without tags of buckets gets no bucket, and no StorageBucket waits for it at its end.
 func TestServiceWithoutTags(t *testing.T) {
-	for name, tc := range map[string]struct {
-		service fakeService
-		removed bool
-	}{
-		"no bucket":             {fakeService{tags: "lacks"}, false},
-		"a bucket":              {fakeService{exists: true, tags: "lacks"}, false},
-		"a bucket, at its end":  {fakeService{exists: true, tags: "lacks"}, true},
-		"no bucket, at its end": {fakeService{tags: "lacks"}, true},
-	} {
-		t.Run(name, func(t *testing.T) {
-			with := manage
-			if tc.removed {
-				with = removable
-			}
-			w := newFixture(t, scenario{with: with, service: tc.service, removed: tc.removed})
+	for _, service := range []fakeService{{tags: "lacks"}, {exists: true, tags: "lacks"}} {
+		for _, removed := range []bool{false, true} {
+			w := newFixture(t, scenario{with: removable, service: service, removed: removed})
 			b := w.reconcile()
-			if slices.Contains(w.requests, requestCreate) || slices.Contains(w.requests, "DELETE") {
-				t.Errorf("requests %q, want no change", w.requests)
+			if slices.Contains(w.requests, requestCreate) || slices.Contains(w.requests, "DELETE") || removed && b.Name != "" ||
+				!removed && readyOf(b).Reason != v1beta1.ReasonTagsNotSupported {
+				t.Errorf("%+v, removed %t: requests %q, %q with %+v", service, removed, w.requests, b.Name, b.Status)
 			}
-			if tc.removed && b.Name != "" || !tc.removed && readyOf(b).Reason != v1beta1.ReasonTagsNotSupported {
-				t.Errorf("%q with %+v", b.Name, b.Status)
-			}
-		})
+		}
 	}
 }
 
@@ -294,13 +256,9 @@ func TestServiceWithoutTags(t *testing.T) {
 func TestProbesAreCountedByTheResult(t *testing.T) {
 	w := newFixture(t, scenario{with: manage, service: others})
 	w.reconcile()
-	for reason, want := range map[string]float64{v1beta1.ReasonBucketConflict: 1, v1beta1.ReasonProbeSucceeded: 0} {
-		if n := testutil.ToFloat64(w.metrics.probes.WithLabelValues(reason)); n != want {
-			t.Errorf("%v probes count as %s, want %v", n, reason, want)
-		}
-	}
-	if up := testutil.ToFloat64(w.metrics.up.WithLabelValues(bKey.Namespace, bKey.Name)); up != 0 {
-		t.Errorf("the bucket is up: %v", up)
+	conflicts := testutil.ToFloat64(w.metrics.probes.WithLabelValues(v1beta1.ReasonBucketConflict))
+	if up := testutil.ToFloat64(w.metrics.up.WithLabelValues(bKey.Namespace, bKey.Name)); conflicts != 1 || up != 0 {
+		t.Errorf("%v probes count as conflicts, up is %v, want 1 and 0", conflicts, up)
 	}
 }
 
@@ -314,26 +272,9 @@ func TestMessagesHaveNoTextOfTags(t *testing.T) {
 		if !removed && readyOf(b).Reason != v1beta1.ReasonBucketConflict {
 			t.Errorf("Ready %+v, want a conflict", readyOf(b))
 		}
-		text := readyOf(b).Message
-		close(w.recorder.Events)
-		for e := range w.recorder.Events {
-			text += e
-		}
+		text := readyOf(b).Message + w.events()
 		if strings.Contains(text, injected) || !strings.Contains(text, v1beta1.BucketTagOwner) {
 			t.Errorf("%q, want the name of the tag without its text", text)
-		}
-	}
-}
-
-// The remedy for a managed bucket is no change that the API refuses.
-func TestMessagesProposeWhatCanHelp(t *testing.T) {
-	for _, reason := range []string{v1beta1.ReasonRegionMismatch, v1beta1.ReasonEndpointForbidden} {
-		for _, policy := range []v1beta1.BucketManagementPolicy{v1beta1.BucketObserve, v1beta1.BucketManage} {
-			b := bucket("b", func(b *v1beta1.StorageBucket) { b.Spec.ManagementPolicy = policy })
-			got := strings.Contains(ready(b, 9, failed(reason)).Message, "create another StorageBucket")
-			if got != (policy == v1beta1.BucketManage) {
-				t.Errorf("%s of a bucket with %s: another StorageBucket is proposed: %t", reason, policy, got)
-			}
 		}
 	}
 }
@@ -344,8 +285,11 @@ func TestEndIsReportedOnce(t *testing.T) {
 	w := newFixture(t, scenario{with: removable, service: others, removed: true})
 	stale := w.read()
 	w.reconcile()
-	r := &reconcilertest.Recording{T: t, OnRequest: func(reconcilertest.Request) error { return nil }}
-	w.Client = lateReader{r.Intercept(w.stored, true), stale}
+	w.Client = interceptor.NewClient(w.stored, interceptor.Funcs{Get: func(_ context.Context, _ client.WithWatch,
+		_ client.ObjectKey, into client.Object, _ ...client.GetOption) error {
+		stale.DeepCopyInto(into.(*v1beta1.StorageBucket))
+		return nil
+	}})
 	if _, err := w.Reconcile(t.Context(), bReq); err != nil {
 		t.Fatal(err)
 	}
@@ -355,9 +299,75 @@ func TestEndIsReportedOnce(t *testing.T) {
 	}
 }
 
-// lateReader is a client whose cache has a former version of a StorageBucket.
-type lateReader struct {
-	client.Client
+// A reconcile that is canceled because the operator stops reports nothing about the bucket,
+// whatever request it has reached.
+func TestCanceledReconcileReportsNothing(t *testing.T) {
+	for name, tc := range map[string]struct {
+		at      string
+		service fakeService
+		want    v1beta1.BucketProvisioning
+	}{
+		"the HEAD request":                  {requestHead, absent, ""},
+		"the GET request for the code":      {requestList, absent, ""},
+		"the creation":                      {requestCreate, absent, v1beta1.BucketIntended},
+		"the tags":                          {requestTags, absent, v1beta1.BucketIntended},
+		"setting the tag after a creation":  {requestSetTag, fakeService{tags: "ignores"}, v1beta1.BucketIntended},
+		"the tags of a bucket that existed": {requestTags, owned, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			ctx, stop := context.WithCancel(t.Context())
+			defer stop()
+			w := newFixture(t, scenario{with: manage, service: tc.service})
+			w.onRequest = func(r *http.Request) {
+				if nameOf(r) == tc.at {
+					stop()
+					_, _ = io.Copy(io.Discard, r.Body) // after that net/http detects that the client has disconnected
+					<-r.Context().Done()
+				}
+			}
+			if _, err := w.Reconcile(ctx, bReq); !errors.Is(err, context.Canceled) {
+				t.Errorf("%v, want that the context was canceled", err)
+			}
+			b, reason := w.read(), ""
+			if tc.want != "" {
+				reason = v1beta1.ReasonCreating
+			}
+			if b.Status.Provisioning != tc.want || readyOf(b).Reason != reason || len(w.recorder.Events) > 0 {
+				t.Errorf("%+v and %d events, want provisioning %q and no report", b.Status, len(w.recorder.Events), tc.want)
+			}
+		})
+	}
+}
 
-	stale *v1beta1.StorageBucket
+// No bucket is created for a StorageBucket that was deleted or changed since it was read, whether
+// or not the intent is recorded.
+func TestNoBucketIsCreatedForChangedStorageBucket(t *testing.T) {
+	for name, change := range map[string]change{
+		"gone": func(w *fixture) {
+			w.edit(func(b *v1beta1.StorageBucket) { b.Finalizers = nil })
+			w.delete()
+		},
+		"being deleted": (*fixture).delete,
+		"another spec": func(w *fixture) {
+			w.edit(func(b *v1beta1.StorageBucket) { b.Generation, b.Spec.ManagementPolicy = 2, v1beta1.BucketObserve })
+		},
+	} {
+		for _, provisioning := range []v1beta1.BucketProvisioning{"", v1beta1.BucketIntended, v1beta1.BucketCreated} {
+			t.Run(name+" "+string(provisioning), func(t *testing.T) {
+				w := newFixture(t, scenario{with: func(b *v1beta1.StorageBucket) {
+					manage(b)
+					b.Status.Provisioning = provisioning
+				}})
+				w.onRequest = func(r *http.Request) {
+					if nameOf(r) == requestList {
+						change(w)
+					}
+				}
+				_, err := w.Reconcile(t.Context(), bReq)
+				if slices.Contains(w.requests, requestCreate) || len(w.recorder.Events) > 0 {
+					t.Errorf("requests %q (%v), %d events, want no creation", w.requests, err, len(w.recorder.Events))
+				}
+			})
+		}
+	}
 }

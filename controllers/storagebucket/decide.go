@@ -1,6 +1,7 @@
 package storagebucket
 
 import (
+	"context"
 	"fmt"
 
 	"leasehold.dev/api/v1beta1"
@@ -8,25 +9,13 @@ import (
 	"leasehold.dev/controllers/storagebucket/s3"
 )
 
-// step changes the bucket or the StorageBucket.
-type step int
-
-const (
-	// declare records in the status that a bucket will be created.
-	declare step = iota
-	// create creates the bucket with the owner tag.
-	create
-	// remove removes the bucket, which is empty.
-	remove
-	// release removes the finalizer.
-	release
-)
+// step changes the bucket or the StorageBucket: declare, create, remove or release.
+type step func(*Reconciler, context.Context, *v1beta1.StorageBucket, observation) error
 
 // findings are what a reconcile reports.
 type findings struct {
-	verdict s3.Verdict
-	// provisioning is the new status.provisioning; "" leaves it unchanged.
-	provisioning v1beta1.BucketProvisioning
+	verdict      s3.Verdict
+	provisioning v1beta1.BucketProvisioning // new in the status; "" leaves it unchanged
 	// kept is the reason why the bucket outlives its StorageBucket although deletionPolicy is Delete.
 	kept string
 	// events are recorded after the finalizer is removed.
@@ -39,14 +28,18 @@ type plan struct {
 	findings
 }
 
-// removes reports whether the bucket of a terminating StorageBucket is to be removed. There is none
-// without a declared creation.
+// removes reports whether a bucket is to be removed. There is none without a declared creation.
 func removes(b *v1beta1.StorageBucket) bool {
 	return b.Status.Provisioning != "" && b.Spec.DeletionPolicy == v1beta1.BucketDelete
 }
 
-// decide returns the plan for a bucket. It is pure. Only the tag proves the ownership: a declared
+// owns reports whether the tags of a bucket prove that it belongs to a StorageBucket. A declared
 // creation does not prove that the operator created this bucket.
+func owns(b *v1beta1.StorageBucket, tags map[string]string) bool {
+	return tags[v1beta1.BucketTagOwner] == string(b.UID)
+}
+
+// decide returns the plan for a bucket. It is pure.
 func decide(b *v1beta1.StorageBucket, o observation) plan {
 	if !b.DeletionTimestamp.IsZero() {
 		return decideRemoval(b, o)
@@ -55,13 +48,13 @@ func decide(b *v1beta1.StorageBucket, o observation) plan {
 	switch {
 	case b.Spec.ManagementPolicy != v1beta1.BucketManage:
 	case o.verdict.Missing():
-		p.steps = []step{declare, create}
-		p.verdict, p.provisioning = s3.Succeeded(), v1beta1.BucketCreated
+		p.steps = []step{(*Reconciler).declare, (*Reconciler).create}
+		p.verdict, p.provisioning = s3.Succeeded, v1beta1.BucketCreated
 	case !o.verdict.OK():
-	case o.owner == ownerSelf:
+	case owns(b, o.tags):
 		p.provisioning = v1beta1.BucketCreated
 	default:
-		p.verdict = conflict(b, o.owner)
+		p.verdict = conflict(b, o.tags)
 	}
 	return p
 }
@@ -69,45 +62,41 @@ func decide(b *v1beta1.StorageBucket, o observation) plan {
 // decideRemoval returns the plan for a terminating StorageBucket. A bucket stays if nothing can prove
 // that the operator created it, and if its namespace has lost the keys, as it accepts no new ones.
 func decideRemoval(b *v1beta1.StorageBucket, o observation) plan {
-	p := plan{steps: []step{release}, findings: findings{verdict: o.verdict}}
+	p := plan{steps: []step{(*Reconciler).release}, findings: findings{verdict: o.verdict}}
+	keep := func(reason, message string) {
+		p.kept = reason
+		p.events = []reporting.PendingEvent{reporting.Warning(v1beta1.EventBucketRetained, "Release",
+			"kept bucket %s, which the operator cannot remove: %s: %s; remove it at the endpoint if it is not needed",
+			b.Spec.BucketName, reason, message)}
+	}
 	switch {
 	case b.Status.Provisioning == "":
 	case !removes(b):
 		p.events = []reporting.PendingEvent{reporting.Normal(v1beta1.EventBucketRetained, "Release",
 			"kept bucket %s, as spec.deletionPolicy is Retain", b.Spec.BucketName)}
 	case o.verdict.Missing():
-	case o.verdict.OK() && o.owner == ownerSelf:
-		p.steps = []step{remove, release}
+	case o.verdict.OK() && owns(b, o.tags):
+		p.steps = []step{(*Reconciler).remove, (*Reconciler).release}
 	case o.verdict.OK():
-		p.keep(b, v1beta1.ReasonBucketConflict, "it does not have the tag "+v1beta1.BucketTagOwner+
+		keep(v1beta1.ReasonBucketConflict, "it does not have the tag "+v1beta1.BucketTagOwner+
 			" with the UID of this StorageBucket")
 	case o.verdict.Reason == v1beta1.ReasonTagsNotSupported:
-		p.keep(b, o.verdict.Reason, "the service has no tags of buckets, so nothing shows whose it is")
+		keep(o.verdict.Reason, "the service has no tags of buckets, so nothing shows whose it is")
 	case o.lost && o.namespace != nil:
-		p.keep(b, o.verdict.Reason, "its Secret or ConfigMap was deleted before it, with the namespace")
+		keep(o.verdict.Reason, "its Secret or ConfigMap was deleted before it, with the namespace")
 	default:
 		p.steps = nil
 	}
 	return p
 }
 
-// keep adds the report of a bucket that stays although deletionPolicy is Delete.
-func (p *plan) keep(b *v1beta1.StorageBucket, reason, message string) {
-	p.kept = reason
-	p.events = []reporting.PendingEvent{reporting.Warning(v1beta1.EventBucketRetained, "Release",
-		"kept bucket %s, which the operator cannot remove: %s: %s; remove it at the endpoint if it is not needed",
-		b.Spec.BucketName, reason, message)}
-}
-
-// conflict returns the verdict on a bucket that exists and has another owner or none. The message
-// has no text of the tag, which anyone with keys for the bucket can write.
-func conflict(b *v1beta1.StorageBucket, is owner) s3.Verdict {
-	const remedy = "so it is left alone; create another StorageBucket, with another bucketName or with managementPolicy " +
-		"Observe; or, if the bucket belongs to this one, such as after a restore, set its tag with any S3 tool: %s=%s"
-	whose := "the bucket exists without the tag of this StorageBucket, "
-	if is == ownerOther {
-		whose = "the bucket has the tag of another StorageBucket, "
+// conflict is the verdict on a bucket of another owner or of none. Others can write the text of its tag.
+func conflict(b *v1beta1.StorageBucket, tags map[string]string) s3.Verdict {
+	whose := "the bucket exists without the tag of this StorageBucket"
+	if tags[v1beta1.BucketTagOwner] != "" {
+		whose = "the bucket has the tag of another StorageBucket"
 	}
-	return s3.Verdict{Reason: v1beta1.ReasonBucketConflict,
-		Message: whose + fmt.Sprintf(remedy, v1beta1.BucketTagOwner, b.UID)}
+	return s3.Verdict{Reason: v1beta1.ReasonBucketConflict, Message: fmt.Sprintf("%s, so it is left alone; create "+
+		"another StorageBucket, with another bucketName or with managementPolicy Observe; or, if the bucket belongs to this "+
+		"one, such as after a restore, set its tag with any S3 tool: %s=%s", whose, v1beta1.BucketTagOwner, b.UID)}
 }

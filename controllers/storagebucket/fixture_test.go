@@ -6,12 +6,10 @@ import (
 	"fmt"
 	"io"
 	"maps"
-	"net"
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -29,7 +27,6 @@ import (
 
 	"leasehold.dev/api/v1beta1"
 	"leasehold.dev/controllers/internal/reporting"
-	"leasehold.dev/controllers/storagebucket/s3"
 )
 
 var (
@@ -38,7 +35,6 @@ var (
 	bReq  = ctrl.Request{NamespacedName: bKey}
 )
 
-// bucket returns a bucket with the defaults of the API server.
 func bucket(name string, with ...func(*v1beta1.StorageBucket)) *v1beta1.StorageBucket {
 	b := &v1beta1.StorageBucket{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "team", Name: name, UID: types.UID("uid-" + name), Generation: 1},
@@ -82,7 +78,6 @@ func credentials() *corev1.Secret {
 
 const sentinel = "SENTINEL"
 
-// team returns the namespace of the bucket.
 func team() *corev1.Namespace { return &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "team"}} }
 
 // fakeService implements the part of S3 that the operator needs, with at most one bucket.
@@ -193,7 +188,6 @@ type fixture struct {
 	// onRequest and onResponse, unless nil, run before and after the service handles a request.
 	onRequest  func(*http.Request)
 	onResponse func(request string, status int)
-	open       atomic.Int32 // connections to the service
 }
 
 func newFixture(t *testing.T, s scenario) *fixture {
@@ -226,8 +220,7 @@ func newFixture(t *testing.T, s scenario) *fixture {
 		t.Fatal(err)
 	}
 	w.Reconciler = &Reconciler{Client: w.stored, Live: w.stored, Recorder: w.recorder, Clock: w.clock, metrics: m,
-		Rules:   s3.Rules{Guard: w.countConnections},
-		Cluster: func(context.Context) ([]netip.Prefix, error) { return nil, nil }}
+		Cluster: func(context.Context) ([]netip.Addr, error) { return nil, nil }}
 	if !s.forbidden {
 		w.Rules.Allow = []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}
 	}
@@ -239,7 +232,6 @@ func newFixture(t *testing.T, s scenario) *fixture {
 	return w
 }
 
-// ServeHTTP implements http.Handler for the service.
 func (w *fixture) ServeHTTP(answer http.ResponseWriter, r *http.Request) {
 	w.requests = append(w.requests, nameOf(r))
 	if w.onRequest != nil {
@@ -255,29 +247,11 @@ func (w *fixture) ServeHTTP(answer http.ResponseWriter, r *http.Request) {
 	_, _ = recorded.Body.WriteTo(answer)
 }
 
-// countConnections counts the open connections of a client.
-func (w *fixture) countConnections(transport *http.Transport) http.RoundTripper {
-	dial := transport.DialContext
-	transport.DialContext = func(ctx context.Context, network, address string) (net.Conn, error) {
-		conn, err := dial(ctx, network, address)
-		if err != nil {
-			return nil, err
-		}
-		w.open.Add(1)
-		return countedConn{conn, w}, nil
+func (w *fixture) events() (text string) {
+	for len(w.recorder.Events) > 0 {
+		text += <-w.recorder.Events + "\n"
 	}
-	return transport
-}
-
-type countedConn struct {
-	net.Conn
-
-	*fixture
-}
-
-func (c countedConn) Close() error {
-	c.open.Add(-1)
-	return c.Conn.Close()
+	return text
 }
 
 func (w *fixture) must(err error) {
@@ -303,7 +277,6 @@ func (w *fixture) read() *v1beta1.StorageBucket {
 	return b
 }
 
-// edit changes the stored bucket.
 func (w *fixture) edit(f func(*v1beta1.StorageBucket)) {
 	w.t.Helper()
 	b := w.read()
@@ -311,7 +284,6 @@ func (w *fixture) edit(f func(*v1beta1.StorageBucket)) {
 	w.must(w.stored.Update(w.t.Context(), b))
 }
 
-// delete deletes the stored bucket.
 func (w *fixture) delete() {
 	w.t.Helper()
 	w.must(w.stored.Delete(w.t.Context(), w.read()))
@@ -337,23 +309,20 @@ func readyOf(b *v1beta1.StorageBucket) metav1.Condition {
 	return reporting.FindCondition(b.Status.Conditions, v1beta1.ConditionReady)
 }
 
-// roundTripper is a service without a network.
 type roundTripper func(*http.Request) (*http.Response, error)
 
 func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
-// never is a delay that no request waits for.
-const never = time.Hour
-
-// serveLate answers each request after a delay and without a network, as a synctest bubble needs it.
-func (w *fixture) serveLate(late func(request string) time.Duration) {
+// serveLate answers each request after a second, and one never. It needs no network, as a synctest
+// bubble can have none.
+func (w *fixture) serveLate(silent string) {
 	w.Rules.Guard = func(*http.Transport) http.RoundTripper {
 		return roundTripper(func(r *http.Request) (*http.Response, error) {
-			w.requests = append(w.requests, nameOf(r))
+			late := map[bool]time.Duration{true: time.Hour, false: time.Second}[nameOf(r) == silent]
 			select {
 			case <-r.Context().Done():
 				return nil, r.Context().Err()
-			case <-time.After(late(nameOf(r))):
+			case <-time.After(late):
 			}
 			answer := httptest.NewRecorder()
 			w.service.ServeHTTP(answer, r)

@@ -1,7 +1,6 @@
 package storagebucket
 
 import (
-	"math"
 	"sync"
 	"time"
 
@@ -16,56 +15,44 @@ import (
 )
 
 const (
-	// refresh is the maximum age of an unchanged status. It bounds the writes of a healthy
-	// bucket to twelve per hour. The next leader reads the time of the last probe from the
-	// status.
+	// refresh is the maximum age of an unchanged status, from which the next leader reads the time of
+	// the last probe. It bounds the writes of a healthy bucket to twelve per hour.
 	refresh = 5 * time.Minute
-	// firstRetry is the pause after the first probe that lacked a Secret or a ConfigMap. It
-	// doubles with each consecutive one, up to the period.
+	// firstRetry is the pause after the first probe that lacked a Secret or a ConfigMap.
 	firstRetry = 5 * time.Second
-	// maxPause bounds the pause between two probes that time out, unless the period is
-	// longer.
+	// maxPause bounds the pause between two probes that time out, unless the period is longer.
 	maxPause = 10 * time.Minute
 )
 
 // probe is what this process knows of the last probe of a bucket. It is more recent than the status,
 // which is not written at each probe.
 type probe struct {
-	uid types.UID
-	// generation is that of the spec that was probed.
-	generation int64
+	uid        types.UID
+	generation int64 // of the spec that was probed
 	// ended is the end of the last probe of this process; zero if there was none.
-	ended     time.Time
-	succeeded time.Time
+	ended, succeeded time.Time
 	// failures, timeouts and lacking count the last consecutive probes that failed, that timed out,
 	// and that lacked a Secret or a ConfigMap.
 	failures, timeouts, lacking int32
-	// seen is the time of this process's first reconcile of the bucket.
-	seen time.Time
-	// retrying is true after an error that prevented a probe. The queue retries with backoff, which
-	// ticks must not bypass.
-	retrying bool
+	seen                        time.Time // the first reconcile of this process
+	retrying                    bool      // after an error; ticks must not bypass the queue's backoff
 }
 
 // due returns the time of the next probe. A bucket or a spec that was never probed, a resumed one and
 // a requested probe are due at once. Probes that became due while no leader ran are spread over the
 // period or over refresh, whichever is shorter. Otherwise a restart would probe all buckets at once.
 func (p probe) due(b *v1beta1.StorageBucket) time.Time {
-	ready := reporting.FindCondition(b.Status.Conditions, v1beta1.ConditionReady).Status
-	isNew := b.Status.LastProbeTime == nil || b.Status.ObservedGeneration != b.Generation ||
-		ready == metav1.ConditionUnknown
-	pause := p.pause(b)
+	conditions, pause := b.Status.Conditions, p.pause(b)
 	switch {
-	case p.retrying, isRequested(b),
-		reporting.FindCondition(b.Status.Conditions, v1beta1.ConditionPaused).Type != "":
+	case p.retrying, isRequested(b), reporting.FindCondition(conditions, v1beta1.ConditionPaused).Type != "":
 		return time.Time{}
 	case !p.ended.IsZero() && p.generation == b.Generation:
 		return reconciler.NextDue(p.ended, pause, b.UID)
-	case isNew:
+	case b.Status.LastProbeTime == nil, b.Status.ObservedGeneration != b.Generation,
+		reporting.FindCondition(conditions, v1beta1.ConditionReady).Status == metav1.ConditionUnknown:
 		return time.Time{}
 	}
-	// The status has whole seconds, rounded down. A time in the future is ignored, since a
-	// wrong clock or an edit caused it.
+	// The status has whole seconds, rounded down. A time in the future is that of a wrong clock.
 	last := b.Status.LastProbeTime.Add(time.Second)
 	if next := reconciler.NextDue(last, pause, b.UID); next.After(p.seen) && !last.After(p.seen.Add(period(b))) {
 		return next
@@ -73,14 +60,12 @@ func (p probe) due(b *v1beta1.StorageBucket) time.Time {
 	return p.seen.Add(reconciler.Offset(min(pause, refresh), b.UID))
 }
 
-// period returns the interval between two probes.
 func period(b *v1beta1.StorageBucket) time.Duration {
 	return time.Duration(b.Spec.Probe.PeriodSeconds) * time.Second
 }
 
-// pause returns the time between the last probe and the next. It is shorter than the period
-// if a Secret or a ConfigMap is missing, and longer if the endpoint still times out beyond
-// the failure threshold.
+// pause returns the time to the next probe. It is shorter than the period if a Secret or a ConfigMap
+// is missing, and longer if the endpoint times out beyond the failure threshold.
 func (p probe) pause(b *v1beta1.StorageBucket) time.Duration {
 	every := period(b)
 	if p.lacking > 0 {
@@ -89,32 +74,29 @@ func (p probe) pause(b *v1beta1.StorageBucket) time.Duration {
 	return max(every, min(maxPause, doubled(every, p.timeouts-b.Spec.Probe.FailureThreshold)))
 }
 
-// doubled returns d, doubled the given number of times.
 func doubled(d time.Duration, times int32) time.Duration {
 	return d << min(max(times, 0), 10) // 2^10 times a period of 24 h does not overflow
 }
 
 // after returns what is known after a probe that ended now.
 func (p probe) after(generation int64, lacking bool, result s3.Verdict, now time.Time) probe {
-	if p.generation != generation {
-		p.failures, p.timeouts, p.lacking = 0, 0, 0 // they counted probes of another spec
-	}
-	p.ended, p.generation, p.retrying = now, generation, false
-	if result.OK() {
-		p.succeeded = now
+	counted := func(before int32, again bool) int32 {
+		switch {
+		case !again:
+			return 0
+		case p.generation != generation:
+			return 1 // the others were probes of another spec
+		}
+		return before + 1
 	}
 	p.failures = counted(p.failures, !result.OK())
 	p.timeouts = counted(p.timeouts, result.Reason == v1beta1.ReasonProbeTimeout)
 	p.lacking = counted(p.lacking, lacking)
-	return p
-}
-
-// counted returns before+1 if the property occurred again, and zero otherwise.
-func counted(before int32, again bool) int32 {
-	if !again {
-		return 0
+	p.ended, p.generation, p.retrying = now, generation, false
+	if result.OK() {
+		p.succeeded = now
 	}
-	return min(before, math.MaxInt32-1) + 1
+	return p
 }
 
 // probes holds one probe for each bucket. The zero value is ready for use.
@@ -126,31 +108,27 @@ type probes struct {
 // of returns the probe of the bucket. The first one is derived from the status.
 func (ps *probes) of(b *v1beta1.StorageBucket, now time.Time) probe {
 	ps.mu.Lock()
-	defer ps.mu.Unlock()
-	key := client.ObjectKeyFromObject(b)
-	if known, ok := ps.known[key]; ok && known.uid == b.UID {
+	known, ok := ps.known[client.ObjectKeyFromObject(b)]
+	ps.mu.Unlock()
+	if ok && known.uid == b.UID {
 		return known
 	}
 	first := probe{uid: b.UID, seen: now, generation: b.Status.ObservedGeneration, failures: b.Status.ConsecutiveFailures}
 	if b.Status.LastSuccessTime != nil {
 		first.succeeded = b.Status.LastSuccessTime.Time
 	}
-	// A missing Secret or ConfigMap has one of these reasons. Other failures have them too, and cost
-	// one early probe.
+	// A missing Secret or ConfigMap has one of these reasons. For other failures it costs an early probe.
 	ready := reporting.FindCondition(b.Status.Conditions, v1beta1.ConditionReady)
 	if ready.Status == metav1.ConditionFalse && (ready.Reason == v1beta1.ReasonCredentialsNotFound ||
 		ready.Reason == v1beta1.ReasonTLSVerificationFailed) {
 		first.lacking = 1
 	}
-	if ps.known == nil {
-		ps.known = map[client.ObjectKey]probe{}
-	}
-	ps.known[key] = first
+	ps.store(b, first)
 	return first
 }
 
-// isDue reports whether a tick has to queue the bucket. The queue has a new bucket by its event, and
-// one with an error by its backoff.
+// isDue reports whether a tick has to queue the bucket. The queue has a new one by its event, and one
+// with an error by its backoff.
 func (ps *probes) isDue(b *v1beta1.StorageBucket, now time.Time) bool {
 	ps.mu.Lock()
 	defer ps.mu.Unlock()
@@ -158,16 +136,12 @@ func (ps *probes) isDue(b *v1beta1.StorageBucket, now time.Time) bool {
 	return ok && known.uid == b.UID && !known.retrying && !known.due(b).After(now)
 }
 
-// retry records that the queue retries after an error.
-func (ps *probes) retry(b *v1beta1.StorageBucket, now time.Time) {
-	p := ps.of(b, now)
-	p.retrying = true
-	ps.store(b, p)
-}
-
 func (ps *probes) store(b *v1beta1.StorageBucket, p probe) {
 	ps.mu.Lock()
 	defer ps.mu.Unlock()
+	if ps.known == nil {
+		ps.known = map[client.ObjectKey]probe{}
+	}
 	ps.known[client.ObjectKeyFromObject(b)] = p
 }
 

@@ -20,6 +20,7 @@ var (
 	bad      = failed(v1beta1.ReasonServerError)
 	timedOut = failed(v1beta1.ReasonProbeTimeout)
 	lacking  = failed(v1beta1.ReasonCredentialsNotFound)
+	changed  = failed("of another spec")
 )
 
 // probed reports a probe at a time in the status; without a reason it succeeded.
@@ -48,10 +49,9 @@ func TestDue(t *testing.T) {
 		"changed since": {bucket: bucket("b", probed(just, ""), newSpec)},
 		"a former leader's": {bucket: bucket("b", every(3600), probed(before, "")),
 			from: 3001 * time.Second, to: 3361 * time.Second},
-		"overdue":        {bucket: bucket("b", probed(before, "")), to: time.Minute},
-		"long overdue":   {bucket: bucket("b", every(day), probed(epoch.Add(-100*time.Hour), "")), to: refresh},
-		"in two minutes": {bucket: bucket("b", probed(epoch.Add(2*time.Minute), "")), to: time.Minute},
-		"in a year":      {bucket: bucket("b", probed(epoch.AddDate(1, 0, 0), "")), to: time.Minute},
+		"overdue":      {bucket: bucket("b", probed(before, "")), to: time.Minute},
+		"long overdue": {bucket: bucket("b", every(day), probed(epoch.Add(-100*time.Hour), "")), to: refresh},
+		"in a year":    {bucket: bucket("b", probed(epoch.AddDate(1, 0, 0), "")), to: time.Minute},
 		"a missing Secret": {bucket: bucket("b", every(day), probed(just, v1beta1.ReasonCredentialsNotFound)),
 			from: firstRetry, to: 6 * time.Second},
 		"a missing ConfigMap": {bucket: bucket("b", every(day), probed(just, v1beta1.ReasonTLSVerificationFailed)),
@@ -119,40 +119,28 @@ func TestPauses(t *testing.T) {
 		"other failures": {60, []s3.Verdict{bad, bad, bad, bad, bad}, []time.Duration{m, m, m, m, m}},
 		"no Secret": {60, []s3.Verdict{lacking, lacking, lacking, lacking, lacking, good},
 			[]time.Duration{5 * s, 10 * s, 20 * s, 40 * s, m, m}},
+		"a new spec after timeouts": {60, []s3.Verdict{timedOut, timedOut, timedOut, timedOut, changed, timedOut},
+			[]time.Duration{m, m, m, 2 * m, 2 * m, m}},
+		"a new spec without a Secret": {60, []s3.Verdict{lacking, lacking, changed, lacking},
+			[]time.Duration{5 * s, 10 * s, 10 * s, 5 * s}},
 		"a Secret that is deleted": {60, []s3.Verdict{good, lacking, good, lacking}, []time.Duration{m, 5 * s, m, 5 * s}},
 	} {
 		var state probe
 		var got []time.Duration
 		b := bucket("b", every(tc.period))
 		for _, result := range tc.results {
-			state = state.after(b.Generation, result == lacking, result, epoch)
+			if result == changed {
+				b.Generation++
+			} else {
+				state = state.after(b.Generation, result == lacking, result, epoch)
+			}
 			got = append(got, state.pause(b))
 		}
 		if diff := cmp.Diff(tc.want, got); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", name, diff)
 		}
 	}
-	// The doubling overflows neither the pause nor the counters.
-	many := probe{failures: math.MaxInt32, lacking: math.MaxInt32}
-	many = many.after(0, true, lacking, epoch)
-	if got := many.pause(bucket("b", every(86400))); got != 5*s<<10 || many.failures != math.MaxInt32 {
-		t.Errorf("a pause of %s after %d probes without a Secret, want %s", got, many.failures, 5*s<<10)
-	}
-}
-
-// A changed spec resets all counters, whatever the result of its first probe.
-func TestNewSpecResetsCounters(t *testing.T) {
-	counted := probe{failures: 9, timeouts: 9, lacking: 9, generation: 1}
-	for _, tc := range []struct {
-		result s3.Verdict
-		want   probe
-	}{
-		{timedOut, probe{failures: 1, timeouts: 1}}, {lacking, probe{failures: 1, lacking: 1}},
-		{bad, probe{failures: 1}}, {good, probe{}},
-	} {
-		s := counted.after(2, tc.result == lacking, tc.result, epoch)
-		if got := (probe{failures: s.failures, timeouts: s.timeouts, lacking: s.lacking}); got != tc.want {
-			t.Errorf("%s: %+v, want %+v", tc.result.Reason, got, tc.want)
-		}
+	if got := (probe{lacking: math.MaxInt32}).pause(bucket("b", every(86400))); got != 5*s<<10 {
+		t.Errorf("a pause of %s after very many probes without a Secret, want %s", got, 5*s<<10)
 	}
 }

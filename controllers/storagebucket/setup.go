@@ -2,12 +2,14 @@ package storagebucket
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"net/http"
 	"net/netip"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"k8s.io/client-go/rest"
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -23,32 +25,25 @@ import (
 
 	"leasehold.dev/api/v1beta1"
 	"leasehold.dev/controllers/internal/reconciler"
+	"leasehold.dev/controllers/internal/reporting"
 	"leasehold.dev/controllers/storagebucket/s3"
 )
 
-// firstBackoff is the pause after the first error of a bucket. A retry may send a probe.
-const firstBackoff = time.Second
+const firstBackoff = time.Second // after the first error of a bucket, as a retry may send a probe
 
 // Options are the operator's flags for StorageBuckets.
 type Options struct {
 	// MaxConcurrentReconciles is the number of workers, and so of concurrent probes.
 	MaxConcurrentReconciles int
-	// AllowCIDRs may be dialled although the default rules forbid them.
-	AllowCIDRs []netip.Prefix
-	// DenyCIDRs must not be dialled. They override AllowCIDRs.
-	DenyCIDRs []netip.Prefix
-	// Ticks trigger the search for due probes. Without them only new and changed
-	// StorageBuckets are probed.
+	// AllowCIDRs may be dialled although the default rules forbid them. DenyCIDRs must not in any case.
+	AllowCIDRs, DenyCIDRs []netip.Prefix
+	// Ticks trigger the search for due probes. Without them only changed StorageBuckets are probed.
 	Ticks <-chan event.GenericEvent
-	// Guard wraps the transport of each S3 client, so that only the leader calls S3; nil
-	// guards nothing.
+	// Guard wraps the transport of each S3 client, so that only the leader calls S3; nil guards nothing.
 	Guard func(*http.Transport) http.RoundTripper
-	// Clock is nil for the real clock.
-	Clock clock.PassiveClock
 }
 
-// WatchedObjects returns the kinds that the controller reads from the cache. It must not
-// reconcile before their informers have synced.
+// WatchedObjects returns the kinds that the controller reads from the cache.
 func WatchedObjects() []client.Object { return []client.Object{&v1beta1.StorageBucket{}} }
 
 // New returns a Reconciler that uses the manager's client.
@@ -57,17 +52,14 @@ func New(mgr ctrl.Manager, o Options) (*Reconciler, error) {
 	if err != nil {
 		return nil, err
 	}
-	if o.Clock == nil {
-		o.Clock = clock.RealClock{}
-	}
 	server, _, err := rest.DefaultServerUrlFor(mgr.GetConfig())
 	if err != nil {
 		return nil, fmt.Errorf("finding the address of the API server: %w", err)
 	}
 	return &Reconciler{
 		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Recorder: mgr.GetEventRecorder("leasehold-storagebucket"),
-		Clock: o.Clock, Rules: s3.Rules{Allow: o.AllowCIDRs, Deny: o.DenyCIDRs, Guard: o.Guard},
-		Cluster: func(ctx context.Context) ([]netip.Prefix, error) { return clusterAddresses(ctx, server.Hostname()) },
+		Clock: clock.RealClock{}, Rules: s3.Rules{Allow: o.AllowCIDRs, Deny: o.DenyCIDRs, Guard: o.Guard},
+		Cluster: func(ctx context.Context) ([]netip.Addr, error) { return clusterAddresses(ctx, server.Hostname()) },
 		metrics: m,
 	}, nil
 }
@@ -95,11 +87,11 @@ func SetupWithManager(mgr ctrl.Manager, o Options) error {
 // due returns the buckets whose probe is due. A terminating one queues itself again.
 func (r *Reconciler) due(ctx context.Context, _ client.Object) []reconcile.Request {
 	var list v1beta1.StorageBucketList
-	// The list is read only. Deep copies of all StorageBuckets at each tick would cost more than the
-	// rest of this function. A map function must not wait for the cache, which the next tick reads.
+	// The list is read only: deep copies of all StorageBuckets would cost more than the rest. A map
+	// function must not wait for the cache, which the next tick reads.
 	if err := r.Client.List(ctx, &list, client.UnsafeDisableDeepCopy,
 		client.DisableReadYourWritesConsistency); err != nil {
-		// A map function cannot return an error. The cache fails only while the manager stops.
+		// The cache fails only while the manager stops.
 		log.FromContext(ctx).Error(err, "listing storage buckets")
 	}
 	var requests []reconcile.Request
@@ -115,7 +107,7 @@ func (r *Reconciler) due(ctx context.Context, _ client.Object) []reconcile.Reque
 
 // clusterAddresses returns the addresses of the operator, and those of the API server by the host that
 // the operator uses for it.
-func clusterAddresses(ctx context.Context, host string) ([]netip.Prefix, error) {
+func clusterAddresses(ctx context.Context, host string) ([]netip.Addr, error) {
 	found, err := net.DefaultResolver.LookupNetIP(ctx, "ip", host)
 	if err != nil {
 		return nil, fmt.Errorf("resolving the API server: %w", err)
@@ -129,10 +121,52 @@ func clusterAddresses(ctx context.Context, host string) ([]netip.Prefix, error) 
 			found = append(found, prefix.Addr())
 		}
 	}
-	var list []netip.Prefix
-	for _, a := range found {
-		a = a.Unmap().WithZone("")
-		list = append(list, netip.PrefixFrom(a, a.BitLen()))
+	for i, a := range found {
+		found[i] = a.Unmap().WithZone("")
 	}
-	return list, nil
+	return found, nil
+}
+
+// metrics have what changes with every probe, as a status write for each would be too expensive.
+type metrics struct {
+	probes   *prometheus.CounterVec
+	duration *prometheus.HistogramVec
+	up       *prometheus.GaugeVec
+	retained *prometheus.CounterVec
+}
+
+func newMetrics(registry prometheus.Registerer) (*metrics, error) {
+	var m metrics
+	var errs [4]error
+	m.probes, errs[0] = reporting.RegisterMetric(registry, prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "leasehold_storagebucket_probes_total",
+		Help: "Probes of StorageBuckets, by what they found: a reason of the Ready condition.",
+	}, []string{"result"}))
+	m.duration, errs[1] = reporting.RegisterMetric(registry, prometheus.NewHistogramVec(prometheus.HistogramOpts{
+		Name:    "leasehold_storagebucket_probe_duration_seconds",
+		Help:    "How long probes took that sent something, by what they found.",
+		Buckets: []float64{.005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 15},
+	}, []string{"result"}))
+	m.up, errs[2] = reporting.RegisterMetric(registry, prometheus.NewGaugeVec(prometheus.GaugeOpts{
+		Name: "leasehold_storagebucket_up",
+		Help: "1 if the last probe of a StorageBucket succeeded, else 0.",
+	}, []string{"namespace", "name"}))
+	m.retained, errs[3] = reporting.RegisterMetric(registry, prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "leasehold_storagebucket_retained_buckets_total",
+		Help: "Buckets that were kept although deletionPolicy is Delete, by why: a reason of the Ready condition.",
+	}, []string{"reason"}))
+	// increase() would not count a counter's first increment without the zero before it.
+	for _, reason := range []string{v1beta1.ReasonBucketConflict, v1beta1.ReasonCredentialsNotFound,
+		v1beta1.ReasonTLSVerificationFailed, v1beta1.ReasonTagsNotSupported} {
+		m.retained.WithLabelValues(reason)
+	}
+	return &m, errors.Join(errs[:]...)
+}
+
+func (m *metrics) countProbe(b *v1beta1.StorageBucket, o observation, result s3.Verdict) {
+	m.probes.WithLabelValues(result.Reason).Inc()
+	if o.took > 0 {
+		m.duration.WithLabelValues(o.verdict.Reason).Observe(o.took.Seconds())
+	}
+	m.up.WithLabelValues(b.Namespace, b.Name).Set(map[bool]float64{true: 1}[result.OK()])
 }

@@ -2,7 +2,6 @@ package storagebucket
 
 import (
 	"fmt"
-	"math"
 	"slices"
 	"strings"
 	"testing"
@@ -15,128 +14,74 @@ import (
 	"leasehold.dev/controllers/storagebucket/s3"
 )
 
-// allReasons are the possible results of a probe.
 var allReasons = []string{
 	v1beta1.ReasonProbeSucceeded, v1beta1.ReasonBucketNotFound, v1beta1.ReasonAccessDenied,
-	v1beta1.ReasonInvalidCredentials,
-	v1beta1.ReasonCredentialsNotFound, v1beta1.ReasonRegionMismatch, v1beta1.ReasonEndpointUnreachable,
-	v1beta1.ReasonEndpointForbidden,
-	v1beta1.ReasonTLSVerificationFailed, v1beta1.ReasonProbeTimeout, v1beta1.ReasonServerError, v1beta1.ReasonThrottled,
-	v1beta1.ReasonBucketConflict, v1beta1.ReasonBucketNotEmpty, v1beta1.ReasonTagsNotSupported,
+	v1beta1.ReasonInvalidCredentials, v1beta1.ReasonCredentialsNotFound, v1beta1.ReasonRegionMismatch,
+	v1beta1.ReasonEndpointUnreachable, v1beta1.ReasonEndpointForbidden, v1beta1.ReasonTLSVerificationFailed,
+	v1beta1.ReasonProbeTimeout, v1beta1.ReasonServerError, v1beta1.ReasonThrottled, v1beta1.ReasonBucketConflict,
+	v1beta1.ReasonBucketNotEmpty, v1beta1.ReasonTagsNotSupported,
 }
 
-// definite are the failures that another probe would not refute.
-var definite = []string{
-	v1beta1.ReasonBucketNotFound, v1beta1.ReasonCredentialsNotFound, v1beta1.ReasonEndpointForbidden,
-	v1beta1.ReasonBucketConflict, v1beta1.ReasonTagsNotSupported,
-}
-
-// statusCase is one element of the cross product of the states of the Ready condition and the
-// results of a probe.
-type statusCase struct {
-	before    metav1.Condition // without a type: no condition
-	sameSpec  bool
-	failures  int32 // consecutive, with this probe
-	threshold int32
-	found     string
-}
-
-func (c statusCase) String() string {
-	return fmt.Sprintf("%s (%s), same spec %t, %d failures of %d, found %s",
-		c.before.Status, c.before.Reason, c.sameSpec, c.failures, c.threshold, c.found)
-}
-
-// want returns the status of Ready. Only a success makes a spec Ready, and only a success ends a
-// reported failure. Below the threshold other failures change nothing.
-func (c statusCase) want() metav1.ConditionStatus {
-	switch {
-	case c.found == v1beta1.ReasonProbeSucceeded:
-		return metav1.ConditionTrue
-	case c.failures >= c.threshold, c.before.Status == metav1.ConditionFalse, slices.Contains(definite, c.found):
-		return metav1.ConditionFalse
-	case c.before.Status == metav1.ConditionTrue && c.sameSpec:
-		return metav1.ConditionTrue
-	}
-	return metav1.ConditionUnknown
-}
-
-// statusCases returns the whole cross product: some 5,000 cases.
-func statusCases() []statusCase {
+// Only a success makes a spec Ready, and only a success ends a reported failure. Below the threshold
+// other failures change nothing. Events and writes are of changes.
+func TestStatusProperties(t *testing.T) {
 	befores := []metav1.Condition{{}, {Status: metav1.ConditionUnknown, Reason: v1beta1.ReasonProbePending},
 		{Status: metav1.ConditionTrue, Reason: v1beta1.ReasonProbeSucceeded}}
 	for _, reason := range allReasons[1:] {
 		befores = append(befores, metav1.Condition{Status: metav1.ConditionFalse, Reason: reason})
 	}
-	var all []statusCase
-	for _, before := range befores {
-		for _, sameSpec := range []bool{true, false} {
-			for _, threshold := range []int32{1, 2, 3} {
-				for _, failures := range []int32{1, 2, 3, 4} {
-					for _, found := range allReasons {
-						all = append(all, statusCase{before, sameSpec, failures, threshold, found})
-					}
+	for _, was := range befores {
+		for _, isSameSpec := range []bool{true, false} {
+			for failures := range int32(4) { // before the probe; the threshold is 3
+				for _, found := range allReasons {
+					checkStatus(t, was, isSameSpec, failures, found)
 				}
 			}
 		}
 	}
-	return all
 }
 
-// probe returns the status before and after the probe of a case, and the types of the events.
-func (c statusCase) probe() (before, after v1beta1.StorageBucketStatus, events []string) {
-	b := bucket("b", func(b *v1beta1.StorageBucket) { b.Spec.Probe.FailureThreshold = c.threshold })
-	b.Generation = 2
-	if c.before.Status != "" {
-		generation := int64(2)
-		if !c.sameSpec {
-			generation = 1
-		}
-		b.Status.ObservedGeneration = generation
+func checkStatus(t *testing.T, was metav1.Condition, isSameSpec bool, failures int32, found string) {
+	t.Helper()
+	name := fmt.Sprintf("%s (%s), same spec %t, %d failures, then %s", was.Status, was.Reason, isSameSpec, failures, found)
+	b := bucket("b", newSpec)
+	if was.Status != "" {
 		b.Status.LastProbeTime, b.Status.ObservedSecretResourceVersion = new(metav1.NewTime(epoch)), "7"
-		setReady(&b.Status, generation, epoch, c.before)
+		setReady(&b.Status, map[bool]int64{true: 2, false: 1}[isSameSpec], epoch, was)
 	}
-	now := epoch.Add(time.Minute)
-	result := s3.Verdict{Reason: c.found, Message: "message of " + c.found}
-	state := probe{ended: now, generation: 2, failures: c.failures}
-	if result.OK() {
-		state.failures, state.succeeded = 0, now
+	f := findings{verdict: s3.Verdict{Reason: found, Message: "message of " + found}}
+	isGood, now := f.verdict.OK(), epoch.Add(time.Minute)
+	p := probe{generation: 2, failures: failures}.after(2, false, f.verdict, now)
+	definite := []string{v1beta1.ReasonBucketNotFound, v1beta1.ReasonCredentialsNotFound,
+		v1beta1.ReasonEndpointForbidden, v1beta1.ReasonBucketConflict, v1beta1.ReasonTagsNotSupported}
+	want := metav1.ConditionUnknown
+	switch {
+	case isGood:
+		want = metav1.ConditionTrue
+	case failures+1 >= 3, was.Status == metav1.ConditionFalse, slices.Contains(definite, found):
+		want = metav1.ConditionFalse
+	case was.Status == metav1.ConditionTrue && isSameSpec:
+		want = metav1.ConditionTrue
 	}
-	after = summarize(b, state, "7", findings{verdict: result}, now)
+	after := summarize(b, p, "7", f, now)
+	is := reporting.FindCondition(after.Conditions, v1beta1.ConditionReady)
+	isBad, event := is.Status == metav1.ConditionFalse, ""
+	if was.Status != is.Status && is.Status != metav1.ConditionUnknown || isBad && was.Reason != is.Reason {
+		event = map[bool]string{true: "Warning", false: "Normal"}[isBad]
+	}
+	events := ""
 	for _, e := range transitions(b.Status, after) {
-		events = append(events, e.Type)
+		events += e.Type
 	}
-	return b.Status, after, events
-}
-
-func TestStatusProperties(t *testing.T) {
-	for _, c := range statusCases() {
-		before, after, events := c.probe()
-		was, is := reporting.FindCondition(before.Conditions, v1beta1.ConditionReady),
-			reporting.FindCondition(after.Conditions, v1beta1.ConditionReady)
-		stalled := reporting.FindCondition(after.Conditions, v1beta1.ConditionStalled)
-		succeeded, failed := c.found == v1beta1.ReasonProbeSucceeded, is.Status == metav1.ConditionFalse
-		wantEvents := []string{}
-		if was.Status != is.Status && is.Status != metav1.ConditionUnknown || failed && was.Reason != is.Reason {
-			wantEvents = append(wantEvents, map[bool]string{true: "Warning", false: "Normal"}[failed])
-		}
-		switch {
-		case is.ObservedGeneration != 2 || after.ObservedGeneration != 2:
-			t.Errorf("%v: the status is of another generation", c)
-		case is.Status != c.want() || failed && is.Reason != c.found:
-			t.Errorf("%v: Ready=%s (%s), want %s", c, is.Status, is.Reason, c.want())
-		case !succeeded && !strings.Contains(is.Message, "message of "+c.found):
-			t.Errorf("%v: the message %q is not about what was found", c, is.Message)
-		case (stalled.Status == metav1.ConditionTrue) != (failed && slices.Contains(stalling, is.Reason)):
-			t.Errorf("%v: Stalled=%s does not follow Ready", c, stalled.Status)
-		case !slices.Equal(events, wantEvents):
-			t.Errorf("%v: events %q, want %q", c, events, wantEvents)
-		}
-		// Repeating a probe causes no event, and no write except the refresh.
-		again := c
-		again.before, again.sameSpec = is, true
-		if first, second, events := again.probe(); needsWrite(first, second) || len(events) > 0 {
-			t.Errorf("%v: the same probe is written twice, or has the events %q", c, events)
-		}
+	if is.Status != want || isBad && is.Reason != found || !isGood && !strings.Contains(is.Message, "message of "+found) ||
+		is.ObservedGeneration != 2 || after.ObservedGeneration != 2 || events != event {
+		t.Errorf("%s: Ready %+v with events %q, want %s with %q", name, is, events, want, event)
+	}
+	// Repeating a probe causes no event, and no write except the refresh.
+	b.Status = after
+	again := summarize(b, p, "7", f, now.Add(time.Minute))
+	if needsWrite(after, again) || len(transitions(after, again)) > 0 {
+		t.Errorf("%s: the same probe is written twice, or has an event", name)
 	}
 }
 
@@ -160,29 +105,5 @@ func TestStatusIsRefreshed(t *testing.T) {
 	future := bucket("b", probed(epoch.Add(refresh), "")).Status
 	if after := bucket("b", probed(epoch, "")).Status; !needsWrite(future, after) {
 		t.Error("a time in the future is kept")
-	}
-}
-
-// The API server rejects a status with more conditions than the schema allows, together with all
-// that it reports.
-func TestForeignConditionsLeaveRoom(t *testing.T) {
-	const allowed = 8 // by the schema
-	stalls := s3.Verdict{Reason: v1beta1.ReasonEndpointForbidden}
-	for others := range allowed + 1 {
-		b := bucket("b")
-		for i := range others {
-			b.Status.Conditions = append(b.Status.Conditions,
-				metav1.Condition{Type: "Other" + string(rune('A'+i)), Status: metav1.ConditionTrue, Reason: "R"})
-		}
-		status := summarize(b, probe{failures: math.MaxInt32}, "", findings{verdict: stalls}, epoch)
-		want := others + 2
-		if others+3 > allowed { // with Paused
-			want = 2
-		}
-		for _, ours := range []string{v1beta1.ConditionReady, v1beta1.ConditionStalled} {
-			if len(status.Conditions) != want || reporting.FindCondition(status.Conditions, ours).Type == "" {
-				t.Errorf("%d others: %v, want %s among %d conditions", others, status.Conditions, ours, want)
-			}
-		}
 	}
 }

@@ -1,47 +1,50 @@
 // Package s3 probes, creates and removes one bucket of an S3-compatible service. It returns reasons
-// and messages of the StorageBucket API. It never returns text of the server, which is not trusted
-// and must not get into a status.
+// and messages of the StorageBucket API. They have no text of the server, which is not trusted and
+// must not get into a status.
 package s3
 
 import (
+	"bytes"
 	"context"
+	"crypto/rsa"
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
+	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"net/url"
 	"strings"
 	"time"
+
+	"k8s.io/client-go/util/cert"
 )
 
 const (
-	// maxBody bounds the bytes that are read of a response's body. S3 permits 50 tags of 128 and 256
-	// characters, and XML takes up to 9 bytes for a character.
-	maxBody = 256 << 10
-	// maxHeaders bounds the bytes of a response's header.
+	// maxBody bounds what is read of a response. S3 permits 50 tags of 128 and 256 characters, and XML
+	// takes up to 9 bytes for a character.
+	maxBody    = 256 << 10
 	maxHeaders = 64 << 10
-	// maxHandshake bounds the bytes that are read before a TLS handshake ends. The certificates of
-	// real services take a tenth of it.
+	// maxHandshake bounds what is read before a TLS handshake ends. Real certificates take a tenth.
 	maxHandshake = 64 << 10
+	// maxBundle bounds the PEM text that is parsed. A parsed certificate can take a hundred times more.
+	maxBundle = 64 << 10
+	// maxRSABits is crypto/tls's limit for a peer. A larger key takes seconds to verify a signature.
+	maxRSABits = 8192
 )
 
 // Target identifies a bucket and its endpoint.
 type Target struct {
-	// Endpoint is an http or https URL that has only a host.
-	Endpoint string
-	Region   string
-	Bucket   string
+	Endpoint       *url.URL // only the scheme, the host and the port count
+	Region, Bucket string
 	// VirtualHost puts the bucket's name into the host name instead of the path.
 	VirtualHost bool
-	// Roots verify the endpoint's certificate; nil means the system's roots.
-	Roots *x509.CertPool
-	// Timeout bounds all requests of a client together.
-	Timeout time.Duration
+	Roots       *x509.CertPool // nil means the system's roots
+	Timeout     time.Duration  // of all requests of a client together
 }
 
-// Credentials sign the requests. The client never reads others from the environment, from files or
-// from a metadata service.
+// Credentials sign the requests. The client never reads others, such as those of the environment.
 type Credentials struct {
 	AccessKeyID, SecretAccessKey, SessionToken string
 }
@@ -49,15 +52,10 @@ type Credentials struct {
 // String keeps the secrets out of logs and errors.
 func (Credentials) String() string { return "[redacted]" }
 
-// GoString does the same for %#v.
+// GoString implements fmt.GoStringer.
 func (c Credentials) GoString() string { return c.String() }
 
-// Client sends requests about one bucket until its timeout. It sends each request once; the caller
-// retries by its own schedule.
-//
-// It uses minio-go for signatures, but not its client. That client takes any 404 for a missing
-// bucket, even a load balancer's, sends requests to other hosts if the endpoint is Amazon's, and
-// lists page after page.
+// Client sends requests about one bucket until its timeout, each of them once.
 type Client struct {
 	target      Target
 	location    url.URL // of the bucket
@@ -68,26 +66,21 @@ type Client struct {
 	http        *http.Client
 }
 
-// New returns a Client, which the caller must close. It sends no request.
-func New(target Target, creds Credentials, rules Rules) (*Client, error) {
-	endpoint, err := url.Parse(target.Endpoint)
-	if err != nil {
-		// url.Error would contain the URL, which may contain a password.
-		return nil, errors.New("parsing the endpoint: not a URL")
-	}
-	location := url.URL{Scheme: endpoint.Scheme, Host: endpoint.Host, Path: "/" + target.Bucket}
+// New returns a Client. It sends no request.
+func New(target Target, creds Credentials, rules Rules) *Client {
+	location := url.URL{Scheme: target.Endpoint.Scheme, Host: target.Endpoint.Host, Path: "/" + target.Bucket}
 	if target.VirtualHost {
-		location.Host, location.Path = target.Bucket+"."+endpoint.Host, "/"
+		location.Host, location.Path = target.Bucket+"."+location.Host, "/"
 	}
 	c := &Client{target: target, location: location, host: hostHeader(&location), credentials: creds}
 	c.deadline = time.Now().Add(target.Timeout) //nolint:forbidigo // contexts have deadlines of the real clock
 	c.transport = &http.Transport{
-		// Proxy is not set: the transport would dial the proxy, and the rules would not apply to
-		// the endpoint.
-		DialContext:            rules.dialer().DialContext,
+		// Proxy is not set: the rules would not apply to the endpoint behind it.
+		DialContext:            (&net.Dialer{Control: rules.control}).DialContext,
 		DialTLSContext:         c.dialTLS,
 		MaxResponseHeaderBytes: maxHeaders,
-		DisableCompression:     true, // a small body could decompress to a large one
+		DisableCompression:     true,        // the bounds are of what the network sends
+		IdleConnTimeout:        time.Second, // between the requests of one reconcile
 	}
 	var guarded http.RoundTripper = c.transport
 	if rules.Guard != nil {
@@ -97,7 +90,7 @@ func New(target Target, creds Credentials, rules Rules) (*Client, error) {
 		Transport:     guarded,
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}
-	return c, nil
+	return c
 }
 
 // hostHeader returns the Host header of requests to a URL. Proxies write a host in lower case,
@@ -113,16 +106,15 @@ func hostHeader(location *url.URL) string {
 	return host
 }
 
-// Close closes the idle connections.
-func (c *Client) Close() { c.transport.CloseIdleConnections() }
+var errHandshake = errors.New("the TLS handshake failed")
 
-// handshakeError is the error of a TLS handshake.
-type handshakeError struct{ error }
+type boundedConn struct {
+	net.Conn
 
-func (e handshakeError) Unwrap() error { return e.error }
+	reader io.Reader // of the connection; until the handshake ends bounded
+}
 
-// errLongHandshake is returned for a handshake of more than maxHandshake bytes.
-var errLongHandshake = errors.New("the handshake is too long")
+func (c *boundedConn) Read(into []byte) (int, error) { return c.reader.Read(into) }
 
 // dialTLS dials through the transport's dialer, which the guard has wrapped, and bounds what is read
 // before the handshake ends. crypto/tls keeps all of a peer's certificates in memory.
@@ -131,34 +123,35 @@ func (c *Client) dialTLS(ctx context.Context, network, address string) (net.Conn
 	if err != nil {
 		return nil, err
 	}
-	bounded := &boundedConn{Conn: conn, left: maxHandshake}
+	bounded := &boundedConn{conn, http.MaxBytesReader(nil, conn, maxHandshake)}
 	secured := tls.Client(bounded, &tls.Config{
 		ServerName: strings.TrimSuffix(c.location.Hostname(), "."), RootCAs: c.target.Roots, MinVersion: tls.VersionTLS12,
 	})
 	if err := secured.HandshakeContext(ctx); err != nil {
 		_ = conn.Close() // the handshake's error is the cause
-		return nil, handshakeError{err}
+		return nil, fmt.Errorf("%w: %w", errHandshake, err)
 	}
-	bounded.left = -1
+	bounded.reader = conn
 	return secured, nil
 }
 
-// boundedConn fails a read after a number of bytes; a negative number is no bound.
-type boundedConn struct {
-	net.Conn
-
-	left int
-}
-
-// Read implements net.Conn.
-func (c *boundedConn) Read(into []byte) (int, error) {
-	if c.left < 0 {
-		return c.Conn.Read(into)
+// Roots returns the certificates in a PEM bundle, or the problem with it. Editors of some systems
+// write byte order marks, which concatenation moves between the certificates.
+func Roots(bundle []byte) (roots *x509.CertPool, problem string) {
+	if len(bundle) > maxBundle {
+		return nil, fmt.Sprintf("has more than %d KiB; leave out the authorities that the endpoint does not need",
+			maxBundle>>10)
 	}
-	if c.left == 0 {
-		return 0, errLongHandshake
+	certificates, err := cert.ParseCertsPEM(bytes.ReplaceAll(bundle, []byte("\ufeff"), nil))
+	if err != nil {
+		return nil, "has no PEM certificates, or one that is not valid"
 	}
-	n, err := c.Conn.Read(into[:min(len(into), c.left)])
-	c.left -= n
-	return n, err
+	roots = x509.NewCertPool()
+	for _, root := range certificates {
+		if key, ok := root.PublicKey.(*rsa.PublicKey); ok && key.N.BitLen() > maxRSABits {
+			return nil, fmt.Sprintf("has a certificate with an RSA key of more than %d bits; use a smaller key", maxRSABits)
+		}
+		roots.AddCert(root)
+	}
+	return roots, ""
 }
