@@ -59,14 +59,20 @@ func (r *Reconciler) declare(ctx context.Context, b *v1beta1.StorageBucket, o ob
 
 // create creates the missing bucket with the owner tag. It reads the tags afterwards, since a
 // successful response alone does not prove that the operator created the bucket. The event is recorded
-// at once, because the bucket exists even if the report fails.
+// at once, because the bucket exists even if the report fails. If the bucket exists already, the tags
+// decide too: an earlier request whose answer was lost may have created it.
 func (r *Reconciler) create(ctx context.Context, b *v1beta1.StorageBucket, o observation) error {
-	if err := o.client.Create(ctx, v1beta1.BucketTagOwner, string(b.UID)); err != nil {
-		return err
+	created := o.client.Create(ctx, v1beta1.BucketTagOwner, string(b.UID))
+	refused, _ := errors.AsType[s3.Error](created)
+	exists := refused.Verdict == s3.Owned || refused.Verdict == s3.Taken
+	if created != nil && !exists {
+		return created
 	}
 	tags, err := o.client.Tags(ctx)
 	switch {
-	case err == nil && len(tags) == 0:
+	case exists && err != nil:
+		return created
+	case err == nil && len(tags) == 0 && !exists:
 		// The server ignores tags in this request. It reported a new bucket, and the probe right
 		// before reported that none existed.
 		err = o.client.SetTag(ctx, v1beta1.BucketTagOwner, string(b.UID))

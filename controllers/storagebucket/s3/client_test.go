@@ -198,8 +198,8 @@ func TestErrors(t *testing.T) {
 		code   string
 		want   Verdict // without a reason a success
 	}{
-		"creating what we have":      {create, 409, "BucketAlreadyOwnedByYou", busy},
-		"creating what another has":  {create, 409, "BucketAlreadyExists", taken},
+		"creating what we have":      {create, 409, "BucketAlreadyOwnedByYou", Owned},
+		"creating what another has":  {create, 409, "BucketAlreadyExists", Taken},
 		"creating in another region": {create, 400, "IllegalLocationConstraintException", noSuchRegion},
 		"creating one too many":      {create, 400, "TooManyBuckets", tooMany},
 		"a name of its own":          {create, 400, "InvalidBucketName", badName},

@@ -36,11 +36,13 @@ var (
 	Succeeded = Verdict{v1beta1.ReasonProbeSucceeded, "the bucket exists and can be read"}
 	missing   = Verdict{v1beta1.ReasonBucketNotFound, "the endpoint has no bucket with the name in spec.bucketName; " +
 		"create it there, or create another StorageBucket with the right name"}
-	taken = Verdict{v1beta1.ReasonBucketConflict, "another account has a bucket with the name in spec.bucketName; " +
+	// Taken and Owned are the verdicts on a creation of a bucket that exists, of another account or of this one.
+	Taken = Verdict{v1beta1.ReasonBucketConflict, "another account has a bucket with the name in spec.bucketName; " +
 		"create another StorageBucket with another name"}
+	Owned  = Verdict{v1beta1.ReasonServerError, "a bucket of this name has just been created; the operator tries again"}
 	noTags = Verdict{v1beta1.ReasonTagsNotSupported, "the service does not support tags of buckets, by which the " +
 		"operator recognizes those that it created; observe a bucket there with managementPolicy Observe"}
-	tooMany    = Verdict{v1beta1.ReasonQuotaExceeded, "the account may have no more buckets; remove one or raise it"}
+	tooMany    = Verdict{v1beta1.ReasonQuotaExceeded, "the account may have no more buckets; remove one or raise the limit"}
 	hasObjects = Verdict{v1beta1.ReasonBucketNotEmpty, "the bucket has objects; remove them, as the operator never does"}
 	hasMore    = Verdict{v1beta1.ReasonBucketNotEmpty, "the bucket lists no objects, and the service reports that it is " +
 		"not empty: old versions, delete markers or unfinished uploads remain; remove them"}
@@ -63,7 +65,7 @@ var (
 	unreachable = Verdict{v1beta1.ReasonEndpointUnreachable, "the operator cannot connect to the endpoint; check its " +
 		"host, its port, and network policies"}
 	noName    = Verdict{v1beta1.ReasonEndpointUnreachable, "the endpoint's host has no address; correct it, or the DNS"}
-	closed    = Verdict{v1beta1.ReasonEndpointUnreachable, "the endpoint hangs up; check the service, its port and TLS"}
+	closed    = Verdict{v1beta1.ReasonEndpointUnreachable, "the endpoint closes the connection; check its port, and TLS"}
 	timedOut  = Verdict{v1beta1.ReasonProbeTimeout, "no answer came in spec.probe.timeoutSeconds; check the service"}
 	wrongHost = Verdict{v1beta1.ReasonTLSVerificationFailed, "the endpoint's certificate is not for the host in " +
 		"spec.endpoint, with VirtualHost after the bucket's name; correct the endpoint, its style or the certificate"}
@@ -82,14 +84,14 @@ var (
 	refused     = Verdict{v1beta1.ReasonServerError, "the service refuses the request for an unknown reason; see its log"}
 	skewed      = Verdict{v1beta1.ReasonServerError, "the clocks of the service and of the node differ; synchronize them"}
 	badName     = Verdict{v1beta1.ReasonServerError, "the service refuses spec.bucketName; create another StorageBucket"}
-	busy        = Verdict{v1beta1.ReasonServerError, "a bucket of this name has just changed; the operator tries again"}
+	busy        = Verdict{v1beta1.ReasonServerError, "the service still changes a bucket of this name; the operator tries again"}
 	throttled   = Verdict{v1beta1.ReasonThrottled, "the service limits requests; raise periodSeconds or its limit"}
 )
 
 // byCode and byStatus have the verdicts on S3's error codes and, for other codes, on the HTTP status.
 var byCode = map[string]Verdict{
-	"NoSuchBucket": missing, "BucketNotEmpty": hasMore, "BucketAlreadyExists": taken, "TooManyBuckets": tooMany,
-	"BucketAlreadyOwnedByYou": busy, "OperationAborted": busy, "AccessDenied": denied, "InvalidBucketName": badName,
+	"NoSuchBucket": missing, "BucketNotEmpty": hasMore, "BucketAlreadyExists": Taken, "TooManyBuckets": tooMany,
+	"BucketAlreadyOwnedByYou": Owned, "OperationAborted": busy, "AccessDenied": denied, "InvalidBucketName": badName,
 	"InvalidAccessKeyId": badKeys, "InvalidSecurity": badKeys, "SignatureDoesNotMatch": badSignature,
 	"ExpiredToken": expiredToken, "InvalidToken": expiredToken, "TokenRefreshRequired": expiredToken,
 	"AuthorizationHeaderMalformed": otherRegion, "PermanentRedirect": otherRegion, "TemporaryRedirect": otherRegion,
