@@ -36,9 +36,10 @@ var (
 	Succeeded = Verdict{v1beta1.ReasonProbeSucceeded, "the bucket exists and can be read"}
 	missing   = Verdict{v1beta1.ReasonBucketNotFound, "the endpoint has no bucket with the name in spec.bucketName; " +
 		"create it there, or create another StorageBucket with the right name"}
-	// Taken and Owned are the verdicts on a creation of a bucket that exists, of another account or of this one.
+	// Taken is the verdict on the creation of a bucket that another account has.
 	Taken = Verdict{v1beta1.ReasonBucketConflict, "another account has a bucket with the name in spec.bucketName; " +
 		"create another StorageBucket with another name"}
+	// Owned is the verdict on the creation of a bucket that this account has.
 	Owned  = Verdict{v1beta1.ReasonServerError, "a bucket of this name has just been created; the operator tries again"}
 	noTags = Verdict{v1beta1.ReasonTagsNotSupported, "the service does not support tags of buckets, by which the " +
 		"operator recognizes those that it created; observe a bucket there with managementPolicy Observe"}
