@@ -66,6 +66,9 @@ func isUpkeep(e auditv1.Event) bool {
 	switch o := e.ObjectRef; {
 	case o.Resource == "leases":
 		return true
+	case o.Name == "leasehold-fence-check":
+		// A standby tries the fence until it is denied.
+		return true
 	case o.Resource == "pods" && o.Namespace == operator.Namespace:
 		// A standby watches the leader's Pod.
 		return true

@@ -15,7 +15,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"leasehold.dev/test/harness/env"
-	"leasehold.dev/test/harness/expect"
 	"leasehold.dev/test/integration/internal/operator"
 )
 
@@ -55,9 +54,6 @@ var _ = Describe("The operator", Serial, func() {
 	BeforeEach(suite.NeedsControllers)
 
 	It("sends the API server the requests that counts.golden.yaml lists", func(ctx SpecContext) {
-		// The standby tries the fence once, in its first seconds.
-		Eventually(ctx, func() []operator.Family { return suite.Families(ctx) }).WithTimeout(expect.Medium).Should(
-			ContainElement(HaveField("Name", "leasehold_fence_effective")))
 		c := &counter{clock: clock.RealClock{}}
 		c.rest(ctx)
 		c.countTenants(ctx)
