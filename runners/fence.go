@@ -90,7 +90,7 @@ func (f *FenceCheck) Start(ctx context.Context) error {
 type fenceState int
 
 const (
-	unknown   fenceState = iota // nobody leads
+	unknown   fenceState = iota // the Lease has no holder
 	leading                     // this replica leads
 	denied                      // by the fence
 	permitted                   // although another replica leads
@@ -113,7 +113,7 @@ func (f *FenceCheck) try(ctx context.Context) (fenceState, error) {
 	if err != nil {
 		return unknown, fmt.Errorf("creating a ConfigMap in a dry run: %w", err)
 	}
-	// A Lease that was released meanwhile fences nobody.
+	// If the Lease was deleted or came to this replica meanwhile, the fence permits the write rightly.
 	if after, err := f.holder(ctx); err != nil || after != before {
 		return unknown, err
 	}

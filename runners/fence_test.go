@@ -22,7 +22,7 @@ import (
 	"leasehold.dev/runners"
 )
 
-// answer is what the API server answers to a try, and who holds the Lease then; "" is nobody.
+// answer is what the API server answers to a try, and the holder of the Lease then; "" is none.
 type answer struct {
 	holder string
 	err    error
@@ -104,7 +104,7 @@ func TestFenceCheck(t *testing.T) {
 		reports   int
 		ended     bool
 	}{
-		"nobody leads":             {[]answer{{}, {}}, "", 0, false},
+		"no holder":                {[]answer{{}, {}}, "", 0, false},
 		"this replica leads":       {[]answer{{holder: "manager-0_x"}}, "", 0, true},
 		"a Pod with a longer name": {[]answer{{"manager-01_x", byFence}}, yes, 0, true},
 		"denied":                   {[]answer{{"manager-1_x", byFence}}, yes, 0, true},

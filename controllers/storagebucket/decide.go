@@ -28,7 +28,8 @@ type plan struct {
 	findings
 }
 
-// removes reports whether a bucket is to be removed. There is none without a declared creation.
+// removes reports whether the end of a StorageBucket removes its bucket. Without a declared creation the
+// operator created none.
 func removes(b *v1beta1.StorageBucket) bool {
 	return b.Status.Provisioning != "" && b.Spec.DeletionPolicy == v1beta1.BucketDelete
 }
