@@ -112,10 +112,11 @@ slow: needs-go $(CONTROLPLANE) s3server $(BIN)/monitoring/promtool build $(TOOLS
 	@GO=$(GO) GOTESTSUM=$(TOOLS)/gotestsum ARTIFACTS=$(ARTIFACTS)/slow hack/unit.sh '$(LINK_FLAGS) -run=^TestSlow $(UNIT_FLAGS)' . test/harness
 	@GO=$(GO) GOTESTSUM=$(TOOLS)/gotestsum ARTIFACTS=$(ARTIFACTS)/slow hack/unit.sh '$(LINK_FLAGS) $(UNIT_FLAGS)' runners/election hack/monitoring
 
-# The tests of hack/monitoring have one goroutine, and the race detector would compile Prometheus again.
+# The tests of hack/monitoring have one goroutine, and the race detector would compile Prometheus again. The slow tests
+# measure, or start programs that are built without the detector.
 race: export CGO_ENABLED := 1
 race: needs-go $(CONTROLPLANE) s3server build $(TOOLS)/gotestsum $(TOOLS)/ginkgo $(TOOLS)/helm ## Run the unit tests with the race detector, which needs a C compiler.
-	@GO=$(GO) GOTESTSUM=$(TOOLS)/gotestsum ARTIFACTS=$(ARTIFACTS) hack/unit.sh '-race $(LINK_FLAGS) $(UNIT_FLAGS)' $(filter-out hack/monitoring,$(MODULES))
+	@GO=$(GO) GOTESTSUM=$(TOOLS)/gotestsum ARTIFACTS=$(ARTIFACTS) hack/unit.sh '-race $(LINK_FLAGS) -skip=^TestSlow $(UNIT_FLAGS)' $(filter-out hack/monitoring,$(MODULES))
 
 integration: needs-go $(CONTROLPLANE) s3server build $(TOOLS)/ginkgo $(TOOLS)/helm ## Run the integration specs against a real control plane.
 	@PROGRAMS=$(BIN) hack/integration.sh $(TOOLS)/ginkgo $(ARTIFACTS) $(SUITE_JOBS) '$(SUITES)' --procs=$(PROCS) --randomize-all --keep-going \

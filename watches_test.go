@@ -217,6 +217,13 @@ func (i *informer) AddEventHandlerWithOptions(
 	return i.FakeInformer.AddEventHandlerWithOptions(h, o)
 }
 
+// Add locks, since a mark is sent while the controller still adds its handlers.
+func (i *informer) Add(o metav1.Object) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	i.FakeInformer.Add(o)
+}
+
 func (w *watches) informerOf(o client.Object) *informer {
 	w.mu.Lock()
 	defer w.mu.Unlock()
