@@ -7,7 +7,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	corev1ac "k8s.io/client-go/applyconfigurations/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"leasehold.dev/api/v1beta1"
@@ -35,7 +34,7 @@ type result struct {
 func (r *Reconciler) act(ctx context.Context, o *observation, p plan) (*result, error) {
 	res := &result{correct: map[kind]bool{}, wrote: map[kind]bool{}}
 	var want children
-	if len(p.with(create, update, replace)) > 0 {
+	if len(p.with(create, update)) > 0 {
 		live, err := r.readUnchanged(ctx, o.view)
 		if err != nil {
 			return nil, err
@@ -95,40 +94,11 @@ func (r *Reconciler) readUnchanged(ctx context.Context, v *v1beta1.MarkdownView)
 // reports whether the child has changed: an apply may change nothing, because an admission webhook
 // of others restores its own value each time.
 func write[D apply.Configuration[D]](ctx context.Context, c client.Client, s step, want D) (wrote bool, err error) {
-	switch s.action {
-	case replace:
-		if err := apply.DeleteUnchanged(ctx, c, s.live, client.DisableReadYourWritesConsistency); err != nil {
-			return false, err
-		}
-		return true, apply.Create(ctx, c, want)
-	case create:
+	if s.action == create {
 		return true, apply.Create(ctx, c, want)
 	}
-	before, live := s.live.GetResourceVersion(), s.live
-	if s.pruned != nil {
-		live = s.pruned.DeepCopyObject().(client.Object)
-		fillTexts(live, s.live, want)
-		if err := apply.Patch(ctx, c, live, s.live); err != nil {
-			return false, err
-		}
+	if err := apply.Update(ctx, c, s.live, want); err != nil {
+		return false, err
 	}
-	after := live.GetResourceVersion()
-	if s.differs {
-		if err := apply.Update(ctx, c, live, want); err != nil {
-			return false, err
-		}
-		after = versionOf(want)
-	}
-	return after != before, nil
-}
-
-// fillTexts replaces the digests of changed files in a pruned ConfigMap by the texts.
-func fillTexts(pruned, live client.Object, want any) {
-	if content, ok := want.(*corev1ac.ConfigMapApplyConfiguration); ok {
-		for name, text := range content.Data {
-			if pruned := pruned.(*corev1.ConfigMap); pruned.Data[name] != live.(*corev1.ConfigMap).Data[name] {
-				pruned.Data[name] = text
-			}
-		}
-	}
+	return versionOf(want) != s.live.GetResourceVersion(), nil
 }

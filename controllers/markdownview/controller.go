@@ -90,7 +90,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 // fail reports an error that prevented the reconcile. A Conflict is none: the view has changed.
 func (r *Reconciler) fail(ctx context.Context, v *v1beta1.MarkdownView, err error) (ctrl.Result, error) {
 	if !apierrors.IsConflict(err) {
-		err = errors.Join(err, r.report(ctx, v, failed(v, err, r.Clock.Now()), plan{}))
+		err = reconciler.Failed(err, r.report(ctx, v, failed(v, err, r.Clock.Now()), plan{}))
 	}
 	return reconciler.Finish(ctrl.Result{}, err)
 }

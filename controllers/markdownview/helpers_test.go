@@ -1,6 +1,7 @@
 package markdownview
 
 import (
+	"encoding/json"
 	"errors"
 	"strings"
 	"testing"
@@ -96,4 +97,15 @@ func appliedObservation(t testing.TB, v *v1beta1.MarkdownView) *observation {
 		}
 	}
 	return o
+}
+
+// typed returns the object of an apply configuration.
+func typed[T any](t testing.TB, config any) *T {
+	t.Helper()
+	text, err := json.Marshal(config)
+	out := new(T)
+	if err = errors.Join(err, json.Unmarshal(text, out)); err != nil {
+		t.Fatal(err)
+	}
+	return out
 }

@@ -134,7 +134,7 @@ func (r *recording) onRequest(q reconcilertest.Request) error {
 	case "patch", "delete":
 		r.Line("  %s %T %s: %s", q.Verb, q.Object, q.Key.Name, q.Body)
 	case "patch status":
-		r.StatusPatch(q.Body)
+		r.Line("  patch status: %s", q.Body)
 		return r.errs["status"]
 	}
 	return nil

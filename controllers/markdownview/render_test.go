@@ -43,7 +43,7 @@ func TestPodsAreRestricted(t *testing.T) {
 	for _, name := range []string{"", "a:latest", strings.Repeat("a/", 300), "$(POD)"} {
 		v := view(image(name), args("--", "\x00", "$(POD)"), replicas(-1), showing(files{"../x.md": "{{.}}"}))
 		before := v.DeepCopy()
-		template := typed[appsv1.Deployment](render(v, "hash", defaultImage).deployment).Spec.Template
+		template := typed[appsv1.Deployment](t, render(v, "hash", defaultImage).deployment).Spec.Template
 		verdict := policy.AggregateCheckResults(evaluator.EvaluatePod(restricted, &template.ObjectMeta, &template.Spec))
 		pod := template.Spec
 		if !verdict.Allowed || *pod.AutomountServiceAccountToken || len(pod.Containers) != 1 || len(pod.Volumes) != 2 {

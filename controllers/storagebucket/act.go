@@ -51,7 +51,7 @@ func (r *Reconciler) declare(ctx context.Context, b *v1beta1.StorageBucket, o ob
 	b.Status.Provisioning = v1beta1.BucketIntended
 	setReady(&b.Status, b.Generation, r.Clock.Now(), metav1.Condition{Status: metav1.ConditionUnknown,
 		Reason: v1beta1.ReasonCreating, Message: "creating the bucket"})
-	if err := apply.PatchStatusUnchanged(ctx, r.Client, b, before); err != nil {
+	if err := apply.PatchStatus(ctx, r.Client, b, before); err != nil {
 		return fmt.Errorf("recording the intent to create the bucket: %w", err)
 	}
 	return nil

@@ -84,6 +84,7 @@ func (r *Reconciler) reconcile(ctx context.Context, b *v1beta1.StorageBucket) (c
 	case apierrors.IsNotFound(err): // the object is gone, and its end was reported before
 		return ctrl.Result{}, nil
 	case err != nil:
+		stored.ResourceVersion = b.ResourceVersion // a failed write leaves what is not stored in b
 		return ctrl.Result{}, r.reportError(ctx, stored, err)
 	case !b.DeletionTimestamp.IsZero():
 		return r.reportRemoval(ctx, b, o, f)

@@ -56,7 +56,7 @@ func (r *recording) onAPIRequest(q reconcilertest.Request) error {
 	case "patch":
 		r.Line("  patch %s", q.Body)
 	case "patch status":
-		r.StatusPatch(q.Body)
+		r.Line("  patch status: %s", q.Body)
 	}
 	return nil
 }

@@ -3,7 +3,6 @@ package storagebucket
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
@@ -82,7 +81,7 @@ func (r *Reconciler) reportError(ctx context.Context, b *v1beta1.StorageBucket, 
 	setReady(&status, b.Generation, r.Clock.Now(), metav1.Condition{Status: metav1.ConditionUnknown,
 		Reason:  cmp.Or(denied.Reason(), v1beta1.ReasonReconcileFailed),
 		Message: fmt.Sprintf("the operator cannot examine the bucket, and tries again: %s", err)})
-	return errors.Join(err, client.IgnoreNotFound(r.write(ctx, b, status, nil)))
+	return reconciler.Failed(err, client.IgnoreNotFound(r.write(ctx, b, status, nil)))
 }
 
 // write writes a status that differs from the stored one in more than counts. Then it records the events

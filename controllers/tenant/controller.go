@@ -90,7 +90,7 @@ func (r *Reconciler) declare(ctx context.Context, t *v1beta1.Tenant, creates []s
 	}
 	before := t.DeepCopy()
 	t.Status = intent(t, creates, r.Clock.Now())
-	if err := apply.PatchStatusUnchanged(ctx, r.Client, t, before); err != nil {
+	if err := apply.PatchStatus(ctx, r.Client, t, before); err != nil {
 		return fmt.Errorf("recording what is to be created: %w", err)
 	}
 	return nil
@@ -172,7 +172,7 @@ func (r *Reconciler) fail(ctx context.Context, t *v1beta1.Tenant, err error) err
 	t.Status.ObservedGeneration = t.Generation
 	setReady(&t.Status, t.Generation, r.Clock.Now(), notReady(reasonFor(err), err.Error()))
 	if statusErr := r.writeStatus(ctx, t, before); statusErr != nil {
-		return errors.Join(err, statusErr)
+		return reconciler.Failed(err, statusErr)
 	}
 	reporting.Flush(r.Recorder, t, transitions(before.Status, t.Status, false))
 	return err

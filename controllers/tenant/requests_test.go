@@ -28,7 +28,7 @@ func TestPausedTenant(t *testing.T) {
 		before := w.ready()
 		w.settle()
 		if writes := strings.Count(strings.Join(w.Lines, "\n"), " as leasehold ") +
-			strings.Count(strings.Join(w.Lines, "\n"), "delete "); writes > 0 || w.requests["json-patch+json of status Tenant a"] != 1 {
+			strings.Count(strings.Join(w.Lines, "\n"), "delete "); writes > 0 || w.requests["merge-patch+json of status Tenant a"] != 1 {
 			t.Errorf("%s: it is written to:\n%s", name, strings.Join(w.Lines, "\n"))
 		}
 		got := reporting.FindCondition(w.status().Conditions, v1beta1.ConditionPaused)

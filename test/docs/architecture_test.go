@@ -167,7 +167,7 @@ func TestDifferencesAreFound(t *testing.T) {
 
 // maxOperatorLines is what the operator has. Who needs more takes something away first, or raises it
 // and says why.
-const maxOperatorLines = 10_600
+const maxOperatorLines = 10_400
 
 // The operator without its tests and what is generated stays thin, or the harness is not the heart.
 func TestOperatorIsThin(t *testing.T) {

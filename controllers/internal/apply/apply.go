@@ -12,7 +12,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"slices"
 	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -75,75 +74,11 @@ func Patch(ctx context.Context, c client.Client, changed, base client.Object) er
 	return c.Patch(ctx, changed, client.MergeFromWithOptions(base, client.MergeFromWithOptimisticLock{}), FieldOwner)
 }
 
-// PatchStatus replaces base's status with that of changed. Its preconditions are only the UID and
-// the status: a status names its generation, so an edit of the spec or of a label does not
-// invalidate it. It returns a Conflict error if the stored object has another UID or another
-// status. On success changed has the stored content, whose spec may be newer than base's.
+// PatchStatus replaces base's status with that of changed. It returns a Conflict error if the stored
+// object is no longer at base's version. On success changed has the stored content.
 func PatchStatus(ctx context.Context, c client.Client, changed, base client.Object) error {
-	swap, err := statusSwap(changed, base)
-	if err != nil {
-		return err
-	}
-	err = c.Status().Patch(ctx, changed, client.RawPatch(types.JSONPatchType, swap), FieldOwner)
-	if !apierrors.IsInvalid(err) {
-		return err
-	}
-	// The API server reports a failed test as Invalid, and not which one failed. The stored status
-	// may also differ in fields that this release's types do not have, written by a newer release.
-	// So the version decides, and a merge patch keeps such fields.
-	return PatchStatusUnchanged(ctx, c, changed, base)
-}
-
-// PatchStatusUnchanged replaces the status before an action that cannot be undone. It returns a
-// Conflict error if the stored object is no longer at base's version.
-func PatchStatusUnchanged(ctx context.Context, c client.Client, changed, base client.Object) error {
 	return c.Status().
 		Patch(ctx, changed, client.MergeFromWithOptions(base, client.MergeFromWithOptimisticLock{}), FieldOwner)
-}
-
-// operation is one operation of a JSON patch.
-type operation struct {
-	Op    string `json:"op"`
-	Path  string `json:"path"`
-	Value any    `json:"value"`
-}
-
-// statusSwap returns the JSON patch that replaces base's status with that of changed, if the stored
-// object has base's UID and status.
-func statusSwap(changed, base client.Object) ([]byte, error) {
-	before, err := statusOf(base)
-	if err != nil {
-		return nil, err
-	}
-	after, err := statusOf(changed)
-	if err != nil {
-		return nil, err
-	}
-	swap, err := json.Marshal([]operation{
-		{"test", "/metadata/uid", base.GetUID()},
-		{"test", "/status", before},
-		{"add", "/status", after},
-	})
-	if err != nil {
-		return nil, fmt.Errorf("encoding a patch: %w", err)
-	}
-	return swap, nil
-}
-
-// statusOf returns the status of an object in JSON, null if there is none. A test for null succeeds
-// if the API server has stored no status.
-func statusOf(o client.Object) (json.RawMessage, error) {
-	encoded, err := json.Marshal(o)
-	if err != nil {
-		return nil, fmt.Errorf("encoding %s: %w", o.GetName(), err)
-	}
-	var fields struct {
-		Status json.RawMessage `json:"status"`
-	}
-	if err := json.Unmarshal(encoded, &fields); err != nil {
-		return nil, fmt.Errorf("decoding %s: %w", o.GetName(), err)
-	}
-	return fields.Status, nil
 }
 
 // Delete deletes live. It does not delete an object that was created again with the same name. A
@@ -210,20 +145,9 @@ func BlockedByContent(err error) bool {
 
 // DeleteUnchanged deletes live if its owner cannot have changed since the decision. It returns a
 // Conflict error if the stored object is no longer at live's version.
-func DeleteUnchanged(ctx context.Context, c client.Client, live client.Object, opts ...client.DeleteOption) error {
+func DeleteUnchanged(ctx context.Context, c client.Client, live client.Object) error {
 	uid, version := live.GetUID(), live.GetResourceVersion()
-	return ignoreDeleted(c.Delete(ctx, live, append(opts, client.Preconditions{UID: &uid, ResourceVersion: &version})...))
-}
-
-// tooLarge are parts of the messages of etcd and of its client about an object that is too large.
-var tooLarge = []string{"etcdserver: request is too large", "trying to send message larger than max"}
-
-// TooLarge reports whether the API server did not write an object because it is too large for etcd.
-// The API server passes on the message of etcd, and adds no reason.
-func TooLarge(err error) bool {
-	status, ok := errors.AsType[*apierrors.StatusError](err)
-	return ok && status.Status().Code == http.StatusInternalServerError && slices.ContainsFunc(tooLarge,
-		func(part string) bool { return strings.Contains(status.Status().Message, part) })
+	return ignoreDeleted(c.Delete(ctx, live, client.Preconditions{UID: &uid, ResourceVersion: &version}))
 }
 
 // ignoreDeleted returns nil for errors of a deletion that mean that the object does not exist.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/http"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -63,9 +62,6 @@ var (
 	errChanged = apierrors.NewConflict(resource, "a",
 		errors.New("the object has been modified; please apply your changes to the latest version"))
 	errOtherUID = apierrors.NewConflict(resource, "a", fmt.Errorf("%su, UID in object meta: v", otherUID))
-	errLarge    = apierrors.NewInternalError(errors.New("etcdserver: request is too large"))
-	errInvalid  = apierrors.NewGenericServerResponse(http.StatusUnprocessableEntity, "", resource, "",
-		"testing value /status failed", 0, false)
 )
 
 func TestWritesHavePreconditions(t *testing.T) {
@@ -86,8 +82,8 @@ func TestWritesHavePreconditions(t *testing.T) {
 		}, apply + `"uid":"u"}}`},
 		"Patch": {func(ctx context.Context, c client.Client) error { return Patch(ctx, c, changedLabel, judged()) },
 			`patch as leasehold Namespace a {"metadata":{"labels":null,"resourceVersion":"7"}}`},
-		"PatchStatusUnchanged": {func(ctx context.Context, c client.Client) error {
-			return PatchStatusUnchanged(ctx, c, changedStatus, judged())
+		"PatchStatus": {func(ctx context.Context, c client.Client) error {
+			return PatchStatus(ctx, c, changedStatus, judged())
 		}, `merge-patch+json of status Namespace a {"metadata":{"resourceVersion":"7"},"status":{"phase":"Active"}}`},
 		"Delete": {func(ctx context.Context, c client.Client) error { return Delete(ctx, c, judged()) },
 			`delete Namespace a {"preconditions":{"uid":"u"}}`},
@@ -153,58 +149,5 @@ func TestRemove(t *testing.T) {
 		if diff := cmp.Diff(tc.sent, *sent); diff != "" || !errors.Is(err, tc.want) {
 			t.Errorf("%s: %v, want %v; sent (-want +got):\n%s", name, err, tc.want, diff)
 		}
-	}
-}
-
-// The UID and the status are the preconditions. If a newer release has written a field that this release's
-// types do not have, the test of the status always fails, and the version of the object decides. Other
-// errors are returned.
-func TestPatchStatus(t *testing.T) {
-	const swap = `json-patch+json of status Namespace a [{"op":"test","path":"/metadata/uid","value":"u"},` +
-		`{"op":"test","path":"/status","value":{}},{"op":"add","path":"/status","value":{"phase":"Active"}}]`
-	const merge = `merge-patch+json of status Namespace a {"metadata":{"resourceVersion":"7"},"status":{"phase":"Active"}}`
-	after := judged()
-	after.Status.Phase = "Active"
-	for _, tc := range []struct {
-		answers []error
-		sent    []string
-		want    error
-	}{
-		{[]error{nil}, []string{swap}, nil},
-		{[]error{errInvalid, nil}, []string{swap, merge}, nil},
-		{[]error{errInvalid, errChanged}, []string{swap, merge}, errChanged},
-		{[]error{errBoom}, []string{swap}, errBoom},
-		{[]error{errDeleted}, []string{swap}, errDeleted},
-		{[]error{errChanged}, []string{swap}, errChanged},
-		{[]error{errLarge}, []string{swap}, errLarge},
-	} {
-		c, sent := answering(t, tc.answers...)
-		err := PatchStatus(t.Context(), c, after.DeepCopy(), judged())
-		if diff := cmp.Diff(tc.sent, *sent); diff != "" || !errors.Is(err, tc.want) {
-			t.Errorf("answered with %v: %v, want %v; sent (-want +got):\n%s", tc.answers, err, tc.want, diff)
-		}
-	}
-}
-
-func TestTooLarge(t *testing.T) {
-	answer := func(code int32, message string) error {
-		return &apierrors.StatusError{ErrStatus: metav1.Status{Status: metav1.StatusFailure, Code: code, Message: message}}
-	}
-	for message, want := range map[string]bool{
-		"etcdserver: request is too large": true,
-		"rpc error: code = ResourceExhausted desc = trying to send message larger than max (2772577 vs. 2097152)": true,
-		"etcdserver: request timed out":             false,
-		"etcdserver: mvcc: database space exceeded": false,
-		"": false,
-	} {
-		if got := TooLarge(fmt.Errorf("writing status: %w", answer(500, message))); got != want {
-			t.Errorf("%q: %t, want %t", message, got, want)
-		}
-		if TooLarge(answer(403, message)) || TooLarge(errors.New(message)) {
-			t.Errorf("%q is no answer of etcd in a denial or without a status", message)
-		}
-	}
-	if TooLarge(nil) {
-		t.Error("no error is too large")
 	}
 }

@@ -43,6 +43,15 @@ func Finish(result ctrl.Result, err error) (ctrl.Result, error) {
 	return result, err
 }
 
+// Failed returns the error of a reconcile and that of its report, but no Conflict of the report: for
+// Finish the whole would be no failure. The retry reports again.
+func Failed(err, report error) error {
+	if apierrors.IsConflict(report) {
+		return err
+	}
+	return errors.Join(err, report)
+}
+
 // boundedError is an error with a text of bounded length, which controller-runtime logs. An error of
 // the API server may quote an object, such as each rule of a role.
 type boundedError struct{ error }

@@ -49,6 +49,21 @@ func TestFinish(t *testing.T) {
 	}
 }
 
+// A Conflict of the report does not hide the error of the reconcile.
+func TestFailed(t *testing.T) {
+	failure, conflict := errors.New("it failed"), apierrors.NewConflict(schema.GroupResource{}, "a", nil)
+	got := Failed(failure, fmt.Errorf("writing status: %w", conflict))
+	if errors.Is(got, conflict) || !errors.Is(got, failure) {
+		t.Errorf("after a Conflict of the report: %v", got)
+	}
+	if got := Failed(failure, errors.ErrUnsupported); !errors.Is(got, failure) || !errors.Is(got, errors.ErrUnsupported) {
+		t.Errorf("after another error of the report: %v", got)
+	}
+	if got := Failed(failure, nil); !errors.Is(got, failure) {
+		t.Errorf("after a report: %v", got)
+	}
+}
+
 func TestRateLimiter(t *testing.T) {
 	limiter, request := RateLimiter(FirstRetry), reconcile.Request{}
 	for _, want := range []time.Duration{5 * time.Millisecond, 10 * time.Millisecond, 20 * time.Millisecond} {

@@ -52,6 +52,8 @@ func keyOf(e auditv1.Event) (key string, ok bool) {
 		return "", false
 	case verb == "get" || verb == "list":
 		return "read " + verb + " " + resourceOf(e), true
+	case e.ObjectRef.Resource == "events" && e.ResponseStatus != nil && e.ResponseStatus.Code == http.StatusGatewayTimeout:
+		return "", false // the event of a process that ended before the answer
 	case e.ResponseStatus != nil && e.ResponseStatus.Code >= 400 && !record.Conflicted(e):
 		return fmt.Sprintf("refused %d %s %s", e.ResponseStatus.Code, verb, resourceOf(e)), true
 	case e.ObjectRef.Resource == "events":
@@ -170,6 +172,7 @@ func TestKeyOf(t *testing.T) {
 			answered("update", "coordination.k8s.io", "leases", 200),
 			answered("list", "", "pods", 200, in(operator.Namespace)),
 			answered("create", events, "events", 201, about("Lease", "LeaderElection")),
+			answered("create", events, "events", 504),
 			answered("create", "authorization.k8s.io", "subjectaccessreviews", 201),
 			answered("get", "", "secrets", 200, in(operator.Namespace)),
 			answered("update", "admissionregistration.k8s.io", "validatingwebhookconfigurations", 200),

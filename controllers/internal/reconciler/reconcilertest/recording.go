@@ -145,27 +145,6 @@ func NameOf(o client.Object) string { return KindOf(o) + " " + keyText(client.Ob
 
 func keyText(key client.ObjectKey) string { return strings.TrimPrefix(key.String(), "/") }
 
-// StatusPatch adds a line with the body of a patch of the status. The preconditions of a JSON patch
-// are in it as paths without values.
-func (r *Recording) StatusPatch(body []byte) {
-	var operations []struct {
-		Op, Path string
-		Value    json.RawMessage
-	}
-	if json.Unmarshal(body, &operations) != nil { // a merge patch
-		r.Line("  patch status: %s", body)
-		return
-	}
-	var list []string
-	for _, o := range operations {
-		if o.Op == "test" {
-			o.Value = nil
-		}
-		list = append(list, strings.TrimSpace(o.Op+" "+o.Path+" "+string(o.Value)))
-	}
-	r.Line("  patch status: %s", strings.Join(list, ", "))
-}
-
 // Run reconciles n times and records the results. It calls before at the beginning of each
 // reconcile, and adds the pause to the clock at its end.
 func (r *Recording) Run(c reconcile.Reconciler, request reconcile.Request, clock *testingclock.FakePassiveClock,
