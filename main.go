@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Command manager is the operator: it reads the flags, builds the manager, and adds the controllers
 // and runners.
 package main

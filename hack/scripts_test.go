@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package hack has the tests of the scripts in this folder and in .ci. Fake programs replace
 // docker, go and runc.
 package hack

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package v1beta1 is the API of Leasehold: the kinds, and the constants
 // (condition types, reasons, events, labels) that controllers and users share.
 //

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package markdownview implements the controller and the webhook of the MarkdownView kind. Its
 // package viewer is the web server of the pages.
 //

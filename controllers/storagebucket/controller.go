@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package storagebucket implements the controller of the StorageBucket kind. Buckets are outside the
 // cluster and send no watch events, so most reconciles are periodic.
 //

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package tenant implements the controller and the webhooks of the Tenant kind.
 package tenant
 

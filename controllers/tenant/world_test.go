@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package tenant
 
 import (
@@ -53,9 +55,8 @@ type world struct {
 	unseen func(*world) // changes objects after the next sync, so the cache does not show it
 	// ineffective has an admission webhook restore what an apply changes in a namespace.
 	ineffective bool
-
-	requests map[string]int // how often each was sent
-	last     string         // what the last reconcile did
+	requests    map[string]int // how often each was sent
+	last        string         // what the last reconcile did
 }
 
 // newWorld returns a world with copies of these objects, also in the cache.

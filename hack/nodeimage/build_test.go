@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package nodeimage has the tests of build.sh. They replace docker and go by fake programs.
 package nodeimage
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Command run shows Leasehold at work on this machine: a control plane, an S3 server, the operator as two
 // processes under the rights it ships with, and the samples. It prints what happens until Ctrl-C.
 //

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Command testsummary prints failures and skips of JUnit reports, and the totals on its last line. It
 // fails if a test or a run failed, a suite exceeded its budget, or a report is missing or has no test.
 //

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package election decides which replica leads. Its Lock stands behind client-go's elector, as a
 // resourcelock.Interface, and replaces the elector's polling:
 //

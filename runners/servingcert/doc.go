@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package servingcert serves the webhooks' certificate directly from a Secret, and runs
 // cert-controller's rotator for that Secret.
 //

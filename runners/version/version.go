@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package version reports what a program was built from. The Go command stores it in the binary: a
 // tagged commit gives the version, any other commit a pseudo-version.
 package version

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package docs
 
 import (
@@ -169,6 +171,9 @@ func TestDifferencesAreFound(t *testing.T) {
 // and says why.
 const maxOperatorLines = 10_400
 
+// license is the head of each file, which is no code.
+const license = "// SPDX-License-Identifier: Apache-2.0\n\n"
+
 // The operator without its tests and what is generated stays thin, or the harness is not the heart.
 func TestOperatorIsThin(t *testing.T) {
 	lines := 0
@@ -183,7 +188,7 @@ func TestOperatorIsThin(t *testing.T) {
 				return nil
 			}
 			source, err := os.ReadFile(path)
-			lines += strings.Count(string(source), "\n")
+			lines += strings.Count(strings.TrimPrefix(string(source), license), "\n")
 			return err
 		})
 		if err != nil {

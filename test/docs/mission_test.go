@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package docs tests that names of code in the documents exist. It has only tests.
 package docs
 

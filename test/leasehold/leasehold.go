@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package leasehold starts the shipped operator of this repository as processes beside a control
 // plane of harness/env. The integration suites, the measurements and make run use it.
 package leasehold

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package module tests that the prover's module works in another repository. It has only tests.
 package module
 

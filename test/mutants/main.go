@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Command mutants proves the prover: it applies one patch at a time to a copy of the operator's
 // source, a mistake that others have made, and runs the plans in which the mistake has to show.
 // `make mutants` runs it.

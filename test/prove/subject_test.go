@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package prove tests the subject, the scenarios and the recorded runs. It has only tests.
 package prove
 

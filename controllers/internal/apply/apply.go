@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package apply writes children by server-side apply, and never changes an object that the operator
 // has not read before. An object to create must not exist. An object to update must still have the
 // UID and the version that the decision was based on.

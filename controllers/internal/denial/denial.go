@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package denial classifies requests that the API server denied for a reason that a retry does not
 // resolve: a missing right, an admission policy or webhook, or an exceeded quota.
 //

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package reconciler has what the reconciles of all kinds share: how they read an object and end, what
 // triggers them, and how they spread over time.
 package reconciler

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package reporting has what controllers need to report to users: conditions, events and metrics.
 package reporting
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Command viewer serves a folder of Markdown files as web pages: the files of a MarkdownView, whose
 // ConfigMap is mounted into the Pod. It only reads that folder, and needs no rights, no writable
 // file system and no user of its own.

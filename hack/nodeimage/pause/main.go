@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Command pause holds the namespaces of a Pod: it does nothing until it gets a signal
 // to end. Where it is the first process of a Pod, it also collects orphans.
 package main

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package attack is a library of what a hostile tenant does:
 //
 //	scenario (names and parameters) -> [attack] -> run (does it as the tenant)

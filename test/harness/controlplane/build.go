@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package controlplane builds the programs of a Kubernetes control plane from pinned Go modules,
 // into
 //

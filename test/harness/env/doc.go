@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package env is the stage of the pipeline where the system under test runs:
 //
 //	seed -> scenario -> [env] -> {workload || fault} -> record -> history -> invariant -> report

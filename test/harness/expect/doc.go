@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package expect is what specs say about objects: Gomega matchers for the things
 // every Kubernetes object has, and the waiting times with names. It looks at
 // plain values, so each matcher works with Expect and with Eventually alike.

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package fault is the stage of the pipeline where things go wrong on purpose:
 //
 //	seed -> scenario -> env -> {workload || [fault]} -> record -> history -> invariant -> report

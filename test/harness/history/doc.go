@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package history is the hub of the pipeline: what happened in one run, as plain
 // data that can be saved and judged again without any cluster:
 //

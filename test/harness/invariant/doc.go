@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package invariant judges histories: one promise a file, each a pure function.
 //
 //	seed -> scenario -> env -> {workload || fault} -> record -> history -> [invariant] -> report

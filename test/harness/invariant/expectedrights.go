@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package invariant
 
 // ExpectedRights compares what users may do with what the scenario expects.

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package learn describes an operator that has no description yet: it derives a subject and its
 // scenarios from what the operator ships and from what two clean runs recorded.
 //

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package program has the signals and the exit codes of the programs that prove something. The exit
 // code is 0 if all held, 1 if there are findings, and 2 if the program could not do its work.
 package program

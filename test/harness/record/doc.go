@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package record is the stage of the pipeline that records what happened:
 //
 //	seed -> scenario -> env -> {workload || fault} -> [record] -> history -> invariant -> report

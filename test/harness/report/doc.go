@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package report writes down what became of runs, for people and for programs:
 //
 //	seed -> scenario -> env -> {workload || fault} -> record -> history -> invariant -> [report]

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package run is the short story that joins the stages of the pipeline:
 //
 //	seed -> scenario -> env -> {workload || fault} -> record -> history -> invariant -> report

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package sandbox starts processes as a Pod starts containers: in network, mount and UTS namespaces
 // of their own.
 //

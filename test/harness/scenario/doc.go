@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package scenario is the stage of the pipeline that says what is to happen, as
 // data:
 //

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package schema has the JSON Schemas of subject.yaml and of scenarios, with which editors complete
 // and check them. They are generated from the Go types and their comments: `go test ./schema
 // -update` rewrites them after a change.

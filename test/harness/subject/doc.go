@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package subject reads the description of an operator from a file: its installation, its contract,
 // and the scenarios that test it. docs/subject.md has all fields, and docs/scenarios.md an example.
 //

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package continuity_test tests objects that outlive a cluster or a version of the API: a backup
 // restored into a new cluster by the commands of docs/operations.md, and objects stored in one
 // version and read in another. Each spec has its own control planes.

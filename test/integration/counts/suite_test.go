@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package counts_test counts the requests for each change at the API server: the writes, live reads,
 // watches and events of the shipped operator, and its reconciles. The numbers are in counts.golden.yaml.
 package counts_test

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package manager_test tests the shipped manager: two processes of the binary with election, fence,
 // certificate, probes and metrics, on a real API server.
 package manager_test

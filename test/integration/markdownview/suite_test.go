@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package markdownview_test tests MarkdownViews with two replicas of the shipped operator, with the
 // shipped permissions and manifests. There is no kubelet: a spec sets the Deployment's status when
 // viewers must be available.

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package memory_test measures the memory of the operator's replicas that users can cause. `make
 // test` uses few views; MEMORY_VIEWS sets the number of the goal.
 package memory_test

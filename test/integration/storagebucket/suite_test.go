@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package storagebucket_test tests StorageBuckets with two replicas of the shipped operator, with
 // the shipped permissions and manifests, against a real S3 server behind a fault proxy.
 package storagebucket_test

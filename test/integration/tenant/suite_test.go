@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package tenant_test tests Tenants with two replicas of the shipped operator, with the shipped
 // permissions and manifests.
 package tenant_test

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package viewer_test tests the real page server with a real browser: what a reader can see, and
 // what a hostile page cannot do.
 //

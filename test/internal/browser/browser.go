@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package browser finds and starts a real browser, without a window, for tests that
 // look at pages.
 package browser

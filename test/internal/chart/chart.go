@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package chart renders the Helm chart with the helm that hack/tools pins.
 package chart
 

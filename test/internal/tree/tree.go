@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package tree makes copies of this repository that are different from it, as with a
 // mistake in them, so that they can be built and run beside it.
 package tree

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Command gate judges the measurements of hack/gate.sh of this checkout and its base, and prints
 // the report. The exit code is 1 for a regression that no commit allows.
 package main

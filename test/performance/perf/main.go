@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Command perf measures the operator of this checkout and writes a report. `make perf` runs it.
 //
 //	perf                       everything, about 40 minutes

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Command others proves operators of other people, and compares the findings with those that are
 // known. `make prove-others` runs it.
 //

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package reconcilertest records the actions of controllers in tests, and checks their reports.
 package reconcilertest
 

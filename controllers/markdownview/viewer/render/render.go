@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package render converts untrusted Markdown to safe HTML, in bounded time. The output has no HTML
 // of the author, no scripts, only web, mail and telephone links, and nothing that the browser loads
 // from elsewhere. The format is CommonMark with GitHub's tables, task lists, strikethrough and bare

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Command controlplane builds the control plane that this repository's tests run on. It is the
 // builder of prove, with other pins.
 package main

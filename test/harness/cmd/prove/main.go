@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Command prove breaks an operator as it ships in known ways, at each of its writes, and judges
 // it by what the API server has recorded. The README of the module has the first steps.
 //

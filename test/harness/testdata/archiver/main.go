@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The archiver makes backups of databases: an operator as kubebuilder scaffolds
 // them. It is there to be proved, see docs/scenarios.md, and has two flaws that are
 // often made; the build tag fixed is how it should have been.

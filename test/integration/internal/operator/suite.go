@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package operator is shared by the suites of the kinds: it runs the operator under test, two
 // processes of the shipped binary with the shipped permissions and manifests, and queries the API
 // server and the audit log.

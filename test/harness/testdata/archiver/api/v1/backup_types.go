@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package v1
 
 import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"

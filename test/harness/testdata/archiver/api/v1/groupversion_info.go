@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package v1 has the API of the archiver.
 // +kubebuilder:object:generate=true
 // +groupName=archive.example.com
