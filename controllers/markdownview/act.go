@@ -36,7 +36,7 @@ type result struct {
 func (r *Reconciler) act(ctx context.Context, o *observation, p plan) (*result, error) {
 	res := &result{correct: map[kind]bool{}, wrote: map[kind]bool{}}
 	var want children
-	if len(p.with(create, update)) > 0 {
+	if len(p.with(create, update, replace)) > 0 {
 		live, err := r.readUnchanged(ctx, o.view)
 		if err != nil {
 			return nil, err
@@ -96,7 +96,13 @@ func (r *Reconciler) readUnchanged(ctx context.Context, v *v1beta1.MarkdownView)
 // reports whether the child has changed: an apply may change nothing, because an admission webhook
 // of others restores its own value each time.
 func write[D apply.Configuration[D]](ctx context.Context, c client.Client, s step, want D) (wrote bool, err error) {
-	if s.action == create {
+	switch s.action {
+	case replace:
+		if err := apply.DeleteUnchanged(ctx, c, s.live, client.DisableReadYourWritesConsistency); err != nil {
+			return false, err
+		}
+		return true, apply.Create(ctx, c, want)
+	case create:
 		return true, apply.Create(ctx, c, want)
 	}
 	if err := apply.Update(ctx, c, s.live, want); err != nil {

@@ -88,7 +88,7 @@ func TestNothingIsWrittenBesideADeletion(t *testing.T) {
 	}
 }
 
-// A child is changed only at the version that the decision is based on. Since then
+// A child is changed or replaced only at the version that the decision is based on. Since then
 // the name may belong to another object, and the owner may have changed.
 func TestOnlyWhatWasJudgedIsWritten(t *testing.T) {
 	child := func(uid types.UID, version string) *corev1.ConfigMap {
@@ -104,14 +104,16 @@ func TestOnlyWhatWasJudgedIsWritten(t *testing.T) {
 		"an older version": {child("uid", "4"), true},
 		"another object":   {child("other", "6"), true},
 	} {
-		t.Run(state, func(t *testing.T) {
-			r := newRecording(t, tc.live)
-			s := step{action: update, live: child("uid", "5")}
-			wrote, err := write(t.Context(), r.Client, s, render(view(), "hash", defaultImage).configMap)
-			if apierrors.IsConflict(err) != tc.conflict || (err != nil) != tc.conflict || wrote == tc.conflict {
-				t.Fatalf("wrote %t, %v after %q; want a conflict: %t", wrote, err, r.Lines, tc.conflict)
-			}
-		})
+		for _, how := range []action{update, replace} {
+			t.Run(string(how)+" "+state, func(t *testing.T) {
+				r := newRecording(t, tc.live)
+				s := step{action: how, live: child("uid", "5")}
+				wrote, err := write(t.Context(), r.Client, s, render(view(), "hash", defaultImage).configMap)
+				if apierrors.IsConflict(err) != tc.conflict || (err != nil) != tc.conflict || wrote == tc.conflict {
+					t.Fatalf("wrote %t, %v after %q; want a conflict: %t", wrote, err, r.Lines, tc.conflict)
+				}
+			})
+		}
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"leasehold.dev/api/v1beta1"
@@ -38,6 +39,7 @@ const (
 	create   action = "create"   // does not exist
 	keep     action = "keep"     // owned and correct
 	update   action = "update"   // owned and different
+	replace  action = "replace"  // owned and different, and immutable
 	wait     action = "wait"     // terminating; created again after its deletion
 	conflict action = "conflict" // exists, and is not owned
 )
@@ -80,6 +82,9 @@ func decide(o *observation) plan {
 	address := step{kind: service, name: nameOf(service, o.view), action: create}
 	if o.configMap != nil {
 		content.judge(o.view, o.configMap, o.want.configMap)
+		if content.action == update && ptr.Deref(o.configMap.Immutable, false) {
+			content.action = replace
+		}
 	}
 	if o.deployment != nil {
 		viewer.judge(o.view, o.deployment, o.want.deployment)

@@ -54,7 +54,17 @@ func TestDecide(t *testing.T) {
 		}, kept},
 		"another text": {func(o *observation) { o.configMap.Data["a.md"] = digest("y") }, content},
 		"no text":      {func(o *observation) { delete(o.configMap.Data, "a.md") }, content},
-		"a label":      {func(o *observation) { o.service.Labels[labelPartOf] = "x" }, address},
+		"immutable":    {func(o *observation) { o.configMap.Immutable = new(true) }, kept},
+		"another text, immutable": {func(o *observation) {
+			o.configMap.Data["a.md"], o.configMap.Immutable = digest("y"), new(true)
+		}, [3]action{replace, keep, keep}},
+		"foreign, immutable": {func(o *observation) {
+			o.configMap.Data, o.configMap.OwnerReferences, o.configMap.Immutable = nil, nil, new(true)
+		}, [3]action{conflict, keep, keep}},
+		"terminating, immutable": {func(o *observation) {
+			o.configMap.Data, o.configMap.DeletionTimestamp, o.configMap.Immutable = nil, &now, new(true)
+		}, [3]action{wait, keep, keep}},
+		"a label": {func(o *observation) { o.service.Labels[labelPartOf] = "x" }, address},
 		"a deletion that is not awaited": {func(o *observation) {
 			o.service.OwnerReferences[0].BlockOwnerDeletion = nil
 		}, address},

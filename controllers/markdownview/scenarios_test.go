@@ -200,6 +200,11 @@ func scenarios() map[string]scenario {
 			editService(func(s *corev1.Service) { s.Spec.Selector["app.kubernetes.io/instance"] = "x" }), noChange),
 		"drift: an annotation": before(editService(func(s *corev1.Service) { s.Annotations = map[string]string{"a": "b"} }),
 			noChange),
+		"drift: an immutable ConfigMap": before(
+			editConfigMap(func(c *corev1.ConfigMap) { c.Immutable = new(true) }), editView(func(v *v1beta1.MarkdownView) {
+				v.Generation++
+				v.Spec.Markdowns["a.md"] = "other"
+			}), served, noChange),
 		"drift: a label that the cache selects by": before(
 			editConfigMap(func(c *corev1.ConfigMap) { c.Labels, c.Data["a.md"] = nil, "x" }), noChange),
 		"paused, resumed and requested": before(annotate(v1beta1.AnnotationPaused, "true"),

@@ -147,9 +147,9 @@ func BlockedByContent(err error) bool {
 
 // DeleteUnchanged deletes live if its owner cannot have changed since the decision. It returns a
 // Conflict error if the stored object is no longer at live's version.
-func DeleteUnchanged(ctx context.Context, c client.Client, live client.Object) error {
+func DeleteUnchanged(ctx context.Context, c client.Client, live client.Object, opts ...client.DeleteOption) error {
 	uid, version := live.GetUID(), live.GetResourceVersion()
-	return ignoreDeleted(c.Delete(ctx, live, client.Preconditions{UID: &uid, ResourceVersion: &version}))
+	return ignoreDeleted(c.Delete(ctx, live, append(opts, client.Preconditions{UID: &uid, ResourceVersion: &version})...))
 }
 
 // ignoreDeleted returns nil for errors of a deletion that mean that the object does not exist.
