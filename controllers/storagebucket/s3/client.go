@@ -11,6 +11,7 @@ import (
 	"crypto/rsa"
 	"crypto/tls"
 	"crypto/x509"
+	"encoding/pem"
 	"errors"
 	"fmt"
 	"io"
@@ -19,8 +20,6 @@ import (
 	"net/url"
 	"strings"
 	"time"
-
-	"k8s.io/client-go/util/cert"
 )
 
 const (
@@ -137,23 +136,26 @@ func (c *Client) dialTLS(ctx context.Context, network, address string) (net.Conn
 	return secured, nil
 }
 
-// Roots returns the certificates in a PEM bundle, or the problem with it. Editors of some systems
-// write byte order marks, which concatenation moves between the certificates.
+// Roots returns the certificates in a PEM bundle, or the problem with it. A certificate that cannot be
+// parsed is left out: bundles of systems have such ones. Editors of some systems write byte order
+// marks, which concatenation moves between the certificates.
 func Roots(bundle []byte) (roots *x509.CertPool, problem string) {
 	if len(bundle) > maxBundle {
 		return nil, fmt.Sprintf("has more than %d KiB; leave out the authorities that the endpoint does not need",
 			maxBundle>>10)
 	}
-	certificates, err := cert.ParseCertsPEM(bytes.ReplaceAll(bundle, []byte("\ufeff"), nil))
-	if err != nil {
-		return nil, "has no PEM certificates, or one that is not valid"
-	}
-	roots = x509.NewCertPool()
-	for _, root := range certificates {
+	problem, roots = "has no valid certificate in PEM", x509.NewCertPool()
+	bundle = bytes.ReplaceAll(bundle, []byte("\ufeff"), nil)
+	for block, rest := pem.Decode(bundle); block != nil; block, rest = pem.Decode(rest) {
+		root, err := x509.ParseCertificate(block.Bytes)
+		if err != nil {
+			continue
+		}
 		if key, ok := root.PublicKey.(*rsa.PublicKey); ok && key.N.BitLen() > maxRSABits {
 			return nil, fmt.Sprintf("has a certificate with an RSA key of more than %d bits; use a smaller key", maxRSABits)
 		}
+		problem = ""
 		roots.AddCert(root)
 	}
-	return roots, ""
+	return roots, problem
 }

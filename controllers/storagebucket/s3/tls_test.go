@@ -139,6 +139,7 @@ func TestHandshakeIsBounded(t *testing.T) {
 func TestRoots(t *testing.T) {
 	first, second := certificate(t, smallKey(t), nil), certificate(t, smallKey(t), nil)
 	both, mark := string(pemOf(first, second)), "\ufeff"
+	broken := string(pemOf(tls.Certificate{Certificate: [][]byte{[]byte("x")}}))
 	rsaRoot := func(bits int) string {
 		// The key of the certificate need not be the one that signs it.
 		modulus := new(big.Int).Lsh(big.NewInt(1), uint(bits-1))
@@ -160,8 +161,10 @@ func TestRoots(t *testing.T) {
 		"line ends of Windows":      {strings.ReplaceAll(mark+both, "\n", "\r\n"), "", 2},
 		"text around them":          {"# first\n" + string(pemOf(first)) + "\n# end", "", 1},
 		"a key of 8,192 bits":       {rsaRoot(8192), "", 1},
-		"none":                      {"", "has no PEM certificates", 0},
-		"one that is not valid":     {string(pemOf(tls.Certificate{Certificate: [][]byte{[]byte("x")}})), "not valid", 0},
+		"none":                      {"", "has no valid certificate", 0},
+		"only one that is no one":   {broken, "has no valid certificate", 0},
+		"one that is no one first":  {broken + both, "", 2},
+		"a private key between":     {"-----BEGIN PRIVATE KEY-----\nAAAA\n-----END PRIVATE KEY-----\n" + both, "", 2},
 		"a key of 8,193 bits":       {both + rsaRoot(8193), "RSA key of more than 8192 bits", 0},
 		"a byte beyond the limit":   {both + strings.Repeat("\n", maxBundle+1-len(both)), "has more than 64 KiB", 0},
 		"as large as it may become": {both + strings.Repeat("\n", maxBundle-len(both)), "", 2},

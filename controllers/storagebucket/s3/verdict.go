@@ -75,7 +75,8 @@ var (
 	expired = Verdict{v1beta1.ReasonTLSVerificationFailed, "the endpoint's certificate, or one that signed it, has " +
 		"expired or is not valid yet; renew it"}
 	unknownAuthority = Verdict{v1beta1.ReasonTLSVerificationFailed, "the endpoint's certificate is signed by an " +
-		"authority that is not trusted, or its chain is incomplete; add the authority to the ConfigMap of spec.caBundleRef"}
+		"authority that is not trusted, or its chain is incomplete; add the authority, in valid PEM, to the ConfigMap of " +
+		"spec.caBundleRef"}
 	badCertificate = Verdict{v1beta1.ReasonTLSVerificationFailed, "the endpoint's certificate violates a rule; replace it"}
 	noTLS          = Verdict{v1beta1.ReasonTLSVerificationFailed, "the port has no TLS; correct it, or set http://"}
 	badHandshake   = Verdict{v1beta1.ReasonTLSVerificationFailed, "the endpoint refuses the TLS handshake, or it breaks " +
