@@ -12,9 +12,11 @@ import (
 	"regexp"
 
 	"github.com/yuin/goldmark"
+	"github.com/yuin/goldmark/ast"
 	"github.com/yuin/goldmark/extension"
 	"github.com/yuin/goldmark/parser"
 	"github.com/yuin/goldmark/renderer"
+	"github.com/yuin/goldmark/text"
 	"github.com/yuin/goldmark/util"
 )
 
@@ -35,6 +37,7 @@ var markdown = goldmark.New(
 			util.Prioritized(parser.NewParagraphParser(), 1000),
 		),
 		parser.WithInlineParsers(parser.DefaultInlineParsers()...),
+		parser.WithInlineParsers(util.Prioritized(checkBox{extension.NewTaskCheckBoxParser()}, 0)),
 		parser.WithParagraphTransformers(parser.DefaultParagraphTransformers()...),
 		parser.WithASTTransformers(util.Prioritized(headingIDs{}, 100)),
 		// One guard runs before the transformers of references (100) and tables (200), the other
@@ -45,12 +48,25 @@ var markdown = goldmark.New(
 		),
 	)),
 	goldmark.WithExtensions(
-		extension.NewLinkify(extension.WithLinkifyURLRegexp(bareURL)), extension.Strikethrough, extension.TaskList,
+		extension.NewLinkify(extension.WithLinkifyURLRegexp(bareURL)), extension.Strikethrough,
 		// Alignment by attribute: the Content-Security-Policy allows no inline styles.
 		extension.NewTable(extension.WithTableCellAlignMethod(extension.TableCellAlignAttribute)),
 	),
-	goldmark.WithRendererOptions(renderer.WithNodeRenderers(util.Prioritized(nodeRenderer{}, 100))),
+	goldmark.WithRendererOptions(renderer.WithNodeRenderers(util.Prioritized(nodeRenderer{}, 100),
+		util.Prioritized(extension.NewTaskCheckBoxHTMLRenderer(), 500))),
 )
+
+// checkBox is a box of a task list, which a space follows: [x](a.md) is a link. goldmark's own parser
+// takes both for a box.
+type checkBox struct{ parser.InlineParser }
+
+// Parse implements parser.InlineParser.
+func (c checkBox) Parse(parent ast.Node, block text.Reader, pc parser.Context) ast.Node {
+	if line, _ := block.PeekLine(); len(line) > 3 && !util.IsSpace(line[3]) {
+		return nil
+	}
+	return c.InlineParser.Parse(parent, block, pc)
+}
 
 // bareURL matches a web address of any host, with or without a dot. Trailing punctuation is removed
 // afterwards.

@@ -35,6 +35,7 @@ func TestHTML(t *testing.T) {
 		"tables scroll by themselves": {"a|b\n-|-:\n1|2",
 			`<div class="scroll"><table><thead><tr><th>a</th><th align="right">b</th></tr></thead>` +
 				`<tbody><tr><td>1</td><td align="right">2</td></tr></tbody></table></div>`},
+		"no task":       {"- [x](a.md)", `<ul><li><a href="a.html">x</a></li></ul>`},
 		"task lists":    {"- [x] a", `<ul><li><input checked="" disabled="" type="checkbox"/> a</li></ul>`},
 		"strikethrough": {"~~a~~", `<p><del>a</del></p>`},
 		"code keeps its language and is not read": {"```go\n<b>*a*\n```",
