@@ -114,10 +114,11 @@ var _ = Describe("A Tenant reports the cause of a refused write", func() {
 			Spec:       corev1.ResourceQuotaSpec{Hard: corev1.ResourceList{bindings: resource.MustParse("0")}},
 		}
 		Expect(k8s.Create(ctx, quota)).To(Succeed())
-		By("setting the usage, because the control plane has no quota controller")
+		By("setting the usage, because the control plane of the tests has no quota controller")
+		before := quota.DeepCopy()
 		quota.Status = corev1.ResourceQuotaStatus{Hard: quota.Spec.Hard,
 			Used: corev1.ResourceList{bindings: resource.MustParse("0")}}
-		Expect(k8s.Status().Update(ctx, quota)).To(Succeed())
+		Expect(k8s.Status().Patch(ctx, quota, client.MergeFrom(before))).To(Succeed())
 		Eventually(func(g Gomega) {
 			other := bindingIn(namespace)
 			other.Name, other.RoleRef.Kind, other.RoleRef.Name = "other", "ClusterRole", "view"
