@@ -51,6 +51,11 @@ func TestPodsAreRestricted(t *testing.T) {
 		if !verdict.Allowed || *pod.AutomountServiceAccountToken || len(pod.Containers) != 1 || len(pod.Volumes) != 2 {
 			t.Errorf("image %q: a Pod that is not restricted: %s", name, verdict.ForbiddenDetail())
 		}
+		mounts := pod.Containers[0].VolumeMounts
+		if !*pod.Containers[0].SecurityContext.ReadOnlyRootFilesystem || *pod.EnableServiceLinks || !mounts[0].ReadOnly ||
+			pod.Volumes[1].EmptyDir.SizeLimit.IsZero() || pod.Containers[0].Resources.Limits.Memory().IsZero() {
+			t.Errorf("image %q: the Pod can write to its files, knows the other Services, or has no bound: %+v", name, pod)
+		}
 		if (pod.SecurityContext.RunAsUser == nil) != (name == "") || !*pod.SecurityContext.RunAsNonRoot {
 			t.Errorf("image %q runs by %+v", name, pod.SecurityContext)
 		}

@@ -123,3 +123,25 @@ func TestETag(t *testing.T) {
 		t.Error("equal contents have other ETags")
 	}
 }
+
+// Each answer, also a refusal, has the headers that keep scripts, frames and other sites away.
+func TestEachAnswerIsHardened(t *testing.T) {
+	site := newHandler(t, newMount(t, sample()).dir)
+	for target, method := range map[string]string{"/": http.MethodGet, "/" + styleName: http.MethodGet,
+		"/healthz": http.MethodGet, "/gone.html": http.MethodHead, "/one.html": http.MethodPost, "/one": http.MethodGet} {
+		header := request(t, site, method, target).header
+		for name, want := range map[string]string{
+			"Content-Security-Policy": "default-src 'none'; style-src 'self'; img-src 'self' data:; base-uri 'none'; " +
+				"form-action 'none'; frame-ancestors 'none'",
+			"Cross-Origin-Resource-Policy": "same-origin",
+			"Permissions-Policy":           "camera=(), geolocation=(), microphone=()",
+			"Referrer-Policy":              "no-referrer",
+			"X-Content-Type-Options":       "nosniff",
+			"X-Frame-Options":              "DENY",
+		} {
+			if got := header.Get(name); got != want {
+				t.Errorf("%s %s: %s is %q, want %q", method, target, name, got, want)
+			}
+		}
+	}
+}

@@ -83,6 +83,22 @@ var _ = Describe("The operator as it ships", Serial, Ordered, func() {
 			Expect(standby.Running()).To(BeTrue())
 		}, SpecTimeout(expect.Long))
 
+	It("accepts no TLS before 1.2", func(ctx SpecContext) {
+		for _, port := range []int{leader.Ports().Webhook, leader.Ports().Metrics} {
+			connect := func(newest uint16) error {
+				dialer := tls.Dialer{Config: &tls.Config{InsecureSkipVerify: true, //nolint:gosec // only the version matters
+					MinVersion: tls.VersionTLS10, MaxVersion: newest}}
+				connection, err := dialer.DialContext(ctx, "tcp", fmt.Sprintf("127.0.0.1:%d", port))
+				if err == nil {
+					err = connection.Close()
+				}
+				return err
+			}
+			Eventually(connect).WithArguments(uint16(tls.VersionTLS12)).Should(Succeed())
+			Expect(connect(tls.VersionTLS11)).To(MatchError(ContainSubstring("protocol version not supported")))
+		}
+	}, SpecTimeout(expect.Long))
+
 	It("leads under the Pod's name", func(ctx SpecContext) {
 		Expect(holder(ctx)).To(HavePrefix(leader.Name() + "_"))
 	}, SpecTimeout(expect.Long))
