@@ -23,6 +23,7 @@ import (
 
 	"leasehold.dev/api/v1beta1"
 	"leasehold.dev/controllers/markdownview"
+	"leasehold.dev/controllers/storagebucket"
 	"leasehold.dev/controllers/tenant"
 	"leasehold.dev/runners"
 	"leasehold.dev/runners/election"
@@ -114,6 +115,7 @@ func managerOptions(o *options, lock resourcelock.Interface, certificate *servin
 // cacheOptions bound what the cache keeps. No kind of object is declared by two controllers.
 func cacheOptions() cache.Options {
 	byObject := markdownview.CacheByObject()
+	maps.Copy(byObject, storagebucket.CacheByObject())
 	maps.Copy(byObject, tenant.CacheByObject())
 	return cache.Options{DefaultTransform: cache.TransformStripManagedFields(), ByObject: byObject}
 }

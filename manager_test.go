@@ -97,7 +97,7 @@ func TestManagerAsItShips(t *testing.T) {
 		declared[fmt.Sprintf("%T", o)]++
 	}
 	if diff := cmp.Diff(map[string]int{"*v1.ConfigMap": 1, "*v1.Deployment": 1, "*v1.RoleBinding": 1, "*v1.Service": 1,
-		"*v1beta1.MarkdownView": 1}, declared); diff != "" {
+		"*v1beta1.MarkdownView": 1, "*v1beta1.StorageBucket": 1}, declared); diff != "" {
 		t.Errorf("kinds of which the cache keeps a part, each declared once (-want +got):\n%s", diff)
 	}
 }
@@ -244,7 +244,8 @@ func discoveryOfCachedKinds() map[string]any {
 			{Name: "rolebindings", Kind: "RoleBinding", Namespaced: true},
 			{Name: "clusterroles", Kind: "ClusterRole"}, {Name: "clusterrolebindings", Kind: "ClusterRoleBinding"},
 		},
-		"leasehold.dev/v1beta1": {{Name: "markdownviews", Kind: "MarkdownView", Namespaced: true}},
+		"leasehold.dev/v1beta1": {{Name: "markdownviews", Kind: "MarkdownView", Namespaced: true},
+			{Name: "storagebuckets", Kind: "StorageBucket", Namespaced: true}},
 	} {
 		list := &metav1.APIResourceList{GroupVersion: version, APIResources: resources}
 		group, _, named := strings.Cut(version, "/")

@@ -5,7 +5,6 @@ package markdownview
 import (
 	"context"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 
@@ -57,20 +56,13 @@ func CacheByObject() map[client.Object]cache.ByObject {
 	}
 }
 
-// slim drops what users may fill and no reconcile reads, and replaces the texts of views and
-// ConfigMaps by digests. It may change an object twice: a reflector passes streamed objects again.
+// slim drops what no reconcile reads, and replaces the texts of views and ConfigMaps by digests.
 func slim(in any) (any, error) {
 	o, ok := in.(client.Object)
 	if !ok {
 		return in, nil // a tombstone
 	}
-	o.SetManagedFields(nil)
-	o.SetFinalizers(nil)
-	annotations := o.GetAnnotations()
-	maps.DeleteFunc(annotations, func(key, _ string) bool {
-		return key != v1beta1.AnnotationPaused && key != v1beta1.AnnotationRequestedAt
-	})
-	o.SetAnnotations(annotations)
+	reconciler.Slim(o, "")
 	switch o := o.(type) {
 	case *v1beta1.MarkdownView:
 		for name, text := range o.Spec.Markdowns {

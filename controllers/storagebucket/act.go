@@ -98,9 +98,7 @@ func (r *Reconciler) remove(ctx context.Context, b *v1beta1.StorageBucket, o obs
 
 // release removes the finalizer.
 func (r *Reconciler) release(ctx context.Context, b *v1beta1.StorageBucket, _ observation) error {
-	base := b.DeepCopy()
-	controllerutil.RemoveFinalizer(b, v1beta1.StorageBucketFinalizer)
-	if err := apply.Patch(ctx, r.Client, b, base); err != nil {
+	if err := r.setFinalizer(ctx, b, controllerutil.RemoveFinalizer); err != nil {
 		return fmt.Errorf("removing finalizer: %w", err)
 	}
 	return nil

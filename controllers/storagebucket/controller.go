@@ -97,13 +97,29 @@ func (r *Reconciler) reconcile(ctx context.Context, b *v1beta1.StorageBucket) (c
 // guard adds the finalizer of a managed bucket before any request to the endpoint. A bucket that is
 // only observed needs no finalizer.
 func (r *Reconciler) guard(ctx context.Context, b *v1beta1.StorageBucket) error {
-	base := b.DeepCopy()
 	if b.Spec.ManagementPolicy != v1beta1.BucketManage || !b.DeletionTimestamp.IsZero() ||
-		!controllerutil.AddFinalizer(b, v1beta1.StorageBucketFinalizer) {
+		controllerutil.ContainsFinalizer(b, v1beta1.StorageBucketFinalizer) {
 		return nil
 	}
-	if err := apply.Patch(ctx, r.Client, b, base); err != nil {
+	if err := r.setFinalizer(ctx, b, controllerutil.AddFinalizer); err != nil {
 		return fmt.Errorf("adding finalizer: %w", err)
 	}
+	return nil
+}
+
+// setFinalizer adds or removes the finalizer. It reads the object live, as the patch has the whole list,
+// and the cache does not hold the finalizers of others.
+func (r *Reconciler) setFinalizer(ctx context.Context, b *v1beta1.StorageBucket,
+	change func(client.Object, string) bool) error {
+	live := &v1beta1.StorageBucket{}
+	if err := reconciler.VerifyUnchanged(ctx, r.Live, b, live); err != nil {
+		return err
+	}
+	base := live.DeepCopy()
+	change(live, v1beta1.StorageBucketFinalizer)
+	if err := apply.Patch(ctx, r.Client, live, base); err != nil {
+		return err
+	}
+	*b = *live
 	return nil
 }

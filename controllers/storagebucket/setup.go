@@ -16,6 +16,7 @@ import (
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/event"
@@ -47,6 +48,20 @@ type Options struct {
 
 // WatchedObjects returns the kinds that the controller reads from the cache.
 func WatchedObjects() []client.Object { return []client.Object{&v1beta1.StorageBucket{}} }
+
+// CacheByObject bounds what the cache stores of a StorageBucket: the spec, whose size the CRD bounds, and
+// the status.
+func CacheByObject() map[client.Object]cache.ByObject {
+	return map[client.Object]cache.ByObject{&v1beta1.StorageBucket{}: {Transform: slim}}
+}
+
+func slim(in any) (any, error) {
+	if b, ok := in.(*v1beta1.StorageBucket); ok {
+		reconciler.Slim(b, v1beta1.StorageBucketFinalizer)
+		b.Labels, b.OwnerReferences = nil, nil
+	}
+	return in, nil
+}
 
 // New returns a Reconciler that uses the manager's client.
 func New(mgr ctrl.Manager, o Options) (*Reconciler, error) {

@@ -12,12 +12,15 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 	"sigs.k8s.io/controller-runtime/pkg/recorder"
 
 	"leasehold.dev/api/v1beta1"
@@ -136,5 +139,50 @@ func TestCredentialsIn(t *testing.T) {
 				t.Errorf("%q with %q: refused %q", bad, value, key)
 			}
 		}
+	}
+}
+
+// The cache drops what users may fill: 20 objects with a MiB of finalizers each in 7 namespaces took the
+// operator beyond its memory limit. The finalizers of others stay, as they are read before a patch.
+func TestCacheIsBoundedAndFinalizersOfOthersStay(t *testing.T) {
+	r := newFixture(t, scenario{with: func(b *v1beta1.StorageBucket) {
+		b.Finalizers, b.Labels = []string{"example.com/a", "example.com/b"}, map[string]string{"a": "b"}
+		b.Annotations = map[string]string{"note": "x", v1beta1.AnnotationPaused: "true", v1beta1.AnnotationRequestedAt: "y"}
+		b.OwnerReferences = []metav1.OwnerReference{{UID: "other"}}
+	}})
+	live := func() *v1beta1.StorageBucket {
+		t.Helper()
+		b := &v1beta1.StorageBucket{}
+		if err := r.stored.Get(t.Context(), bKey, b); err != nil {
+			t.Fatal(err)
+		}
+		return b
+	}
+	cached, err := slim(live())
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := cached.(*v1beta1.StorageBucket)
+	if len(b.Finalizers)+len(b.Labels)+len(b.OwnerReferences) > 0 || len(b.Annotations) != 2 {
+		t.Errorf("the cache keeps %+v", b.ObjectMeta)
+	}
+	if err := r.setFinalizer(t.Context(), b, controllerutil.AddFinalizer); err != nil {
+		t.Fatal(err)
+	}
+	if got := live().Finalizers; !slices.Equal(got, []string{"example.com/a", "example.com/b", v1beta1.StorageBucketFinalizer}) {
+		t.Errorf("with the operator's finalizer they are %q", got)
+	}
+	if cached, _ := slim(live()); !controllerutil.ContainsFinalizer(cached.(client.Object), v1beta1.StorageBucketFinalizer) {
+		t.Error("the cache does not show the operator's finalizer")
+	}
+	if err := r.setFinalizer(t.Context(), b, controllerutil.RemoveFinalizer); err != nil {
+		t.Fatal(err)
+	}
+	if got := live().Finalizers; !slices.Equal(got, []string{"example.com/a", "example.com/b"}) {
+		t.Errorf("without the operator's finalizer they are %q", got)
+	}
+	b.ResourceVersion = "1"
+	if err := r.setFinalizer(t.Context(), b, controllerutil.AddFinalizer); !apierrors.IsConflict(err) {
+		t.Errorf("at an old version: %v, want a Conflict", err)
 	}
 }

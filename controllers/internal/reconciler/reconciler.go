@@ -9,6 +9,8 @@ import (
 	"errors"
 	"fmt"
 	"hash/fnv"
+	"maps"
+	"slices"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -17,6 +19,7 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"leasehold.dev/api/v1beta1"
 	"leasehold.dev/controllers/internal/reporting"
 )
 
@@ -85,6 +88,19 @@ func Get[T object](ctx context.Context, reader client.Reader, key client.ObjectK
 		return none, client.IgnoreNotFound(err)
 	}
 	return into, nil
+}
+
+// Slim drops from a cached object what users may fill and no reconcile reads: managed fields, other
+// annotations than those of requests, and all finalizers but this one. It may see an object twice: a
+// reflector passes streamed objects again.
+func Slim(o client.Object, finalizer string) {
+	o.SetManagedFields(nil)
+	annotations := o.GetAnnotations()
+	maps.DeleteFunc(annotations, func(key, _ string) bool {
+		return key != v1beta1.AnnotationPaused && key != v1beta1.AnnotationRequestedAt
+	})
+	o.SetAnnotations(annotations)
+	o.SetFinalizers(slices.DeleteFunc(o.GetFinalizers(), func(f string) bool { return f != finalizer }))
 }
 
 // spread is the share of the period by which due times are spread.
