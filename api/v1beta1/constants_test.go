@@ -47,7 +47,7 @@ func TestStringConstants(t *testing.T) {
 			named = named || name == prefix+value
 		}
 		if !named {
-			t.Errorf("%s is %q, want its name without the prefix, or an entry in stored", name, value)
+			t.Errorf("%s is %q, want its name without one of the prefixes %q, or an entry in stored", name, value, prefixes)
 		}
 	}
 	for name := range stored {

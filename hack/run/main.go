@@ -203,7 +203,7 @@ func (e *environment) applySamples(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("applying %s: %w", folder, err)
 	}
-	_, err = e.plane.Kubectl(ctx, "wait", "tenants,storagebuckets,markdownviews", "--all", "--all-namespaces",
+	_, err = e.plane.Kubectl(ctx, "wait", "leasehold", "--all", "--all-namespaces",
 		"--for=condition=Ready", "--timeout=2m")
 	if err == nil {
 		e.out.printf("samples", "all of them are Ready")

@@ -78,6 +78,6 @@ func TestSubject_ScenariosUseItsKinds(t *testing.T) {
 			decoder.DisallowUnknownFields()
 			g.Expect(decoder.Decode(object())).To(Succeed(), step.Name)
 		}
-		g.Expect(applied).NotTo(BeZero(), "%s is not about us", of.Name)
+		g.Expect(applied).NotTo(BeZero(), "%s applies no object of the kinds above", of.Name)
 	}
 }
