@@ -8,6 +8,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
@@ -71,7 +72,7 @@ func SetupWithManager(ctx context.Context, mgr ctrl.Manager, o Options) error {
 	options := controller.Options{MaxConcurrentReconciles: o.MaxConcurrentReconciles,
 		RateLimiter: reconciler.RateLimiter(reconciler.FirstRetry)}
 	b := ctrl.NewControllerManagedBy(mgr).Named("tenant").WithOptions(options).
-		For(&v1beta1.Tenant{}, builder.WithPredicates(predicate.Or(reconciler.Changed, finalizerLost))).
+		For(&v1beta1.Tenant{}, builder.WithPredicates(predicate.Or(reconciler.Changed, finalizerLost, repaired))).
 		Watches(&corev1.Namespace{}, handler.EnqueueRequestsFromMapFunc(r.tenantsOfNamespace)).
 		Watches(&rbacv1.RoleBinding{}, handler.EnqueueRequestsFromMapFunc(r.tenantsOfBinding)).
 		Watches(&rbacv1.ClusterRole{}, handler.EnqueueRequestsFromMapFunc(r.tenantsOfRole)).
@@ -83,6 +84,18 @@ func SetupWithManager(ctx context.Context, mgr ctrl.Manager, o Options) error {
 		return fmt.Errorf("adding tenant controller: %w", err)
 	}
 	return nil
+}
+
+// repaired accepts an update that reports a repaired binding. The Tenant is trusted again later, which a
+// leader that began with an older list would never learn.
+var repaired = predicate.Funcs{
+	UpdateFunc: func(e event.UpdateEvent) bool {
+		reports := func(o client.Object) bool {
+			t, ok := o.(*v1beta1.Tenant)
+			return ok && untilTrusted(t.Status, time.Time{}) > 0
+		}
+		return !reports(e.ObjectOld) && reports(e.ObjectNew)
+	},
 }
 
 // finalizerLost accepts updates that remove the operator's finalizer.

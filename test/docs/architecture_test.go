@@ -169,7 +169,7 @@ func TestDifferencesAreFound(t *testing.T) {
 
 // maxOperatorLines is what the operator has. Who needs more takes something away first, or raises it
 // and says why.
-const maxOperatorLines = 10_450
+const maxOperatorLines = 10_500
 
 // license is the head of each file, which is no code.
 const license = "// SPDX-License-Identifier: Apache-2.0\n\n"
