@@ -63,7 +63,8 @@ var watchEvents = map[string]func(*informer, client.Object){
 	},
 	"with a repaired binding": func(i *informer, o client.Object) {
 		before := o.DeepCopyObject().(client.Object)
-		o.(*v1beta1.Tenant).Status.Conditions = []metav1.Condition{{Type: "Ready", Status: "False", Reason: "AdminBindingRepaired"}}
+		o.(*v1beta1.Tenant).Status.Conditions = []metav1.Condition{
+			{Type: "Ready", Status: "False", Reason: "AdminBindingRepaired", LastTransitionTime: metav1.Now()}}
 		i.change(before, o)
 	},
 	"paused":                     annotated(v1beta1.AnnotationPaused, "true"),
@@ -114,7 +115,8 @@ func TestWatches(t *testing.T) {
 	}{
 		"a Tenant": {tenants, sharing[0], map[string]string{
 			"created": "[a]", "deleted": "[a]", "with another spec": "[a]", "with another annotation": "[]",
-			"without its finalizers": "[a]", "paused": "[a]", "with a reconcile requested": "[a]", "with a repaired binding": "[a]"}},
+			"without its finalizers": "[a]", "paused": "[a]", "with a reconcile requested": "[a]",
+			"with a repaired binding": "[a]"}},
 		"a namespace":        {tenants, &corev1.Namespace{ObjectMeta: named("x-dev")}, all("[a b]")},
 		"a namespace of one": {tenants, &corev1.Namespace{ObjectMeta: named("x-b")}, all("[b]")},
 		"the admins' binding": {tenants, &rbacv1.RoleBinding{ObjectMeta: named("leasehold:tenant-admin")},

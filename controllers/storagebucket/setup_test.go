@@ -169,10 +169,11 @@ func TestCacheIsBoundedAndFinalizersOfOthersStay(t *testing.T) {
 	if err := r.setFinalizer(t.Context(), b, controllerutil.AddFinalizer); err != nil {
 		t.Fatal(err)
 	}
-	if got := live().Finalizers; !slices.Equal(got, []string{"example.com/a", "example.com/b", v1beta1.StorageBucketFinalizer}) {
+	const ours = v1beta1.StorageBucketFinalizer
+	if got := live().Finalizers; !slices.Equal(got, []string{"example.com/a", "example.com/b", ours}) {
 		t.Errorf("with the operator's finalizer they are %q", got)
 	}
-	if cached, _ := slim(live()); !controllerutil.ContainsFinalizer(cached.(client.Object), v1beta1.StorageBucketFinalizer) {
+	if cached, _ := slim(live()); !controllerutil.ContainsFinalizer(cached.(client.Object), ours) {
 		t.Error("the cache does not show the operator's finalizer")
 	}
 	if err := r.setFinalizer(t.Context(), b, controllerutil.RemoveFinalizer); err != nil {

@@ -8,7 +8,6 @@ import (
 	"maps"
 	"slices"
 	"strings"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
@@ -86,17 +85,13 @@ func SetupWithManager(ctx context.Context, mgr ctrl.Manager, o Options) error {
 	return nil
 }
 
-// repaired accepts an update that reports a repaired binding. The Tenant is trusted again later, which a
-// leader that began with an older list would never learn.
-var repaired = predicate.Funcs{
-	UpdateFunc: func(e event.UpdateEvent) bool {
-		reports := func(o client.Object) bool {
-			t, ok := o.(*v1beta1.Tenant)
-			return ok && untilTrusted(t.Status, time.Time{}) > 0
-		}
-		return !reports(e.ObjectOld) && reports(e.ObjectNew)
-	},
-}
+// repaired accepts an update that reports a repaired binding. The Tenant is Ready again later, which a
+// leader that began with an older list would not learn.
+var repaired = predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
+	t, ok := e.ObjectNew.(*v1beta1.Tenant)
+	return ok && reporting.FindCondition(t.Status.Conditions, v1beta1.ConditionReady).Reason ==
+		v1beta1.ReasonAdminBindingRepaired
+}}
 
 // finalizerLost accepts updates that remove the operator's finalizer.
 var finalizerLost = predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {

@@ -66,10 +66,10 @@ func expectAdmission(ctx context.Context, c client.Client, r *env.Replica, chain
 	GinkgoHelper()
 	leaf, _ := splitChain(chain)
 	Eventually(func(g Gomega) {
-		dialer := tls.Dialer{Config: &tls.Config{InsecureSkipVerify: true}} //nolint:gosec // the certificate itself is compared
+		dialer := tls.Dialer{Config: &tls.Config{InsecureSkipVerify: true}} //nolint:gosec // the certificate is compared
 		connection, err := dialer.DialContext(ctx, "tcp", fmt.Sprintf("127.0.0.1:%d", r.Ports().Webhook))
 		g.Expect(err).NotTo(HaveOccurred())
-		defer connection.Close() //nolint:errcheck // nothing was sent
+		defer connection.Close()
 		served := connection.(*tls.Conn).ConnectionState().PeerCertificates[0]
 		g.Expect(pem.EncodeToMemory(&pem.Block{Type: cert.CertificateBlockType, Bytes: served.Raw})).To(Equal(leaf))
 		tenant := &v1beta1.Tenant{ObjectMeta: metav1.ObjectMeta{Name: "a"}, Spec: v1beta1.TenantSpec{
