@@ -66,7 +66,7 @@ func expectAdmission(ctx context.Context, c client.Client, r *env.Replica, chain
 	GinkgoHelper()
 	leaf, _ := splitChain(chain)
 	Eventually(func(g Gomega) {
-		dialer := tls.Dialer{Config: &tls.Config{InsecureSkipVerify: true}} //nolint:gosec // the certificate is compared
+		dialer := tls.Dialer{Config: &tls.Config{InsecureSkipVerify: true}}
 		connection, err := dialer.DialContext(ctx, "tcp", fmt.Sprintf("127.0.0.1:%d", r.Ports().Webhook))
 		g.Expect(err).NotTo(HaveOccurred())
 		defer connection.Close()
