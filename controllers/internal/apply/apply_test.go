@@ -23,7 +23,7 @@ import (
 )
 
 // answering returns a client whose requests get these answers in order, of which the last one repeats,
-// and the requests. How the API server answers is in integration specs: "Server-side apply", "A report".
+// and the requests. How the API server answers is in the integration spec "Server-side apply".
 func answering(t *testing.T, answers ...error) (client.Client, *[]string) {
 	t.Helper()
 	server := interceptor.NewClient(fake.NewFakeClient(), interceptor.Funcs{
