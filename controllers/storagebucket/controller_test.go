@@ -27,6 +27,16 @@ import (
 	"leasehold.dev/controllers/internal/reconciler/reconcilertest"
 )
 
+// staleCache returns a client that reads the bucket as it is now, whatever happens to it later.
+func (w *fixture) staleCache() client.Client {
+	stale := w.read()
+	return interceptor.NewClient(w.stored, interceptor.Funcs{Get: func(_ context.Context, _ client.WithWatch,
+		_ client.ObjectKey, into client.Object, _ ...client.GetOption) error {
+		stale.DeepCopyInto(into.(*v1beta1.StorageBucket))
+		return nil
+	}})
+}
+
 // fail lets one kind of request to the API server fail: a verb, or reading a kind.
 func (w *fixture) fail(which string, err error) {
 	r := &reconcilertest.Recording{T: w.t, OnRequest: func(q reconcilertest.Request) error {
@@ -90,22 +100,24 @@ func TestAPIServerErrors(t *testing.T) {
 	}
 }
 
+var errDenied = apierrors.NewForbidden(schema.GroupResource{Resource: "secrets"}, "creds",
+	errors.New(`User "op" cannot get resource "secrets" in API group "" in the namespace "team"`))
+
 // An error that prevents a probe is reported: a denial at once, another one when it repeats, and both
 // at once for a bucket without a condition. Ticks leave the retries to the queue. The endpoint is not
 // the cause, so no probe counts as failed, and the next one restores the state.
 func TestErrorsAreReported(t *testing.T) {
-	denied := apierrors.NewForbidden(schema.GroupResource{Resource: "secrets"}, "creds",
-		errors.New(`User "op" cannot get resource "secrets" in API group "" in the namespace "team"`))
 	for name, tc := range map[string]struct {
 		failing string
 		err     error
 		isNew   bool
 		reason  []string // after each reconcile
 	}{
-		"a denial": {"Secret", denied, false, []string{v1beta1.ReasonRBACForbidden, v1beta1.ReasonRBACForbidden}},
+		"a denial": {"Secret", errDenied, false, []string{v1beta1.ReasonRBACForbidden, v1beta1.ReasonRBACForbidden}},
 		"another error": {"Secret", errors.New("down"), false,
 			[]string{v1beta1.ReasonProbeSucceeded, v1beta1.ReasonReconcileFailed}},
-		"a new bucket": {"patch", errors.New("down"), true, []string{v1beta1.ReasonReconcileFailed}},
+		"a new bucket":                        {"patch", errors.New("down"), true, []string{v1beta1.ReasonReconcileFailed}},
+		"a new bucket that got its finalizer": {"Secret", errDenied, true, []string{v1beta1.ReasonRBACForbidden}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newFixture(t, scenario{with: manage, service: owned})
@@ -140,6 +152,26 @@ func TestErrorsAreReported(t *testing.T) {
 				t.Errorf("events %q, want one warning", events)
 			}
 		})
+	}
+}
+
+// The intent to create a bucket is not in the status if its write failed, and the report of that is complete.
+func TestFailedIntentIsReported(t *testing.T) {
+	w, writes := newFixture(t, scenario{with: manage}), 0
+	r := &reconcilertest.Recording{T: t, OnRequest: func(q reconcilertest.Request) error {
+		if q.Verb == "patch status" {
+			writes++
+		}
+		if writes == 1 {
+			return errDenied
+		}
+		return nil
+	}}
+	w.Client = r.Intercept(w.stored, true)
+	_, err := w.Reconcile(t.Context(), bReq)
+	if b := w.read(); !errors.Is(err, errDenied) || b.Status.Provisioning != "" || b.Status.ObservedGeneration != 1 ||
+		readyOf(b).Reason != v1beta1.ReasonRBACForbidden {
+		t.Errorf("%v, status %+v, want the error of this generation alone", err, b.Status)
 	}
 }
 
@@ -285,13 +317,9 @@ func TestMessagesHaveNoTextOfTags(t *testing.T) {
 // reported once.
 func TestEndIsReportedOnce(t *testing.T) {
 	w := newFixture(t, scenario{with: removable, service: others, removed: true})
-	stale := w.read()
+	cached := w.staleCache()
 	w.reconcile()
-	w.Client = interceptor.NewClient(w.stored, interceptor.Funcs{Get: func(_ context.Context, _ client.WithWatch,
-		_ client.ObjectKey, into client.Object, _ ...client.GetOption) error {
-		stale.DeepCopyInto(into.(*v1beta1.StorageBucket))
-		return nil
-	}})
+	w.Client = cached
 	if _, err := w.Reconcile(t.Context(), bReq); err != nil {
 		t.Fatal(err)
 	}
@@ -342,7 +370,7 @@ func TestCanceledReconcileReportsNothing(t *testing.T) {
 }
 
 // No bucket is created for a StorageBucket that was deleted or changed since it was read, whether
-// or not the intent is recorded.
+// or not the intent is recorded. The cache does not show the change.
 func TestNoBucketIsCreatedForChangedStorageBucket(t *testing.T) {
 	for name, change := range map[string]change{
 		"gone": func(w *fixture) {
@@ -358,8 +386,9 @@ func TestNoBucketIsCreatedForChangedStorageBucket(t *testing.T) {
 			t.Run(name+" "+string(provisioning), func(t *testing.T) {
 				w := newFixture(t, scenario{with: func(b *v1beta1.StorageBucket) {
 					manage(b)
-					b.Status.Provisioning = provisioning
+					b.Finalizers, b.Status.Provisioning = []string{v1beta1.StorageBucketFinalizer}, provisioning
 				}})
+				w.Client = w.staleCache()
 				w.onRequest = func(r *http.Request) {
 					if nameOf(r) == requestList {
 						change(w)

@@ -37,6 +37,10 @@ func probed(at time.Time, reason string) func(*v1beta1.StorageBucket) {
 
 func newSpec(b *v1beta1.StorageBucket) { b.Generation++ }
 
+func resumed(b *v1beta1.StorageBucket) {
+	b.Status.Conditions = []metav1.Condition{{Type: v1beta1.ConditionPaused, Status: metav1.ConditionTrue}}
+}
+
 // The status of a former leader, or this process's last probe, decides when a bucket is due. A
 // period is followed by at most a tenth of it.
 func TestDue(t *testing.T) {
@@ -63,6 +67,7 @@ func TestDue(t *testing.T) {
 		"probed now": {bucket: bucket("b"), known: probe{ended: epoch, generation: 1},
 			from: time.Minute, to: 66 * time.Second},
 		"probed and changed": {bucket: bucket("b", newSpec), known: probe{ended: epoch, generation: 1}},
+		"probed and resumed": {bucket: bucket("b", resumed), known: probe{ended: epoch, generation: 1}},
 	} {
 		s := tc.known
 		if s.ended.IsZero() {
