@@ -4,6 +4,7 @@ package markdownview
 
 import (
 	"context"
+	"errors"
 	"strings"
 	"testing"
 
@@ -130,5 +131,15 @@ func TestApplyWithoutEffectIsNoWrite(t *testing.T) {
 		if wrote, err := write(t.Context(), c, s, render(view(), "hash", defaultImage).service); wrote != want || err != nil {
 			t.Errorf("the version after an apply to version 5 is %s: wrote %t, %v", version, wrote, err)
 		}
+	}
+}
+
+// An object of others in the place of a child does not delay the retries after an error of another child.
+func TestErrorBesideAConflictIsRetried(t *testing.T) {
+	theirs := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "viewer-book"}}
+	r := newRecording(t, view(func(v *v1beta1.MarkdownView) { v.Status.ObservedGeneration = v.Generation }), theirs)
+	r.errs["ConfigMap"] = errors.New("boom")
+	if result, err := r.Reconcile(t.Context(), request); !errors.Is(err, r.errs["ConfigMap"]) {
+		t.Errorf("got %v, %v after %q, want the error", result, err, r.Lines)
 	}
 }

@@ -87,9 +87,13 @@ func TestDecide(t *testing.T) {
 		"a volume":  {pod(func(p *corev1.PodSpec, _ *corev1.Container) { p.Volumes[0].ConfigMap.Name = "x" }), viewer},
 		"a mount":   {pod(func(_ *corev1.PodSpec, c *corev1.Container) { c.VolumeMounts[0].ReadOnly = false }), viewer},
 		"no viewer": {pod(func(_ *corev1.PodSpec, c *corev1.Container) { c.Name = "x" }), viewer},
+		"another order of arguments": {pod(func(_ *corev1.PodSpec, c *corev1.Container) {
+			c.Args = []string{"b", "a"}
+		}), viewer},
+		"an argument more": {pod(func(_ *corev1.PodSpec, c *corev1.Container) { c.Args = []string{"a", "b", "c"} }), viewer},
 	} {
 		t.Run(reason, func(t *testing.T) {
-			o := appliedObservation(t, view())
+			o := appliedObservation(t, view(args("a", "b")))
 			tc.change(o)
 			if got := actions(decide(o)); got != tc.want {
 				t.Errorf("got %v, want %v", got, tc.want)

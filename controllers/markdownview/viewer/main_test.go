@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"net"
 	"net/http"
 	"os"
 	"os/exec"
@@ -104,6 +105,32 @@ func TestRun_ends_with_context(t *testing.T) {
 		t.Errorf("a second server on %s: %v", address, err)
 	}
 	if err := stop(); err != nil {
+		t.Errorf("ending: %v", err)
+	}
+}
+
+// A response that is being sent when the context is done is sent to its end.
+func TestRun_sends_open_responses(t *testing.T) {
+	files := sample()
+	files["long.md"] = strings.Repeat("word ", 2<<20/5) // more than the kernel keeps for a reader
+	address, stop := serving(t, newMount(t, files))
+	client := &http.Client{Transport: &http.Transport{}}
+	defer client.CloseIdleConnections()
+	response, err := client.Get("http://" + address + "/long.html")
+	must(t, err)
+	defer response.Body.Close()
+	ended := make(chan error, 1)
+	go func() { ended <- stop() }()
+	for err == nil && len(ended) == 0 { // until the server accepts no connection
+		var c net.Conn
+		if c, err = net.Dial("tcp", address); err == nil {
+			must(t, c.Close())
+		}
+	}
+	if n, err := io.Copy(io.Discard, response.Body); err != nil {
+		t.Errorf("%d bytes of the page were sent: %v", n, err)
+	}
+	if err := <-ended; err != nil {
 		t.Errorf("ending: %v", err)
 	}
 }
