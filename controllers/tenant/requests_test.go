@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/prometheus/client_golang/prometheus/testutil"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"leasehold.dev/api/v1beta1"
@@ -104,6 +105,16 @@ func TestTerminatingNamespaceOfOthersIsWaitedFor(t *testing.T) {
 	}
 	if got := testutil.ToFloat64(w.r.metrics.namespaces.WithLabelValues("a")); got != 0 {
 		t.Errorf("it owns %v namespaces, want none", got)
+	}
+}
+
+// Under Retain no namespace has an owner reference to its Tenant: in a foreground deletion the garbage
+// collector would delete the namespace, without waiting for the Tenant's finalizer.
+func TestRetainRemovesTheOwnerReference(t *testing.T) {
+	w := newWorld(t, provision(func(p *provisioned) { ownedBy(tenant("a"))(p.namespaces[0]) }, retaining)...)
+	w.settle()
+	if ns := find[corev1.Namespace](w, "", "a-dev"); len(ns.OwnerReferences) > 0 || annotatedUID(ns) != "uid-a" {
+		t.Errorf("the namespace has the owners %+v and the UID %q, want no owner", ns.OwnerReferences, annotatedUID(ns))
 	}
 }
 
