@@ -131,7 +131,8 @@ func TestAnswersToDeletions(t *testing.T) {
 func TestRemove(t *testing.T) {
 	const deletion, strip = `delete Namespace a {"preconditions":{"uid":"u"}}`,
 		`patch as leasehold Namespace a {"metadata":{"finalizers":null,"managedFields":[{}],"uid":"u"}}`
-	held := judged("x/y")
+	held, ending := judged("x/y"), judged("x/y")
+	ending.DeletionTimestamp = new(metav1.Now())
 	for name, tc := range map[string]struct {
 		object  *corev1.Namespace
 		answers []error
@@ -140,6 +141,7 @@ func TestRemove(t *testing.T) {
 	}{
 		"plain":                  {judged(), []error{nil}, []string{deletion}, nil},
 		"with a finalizer":       {held, []error{nil}, []string{strip, deletion}, nil},
+		"terminating":            {ending, []error{nil}, []string{strip, deletion}, nil},
 		"gone with the patch":    {held, []error{nil, errDeleted}, []string{strip, deletion}, nil},
 		"gone before the patch":  {held, []error{errDeleted}, []string{strip, deletion}, nil},
 		"a Conflict of deletion": {held, []error{nil, errChanged}, []string{strip, deletion}, errChanged},
