@@ -24,10 +24,41 @@ import (
 	"leasehold.dev/runners"
 )
 
-// answer is what the API server answers to a try, and the holder of the Lease then; "" is none.
+// answer is what the API server answers to a try, and the holder of the Lease then; "" is none. Two holders
+// are those before and after the try.
 type answer struct {
 	holder string
 	err    error
+}
+
+// answering returns a client whose requests get the answer of the time.
+func answering(t *testing.T, now func() answer) client.Client {
+	t.Helper()
+	tried := false
+	return fake.NewClientBuilder().WithInterceptorFuncs(interceptor.Funcs{
+		Get: func(_ context.Context, _ client.WithWatch, key client.ObjectKey, o client.Object,
+			_ ...client.GetOption) error {
+			lease := o.(*coordinationv1.Lease)
+			if key != (client.ObjectKey{Namespace: "system", Name: "lease"}) {
+				t.Errorf("the Lease %s was read", key)
+			}
+			holder, after, moves := strings.Cut(now().holder, " ")
+			if tried && moves {
+				holder = after
+			}
+			if tried = false; holder != "" {
+				lease.Spec.HolderIdentity = &holder
+			}
+			return nil
+		},
+		Create: func(_ context.Context, _ client.WithWatch, o client.Object, options ...client.CreateOption) error {
+			if o.GetNamespace() != "system" || len(options) != 1 || options[0] != client.DryRunAll {
+				t.Errorf("%T is created in namespace %s with %v, want a dry run", o, o.GetNamespace(), options)
+			}
+			tried = true
+			return now().err
+		},
+	}).Build()
 }
 
 // checked runs the check with one answer each 15 s, and returns the value of its metric, "" for none,
@@ -40,29 +71,10 @@ func checked(t *testing.T, answers ...answer) (effective string, reports int, en
 		const period = 15 * time.Second
 		began := time.Now()
 		now := func() answer { return answers[min(int(time.Since(began)/period), len(answers)-1)] }
-		c := fake.NewClientBuilder().WithInterceptorFuncs(interceptor.Funcs{
-			Get: func(_ context.Context, _ client.WithWatch, key client.ObjectKey, o client.Object,
-				_ ...client.GetOption) error {
-				lease := o.(*coordinationv1.Lease)
-				if key != (client.ObjectKey{Namespace: "system", Name: "lease"}) {
-					t.Errorf("the Lease %s was read", key)
-				}
-				if holder := now().holder; holder != "" {
-					lease.Spec.HolderIdentity = &holder
-				}
-				return nil
-			},
-			Create: func(_ context.Context, _ client.WithWatch, o client.Object, options ...client.CreateOption) error {
-				if o.GetNamespace() != "system" || len(options) != 1 || options[0] != client.DryRunAll {
-					t.Errorf("%T is created in namespace %s with %v, want a dry run", o, o.GetNamespace(), options)
-				}
-				return now().err
-			},
-		}).Build()
 		recorder := events.NewFakeRecorder(100)
 		registry := prometheus.NewRegistry()
-		f := &runners.FenceCheck{Client: c, Lease: client.ObjectKey{Namespace: "system", Name: "lease"}, PodName: "manager-0",
-			Recorder: recorder, Clock: clock.RealClock{}}
+		f := &runners.FenceCheck{Client: answering(t, now), Lease: client.ObjectKey{Namespace: "system", Name: "lease"},
+			PodName: "manager-0", Recorder: recorder, Clock: clock.RealClock{}}
 		if err := f.Register(registry); err != nil || f.NeedLeaderElection() {
 			t.Fatalf("registering: %v", err)
 		}
@@ -116,6 +128,8 @@ func TestFenceCheck(t *testing.T) {
 		"permitted twice":          {[]answer{{"manager-1_x", nil}, {"manager-1_x", nil}}, no, 1, false},
 		"repaired":                 {[]answer{{"manager-1_x", nil}, {"manager-1_x", nil}, {"manager-1_x", byFence}}, yes, 1, true},
 		"a missing right":          {[]answer{{"manager-1_x", forbidden(`User "m" cannot create resource "configmaps"`)}, {}}, "", 0, false},
+		// The fence permits such a write rightly: this replica may have become the holder.
+		"the Lease moves": {[]answer{{"manager-1_x manager-0_x", nil}, {"manager-1_x manager-0_x", nil}}, "", 0, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			effective, reports, ended := checked(t, tc.answers...)
