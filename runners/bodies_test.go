@@ -76,7 +76,7 @@ func TestBoundBodies(t *testing.T) {
 	}{
 		"two large bodies":         {[]int{3 << 20, 3 << 20}, true},
 		"a body of unknown length": {[]int{1}, false},
-		"a body that is too large": {[]int{100 << 20}, true},
+		"a body that is too large": {[]int{8 << 20}, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			a := newAdmission(t, clock.RealClock{})
