@@ -143,3 +143,19 @@ func TestErrorBesideAConflictIsRetried(t *testing.T) {
 		t.Errorf("got %v, %v after %q, want the error", result, err, r.Lines)
 	}
 }
+
+// A file that the spec has no more is removed from the ConfigMap, although no wanted file differs.
+func TestRemovedFileGoes(t *testing.T) {
+	r := newRecording(t, view(showing(files{"SUMMARY.md": "x", "a.md": "a", "secret.md": "s"})))
+	r.run(noChange, editView(func(v *v1beta1.MarkdownView) {
+		delete(v.Spec.Markdowns, "secret.md")
+		v.Generation++
+	}), noChange)
+	c := &corev1.ConfigMap{}
+	if err := r.stored.Get(t.Context(), client.ObjectKey{Namespace: "ns", Name: "markdowns-book"}, c); err != nil {
+		t.Fatal(err)
+	}
+	if _, left := c.Data["secret.md"]; left {
+		t.Errorf("a removed file is still in the ConfigMap: %v", c.Data)
+	}
+}

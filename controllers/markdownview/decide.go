@@ -6,8 +6,11 @@ import (
 	"encoding/json"
 	"slices"
 
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
+	appsv1ac "k8s.io/client-go/applyconfigurations/apps/v1"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -81,23 +84,35 @@ func decide(o *observation) plan {
 	viewer := step{kind: deployment, name: nameOf(deployment, o.view), action: create}
 	address := step{kind: service, name: nameOf(service, o.view), action: create}
 	if o.configMap != nil {
-		content.judge(o.view, o.configMap, o.want.configMap)
+		content.judge(o.view, o.configMap, o.want.configMap, o.view.Status.ContentHash != o.want.hash)
 		if content.action == update && ptr.Deref(o.configMap.Immutable, false) {
 			content.action = replace
 		}
 	}
 	if o.deployment != nil {
-		viewer.judge(o.view, o.deployment, o.want.deployment)
+		viewer.judge(o.view, o.deployment, o.want.deployment, hasMore(o.deployment, o.want.deployment))
 	}
 	if o.service != nil {
-		address.judge(o.view, o.service, o.want.service)
+		address.judge(o.view, o.service, o.want.service, false)
 	}
 	return plan{steps: []step{content, viewer, address}}
 }
 
+// hasMore reports whether a Deployment has optional fields that the spec does not ask for any more. An
+// apply removes them if the operator has set them.
+func hasMore(live *appsv1.Deployment, want *appsv1ac.DeploymentApplyConfiguration) bool {
+	pod, wanted := live.Spec.Template.Spec, want.Spec.Template.Spec
+	security := ptr.Deref(pod.SecurityContext, corev1.PodSecurityContext{})
+	return wanted.SecurityContext.RunAsUser == nil && security.RunAsUser != nil ||
+		len(wanted.Containers[0].Args) == 0 && slices.ContainsFunc(pod.Containers, func(c corev1.Container) bool {
+			return c.Name == *wanted.Containers[0].Name && len(c.Args) > 0
+		})
+}
+
 // judge decides the action for a child that exists. It compares the fields that the operator sets:
-// defaults, and what other clients add, are no difference.
-func (s *step) judge(v *v1beta1.MarkdownView, live client.Object, want any) {
+// defaults, and what other clients add, are no difference. isStale means that the child may have what
+// the operator has set and the spec has no more.
+func (s *step) judge(v *v1beta1.MarkdownView, live client.Object, want any, isStale bool) {
 	s.live = live
 	fields := fieldsOf(want)
 	delete(fields, "kind") // a typed client returns objects without it
@@ -107,7 +122,7 @@ func (s *step) judge(v *v1beta1.MarkdownView, live client.Object, want any) {
 		s.action = conflict
 	case owner == predecessor, live.GetDeletionTimestamp() != nil:
 		s.action = wait
-	case !covers(fieldsOf(live), fields):
+	case isStale || !covers(fieldsOf(live), fields):
 		s.action = update
 	default:
 		s.action = keep

@@ -3,6 +3,7 @@
 package markdownview
 
 import (
+	"cmp"
 	"reflect"
 	"testing"
 
@@ -99,6 +100,20 @@ func TestDecide(t *testing.T) {
 				t.Errorf("got %v, want %v", got, tc.want)
 			}
 		})
+	}
+}
+
+// What the spec asks for no more is removed by an apply, although each wanted field is there.
+func TestWhatTheSpecDropsGoes(t *testing.T) {
+	for name, before := range map[string]*v1beta1.MarkdownView{
+		"all arguments": view(image(""), args("--title=old")), "the image, and so the user": view(),
+	} {
+		o := appliedObservation(t, before)
+		without := inCache(t, view(image(""))).(*v1beta1.MarkdownView)
+		o.want = render(without, o.want.hash, cmp.Or(before.Spec.ViewerImage, defaultImage))
+		if got := actions(decide(o)); got != [3]action{keep, update, keep} {
+			t.Errorf("%s: %v, want an update of the Deployment", name, got)
+		}
 	}
 }
 

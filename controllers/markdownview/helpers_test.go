@@ -79,6 +79,7 @@ func appliedObservation(t testing.TB, v *v1beta1.MarkdownView) *observation {
 	o := &observation{view: inCache(t, v).(*v1beta1.MarkdownView),
 		configMap: &corev1.ConfigMap{}, deployment: &appsv1.Deployment{}, service: &corev1.Service{}}
 	o.want = render(o.view, contentHash(o.view.Spec.Markdowns), defaultImage)
+	o.view.Status.ContentHash = o.want.hash
 	c, want := fakeBuilder(t).Build(), render(v, o.want.hash, defaultImage)
 	for _, child := range []struct {
 		config runtime.ApplyConfiguration

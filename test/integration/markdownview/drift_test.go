@@ -120,6 +120,19 @@ var _ = Describe("Drift", func() {
 			serviceSpec(func(s *corev1.ServiceSpec) { s.Ports[0].TargetPort = intstr.FromInt32(1) })),
 	)
 
+	It("is none of what the spec drops: a file and all arguments go", func(ctx SpecContext) {
+		v := givenReady(ctx, build(unique("dropped"), showing(files{"SUMMARY.md": "x", "a.md": "a", "secret.md": "s"}),
+			func(v *v1beta1.MarkdownView) { v.Spec.ViewerArgs = []v1beta1.ViewerArg{"a"} }))
+		change(ctx, v, func(v *v1beta1.MarkdownView) {
+			delete(v.Spec.Markdowns, "secret.md")
+			v.Spec.ViewerArgs = nil
+		})
+		Eventually(ctx, fetched(configMapOf(v))).Should(
+			HaveField("Data", Equal(map[string]string{"SUMMARY.md": "x", "a.md": "a"})))
+		Eventually(ctx, fetched(deploymentOf(v))).Should(
+			HaveField("Spec.Template.Spec.Containers", ConsistOf(HaveField("Args", BeEmpty()))))
+	})
+
 	It("of an immutable ConfigMap is corrected by a new one, when the text changes", func(ctx SpecContext) {
 		v := givenReady(ctx, build(unique("immutable")))
 		child := configMapOf(v)
