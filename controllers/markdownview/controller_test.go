@@ -150,7 +150,8 @@ func TestRemovedFileGoes(t *testing.T) {
 	r.run(noChange, editView(func(v *v1beta1.MarkdownView) {
 		delete(v.Spec.Markdowns, "secret.md")
 		v.Generation++
-	}), noChange)
+	}))
+	r.run(noChange)
 	c := &corev1.ConfigMap{}
 	if err := r.stored.Get(t.Context(), client.ObjectKey{Namespace: "ns", Name: "markdowns-book"}, c); err != nil {
 		t.Fatal(err)

@@ -5,6 +5,7 @@ package storagebucket
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"net/netip"
@@ -101,7 +102,7 @@ func TestAPIServerErrors(t *testing.T) {
 }
 
 var errDenied = apierrors.NewForbidden(schema.GroupResource{Resource: "secrets"}, "creds",
-	errors.New(`User "op" cannot get resource "secrets" in API group "" in the namespace "team"`))
+	fmt.Errorf(`%s cannot get resource "secrets" in API group "" in the namespace "team"`, `User "op"`))
 
 // An error that prevents a probe is reported: a denial at once, another one when it repeats, and both
 // at once for a bucket without a condition. Ticks leave the retries to the queue. The endpoint is not
@@ -283,16 +284,6 @@ func TestServiceWithoutTags(t *testing.T) {
 				t.Errorf("%+v, removed %t: requests %q, %q with %+v", service, removed, w.requests, b.Name, b.Status)
 			}
 		}
-	}
-}
-
-// A probe counts by the result of its reconcile: a bucket of another owner is no success.
-func TestProbesAreCountedByTheResult(t *testing.T) {
-	w := newFixture(t, scenario{with: manage, service: others})
-	w.reconcile()
-	conflicts := testutil.ToFloat64(w.metrics.probes.WithLabelValues(v1beta1.ReasonBucketConflict))
-	if up := testutil.ToFloat64(w.metrics.up.WithLabelValues(bKey.Namespace, bKey.Name)); conflicts != 1 || up != 0 {
-		t.Errorf("%v probes count as conflicts, up is %v, want 1 and 0", conflicts, up)
 	}
 }
 

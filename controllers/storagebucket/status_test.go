@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus/testutil"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"leasehold.dev/api/v1beta1"
@@ -107,5 +108,15 @@ func TestStatusIsRefreshed(t *testing.T) {
 	future := bucket("b", probed(epoch.Add(refresh), "")).Status
 	if after := bucket("b", probed(epoch, "")).Status; !needsWrite(future, after) {
 		t.Error("a time in the future is kept")
+	}
+}
+
+// A probe counts by the result of its reconcile: a bucket of another owner is no success.
+func TestProbesAreCountedByTheResult(t *testing.T) {
+	w := newFixture(t, scenario{with: manage, service: others})
+	w.reconcile()
+	conflicts := testutil.ToFloat64(w.metrics.probes.WithLabelValues(v1beta1.ReasonBucketConflict))
+	if up := testutil.ToFloat64(w.metrics.up.WithLabelValues(bKey.Namespace, bKey.Name)); conflicts != 1 || up != 0 {
+		t.Errorf("%v probes count as conflicts, up is %v, want 1 and 0", conflicts, up)
 	}
 }
