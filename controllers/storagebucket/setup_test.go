@@ -163,7 +163,7 @@ func TestCacheIsBoundedAndFinalizersOfOthersStay(t *testing.T) {
 		t.Fatal(err)
 	}
 	b := cached.(*v1beta1.StorageBucket)
-	if len(b.Finalizers)+len(b.Labels)+len(b.OwnerReferences) > 0 || len(b.Annotations) != 2 {
+	if cap(b.Finalizers)+len(b.Labels)+len(b.OwnerReferences) > 0 || len(b.Annotations) != 2 {
 		t.Errorf("the cache keeps %+v", b.ObjectMeta)
 	}
 	if err := r.setFinalizer(t.Context(), b, controllerutil.AddFinalizer); err != nil {

@@ -5,7 +5,6 @@ package tenant
 import (
 	"context"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 
@@ -190,9 +189,7 @@ func CacheByObject() map[client.Object]cache.ByObject {
 func slimBinding(in any) (any, error) {
 	if b, ok := in.(*rbacv1.RoleBinding); ok {
 		ours := []string{v1beta1.LabelTenant, v1beta1.LabelManagedBy, v1beta1.AnnotationTenantUID}
-		foreign := func(key, _ string) bool { return !slices.Contains(ours, key) }
-		maps.DeleteFunc(b.Labels, foreign)
-		maps.DeleteFunc(b.Annotations, foreign)
+		b.Labels, b.Annotations = reconciler.Only(b.Labels, ours...), reconciler.Only(b.Annotations, ours...)
 		b.ManagedFields = nil
 	}
 	return in, nil

@@ -9,7 +9,6 @@ import (
 	"errors"
 	"fmt"
 	"hash/fnv"
-	"maps"
 	"slices"
 	"time"
 
@@ -95,12 +94,27 @@ func Get[T object](ctx context.Context, reader client.Reader, key client.ObjectK
 // reflector passes streamed objects again.
 func Slim(o client.Object, finalizer string) {
 	o.SetManagedFields(nil)
-	annotations := o.GetAnnotations()
-	maps.DeleteFunc(annotations, func(key, _ string) bool {
-		return key != v1beta1.AnnotationPaused && key != v1beta1.AnnotationRequestedAt
-	})
-	o.SetAnnotations(annotations)
-	o.SetFinalizers(slices.DeleteFunc(o.GetFinalizers(), func(f string) bool { return f != finalizer }))
+	o.SetAnnotations(Only(o.GetAnnotations(), v1beta1.AnnotationPaused, v1beta1.AnnotationRequestedAt))
+	var kept []string
+	if slices.Contains(o.GetFinalizers(), finalizer) {
+		kept = []string{finalizer}
+	}
+	o.SetFinalizers(kept)
+}
+
+// Only returns a new map with these keys of another, or nil. A map or a list from which entries are
+// deleted would keep its size in memory.
+func Only(all map[string]string, keys ...string) map[string]string {
+	var kept map[string]string
+	for _, key := range keys {
+		if value, ok := all[key]; ok {
+			if kept == nil {
+				kept = map[string]string{}
+			}
+			kept[key] = value
+		}
+	}
+	return kept
 }
 
 // spread is the share of the period by which due times are spread.

@@ -5,6 +5,8 @@ package reconciler
 import (
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -18,6 +20,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"leasehold.dev/api/v1beta1"
 )
 
 func config(version string) *corev1.ConfigMap {
@@ -63,6 +67,24 @@ func TestFailed(t *testing.T) {
 	}
 	if got := Failed(failure, nil); !errors.Is(got, failure) {
 		t.Errorf("after a report: %v", got)
+	}
+}
+
+// Slim leaves no room of what it drops: a deleted entry would keep its place in memory.
+func TestSlim(t *testing.T) {
+	o := config("5")
+	o.Finalizers = append(slices.Repeat([]string{"x/y"}, 1000), "ours")
+	o.Annotations = map[string]string{v1beta1.AnnotationPaused: "true", "note": "x"}
+	o.ManagedFields = []metav1.ManagedFieldsEntry{{}}
+	for range 2 {
+		Slim(o, "ours")
+		if !slices.Equal(o.Finalizers, []string{"ours"}) || cap(o.Finalizers) > 1 || o.ManagedFields != nil ||
+			!maps.Equal(o.Annotations, map[string]string{v1beta1.AnnotationPaused: "true"}) {
+			t.Errorf("it keeps %+v, with room for %d finalizers", o.ObjectMeta, cap(o.Finalizers))
+		}
+	}
+	if Slim(o, "another"); o.Finalizers != nil {
+		t.Errorf("without a finalizer of ours: %q", o.Finalizers)
 	}
 }
 
