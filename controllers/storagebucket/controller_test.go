@@ -5,7 +5,6 @@ package storagebucket
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"net/http"
 	"net/netip"
@@ -102,7 +101,8 @@ func TestAPIServerErrors(t *testing.T) {
 }
 
 var errDenied = apierrors.NewForbidden(schema.GroupResource{Resource: "secrets"}, "creds",
-	fmt.Errorf(`%s cannot get resource "secrets" in API group "" in the namespace "team"`, `User "op"`))
+	//nolint:staticcheck // the API server's own text
+	errors.New(`User "op" cannot get resource "secrets" in API group "" in the namespace "team"`))
 
 // An error that prevents a probe is reported: a denial at once, another one when it repeats, and both
 // at once for a bucket without a condition. Ticks leave the retries to the queue. The endpoint is not
