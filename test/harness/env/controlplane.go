@@ -82,14 +82,15 @@ func Start(ctx context.Context, o Options) (_ *ControlPlane, err error) {
 	c.test = &envtest.Environment{
 		UseExistingCluster:       &existing,
 		BinaryAssetsDirectory:    assets,
-		CRDDirectoryPaths:        o.CRDs,
-		CRDs:                     definitions(o.Definitions),
 		ErrorIfCRDPathMissing:    true,
 		ControlPlaneStartTimeout: startTimeout,
 		ControlPlaneStopTimeout:  stopTimeout,
 		CRDInstallOptions:        envtest.CRDInstallOptions{MaxTime: startTimeout},
 	}
 	if !existing {
+		// On an existing cluster envtest would replace each definition as a whole, with the labels and
+		// annotations that whoever deployed the operator has set.
+		c.test.CRDDirectoryPaths, c.test.CRDs = o.CRDs, definitions(o.Definitions)
 		if err := c.configure(ctx, o); err != nil {
 			return nil, err
 		}

@@ -36,6 +36,7 @@
 //
 // # An existing cluster
 //
-// With USE_EXISTING_CLUSTER=true, where Options.ExistingCluster allows it, nothing is started and the current
-// kubeconfig is used, as envtest does. There is no audit log then, and no operator can be installed.
+// With USE_EXISTING_CLUSTER=true, where Options.ExistingCluster allows it, nothing is started or installed and the
+// current kubeconfig is used: the operator's CustomResourceDefinitions must be there. There is no audit log then, and
+// no operator can be installed.
 package env
