@@ -100,6 +100,7 @@ func (d *Draft) begin(k *DraftKind, name, about string, faults []string) *scenar
 	w.line("name: %s", name)
 	w.line("invariants: [end-state, convergence]")
 	w.line("faults: [%s]", strings.Join(faults, ", "))
+	k.writeUsers(&w.writer)
 	return w
 }
 
@@ -140,6 +141,7 @@ func (w *scenarioWriter) shrink() {
 		w.err = err
 	}
 	w.line("- name: shrink")
+	writeAs(&w.writer, w.kind.Objects[w.kind.Main])
 	w.line("  patch: {object: %s, merge: %s}", w.kind.ref(), patch)
 	w.line("  refused: may")
 }
@@ -157,7 +159,10 @@ func (w *scenarioWriter) shrinking() ([]byte, error) {
 	return jsonmergepatch.CreateThreeWayJSONMergePatch(grown, first, grown)
 }
 
-func (w *scenarioWriter) delete(o *unstructured.Unstructured) { w.line("- delete: %s", refOf(o)) }
+func (w *scenarioWriter) delete(o *unstructured.Unstructured) {
+	w.line("- delete: %s", refOf(o))
+	writeAs(&w.writer, o)
+}
 
 func (w *scenarioWriter) rest(name, until, like string) {
 	w.line("- name: %s", name)

@@ -12,6 +12,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"leasehold.dev/test/harness/learn"
+	"leasehold.dev/test/harness/scenario"
 )
 
 func TestKinds_Samples(t *testing.T) {
@@ -77,6 +78,44 @@ func TestKinds_Samples(t *testing.T) {
 				t.Errorf("guesses are %q, want %d", kinds[0].Guesses, tc.guesses)
 			}
 		})
+	}
+}
+
+// What only its owner may make is made, changed and deleted by that user; the rest is an administrator's.
+func TestScenarios_UserOfASample(t *testing.T) {
+	sample := learn.Sample{Objects: []*unstructured.Unstructured{
+		object(t, "{apiVersion: rbac.authorization.k8s.io/v1, kind: ClusterRole, metadata: {name: guests}}"),
+		object(t, "{apiVersion: webapp.example.com/v1, kind: Guestbook, "+
+			"metadata: {name: mine, annotations: {prove.leasehold.dev/as: alice}}, spec: {size: 1}}"),
+	}}
+	kinds, err := learn.Kinds([]*apiextensionsv1.CustomResourceDefinition{definition(t, guestbooks)}, []learn.Sample{sample})
+	if err != nil {
+		t.Fatal(err)
+	}
+	d, k := &learn.Draft{Kinds: kinds}, &kinds[0]
+	if !k.Grow(learn.GrowAll) {
+		t.Fatal("the sample did not grow")
+	}
+	for name, write := range map[string]func(*learn.DraftKind) ([]byte, error){
+		"life": d.Scenario, "observing": d.Observing, "change": d.Change,
+	} {
+		text, err := write(k)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s, err := scenario.Parse(text)
+		if err != nil {
+			t.Fatalf("%s: %v\n%s", name, err, text)
+		}
+		for _, step := range s.Steps {
+			asAlice := step.Patch != nil || step.Delete != nil || step.Apply != nil && step.Apply["kind"] == "Guestbook"
+			if asAlice != (step.As == "alice") {
+				t.Errorf("%s: the step %s is done as %q", name, step.Name, step.As)
+			}
+		}
+		if strings.Contains(string(text), learn.AsAnnotation) {
+			t.Errorf("%s applies the annotation:\n%s", name, text)
+		}
 	}
 }
 

@@ -223,6 +223,7 @@ func (d *Draft) Scenario(k *DraftKind) ([]byte, error) {
 	}
 	w.line("name: %s", k.ScenarioName())
 	w.line("invariants: [%s]", strings.Join(k.Invariants, ", "))
+	k.writeUsers(w)
 	w.line("steps:")
 	if err := k.writeApplies(w); err != nil {
 		return nil, err
@@ -233,6 +234,7 @@ func (d *Draft) Scenario(k *DraftKind) ([]byte, error) {
 	w.line("    until: [{object: %s, %s}]", ref, k.Until)
 	w.line("    for: %s", quiet)
 	w.line("- name: delete")
+	writeAs(w, k.Objects[k.Main])
 	w.line("  delete: %s", ref)
 	w.line("- name: gone")
 	w.line("  quiesce:")
@@ -247,6 +249,7 @@ func (d *Draft) Observing(k *DraftKind) ([]byte, error) {
 	w, quiet := &writer{}, d.quiet()
 	w.line("name: %s", k.ScenarioName())
 	w.line("invariants: [single-writer]")
+	k.writeUsers(w)
 	w.line("steps:")
 	if err := k.writeApplies(w); err != nil {
 		return nil, err
@@ -254,7 +257,9 @@ func (d *Draft) Observing(k *DraftKind) ([]byte, error) {
 	ref := k.ref()
 	w.line("- sleep: %s", observing)
 	w.line("- {name: made, quiesce: {until: [{object: %s, exists: true}], for: %s, within: 30s}}", ref, quiet)
-	w.line("- {name: delete, delete: %s}", ref)
+	w.line("- name: delete")
+	writeAs(w, k.Objects[k.Main])
+	w.line("  delete: %s", ref)
 	w.line("- sleep: 1s")
 	w.line("- {name: gone, quiesce: {until: [{object: %s, gone: true}], for: %s, within: 30s}}", ref, quiet)
 	return []byte(w.String()), nil
@@ -276,12 +281,46 @@ func (k *DraftKind) writeApplies(w *writer) error {
 	return nil
 }
 
+// AsAnnotation of a sample names the user who makes, changes and deletes the object, such as one that
+// an operator allows its owner alone. What gives that user the right is in the sample too. The object
+// is applied without it.
+const AsAnnotation = "prove.leasehold.dev/as"
+
+// writeUsers lists the users of the kind's objects.
+func (k *DraftKind) writeUsers(w *writer) {
+	var users []string
+	for _, o := range k.Objects {
+		if user := o.GetAnnotations()[AsAnnotation]; user != "" && !slices.Contains(users, user) {
+			users = append(users, user)
+		}
+	}
+	if len(users) > 0 {
+		w.line("users:")
+	}
+	for _, user := range users {
+		w.line("- name: %s", quoted(user))
+	}
+}
+
+// writeAs names the user of a step for this object, if it is not an administrator.
+func writeAs(w *writer, o *unstructured.Unstructured) {
+	if user := o.GetAnnotations()[AsAnnotation]; user != "" {
+		w.line("  as: %s", quoted(user))
+	}
+}
+
 func writeApply(w *writer, name string, o *unstructured.Unstructured) error {
-	body, err := yaml.Marshal(o.Object)
+	object := o.DeepCopy()
+	unstructured.RemoveNestedField(object.Object, "metadata", "annotations", AsAnnotation)
+	if len(object.GetAnnotations()) == 0 {
+		object.SetAnnotations(nil)
+	}
+	body, err := yaml.Marshal(object.Object)
 	if err != nil {
 		return err
 	}
 	w.line("- name: %s", name)
+	writeAs(w, o)
 	w.line("  apply:")
 	for line := range strings.Lines(string(body)) {
 		if line = strings.TrimRight(line, "\n"); line != "" {

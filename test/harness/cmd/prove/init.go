@@ -58,7 +58,9 @@ func newInit(work func(ctx context.Context, o initOptions, output io.Writer) err
 		Short: "Write subject.yaml and scenarios for each kind of an operator",
 		Long: `init runs an operator, and writes what it learns: subject.yaml and scenarios for each kind: its life, and a
 change and its return.
-MANIFESTS is the kustomize folder, YAML files or chart of the whole installation.`,
+MANIFESTS is the kustomize folder, YAML files or chart of the whole installation; a kustomization lists several.
+An example of a kind is applied with the other objects of its file. The annotation ` + learn.AsAnnotation + ` names the
+user of an object that an administrator may not make.`,
 		Example: `  prove init config/default --binary bin/manager
   prove init config/default --binary bin/manager --subject test/prove`,
 		Args: cobra.ExactArgs(1),
