@@ -26,11 +26,12 @@ import (
 
 const (
 	// observed is the number of StorageBuckets, each probed every probePeriod seconds, the shortest
-	// period of the API. latency is the time of each response. Together they keep all workers of
-	// one endpoint busy, and more probes become due in a pause.
-	observed    = 300
+	// period of the API. latency is the time of each response. Together some ten requests are under
+	// way at any time, and more probes become due in a pause. Three times as many are more than four
+	// control planes on two cores can do.
+	observed    = 100
 	probePeriod = 10
-	latency     = 500 * time.Millisecond
+	latency     = time.Second
 	bucketName  = "pauses"
 	secretName  = "keys"
 )
