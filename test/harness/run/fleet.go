@@ -12,6 +12,8 @@ import (
 	"sync/atomic"
 
 	"golang.org/x/sync/errgroup"
+
+	"leasehold.dev/test/harness/scenario"
 )
 
 // Fleet is several Provers of one subject that work in parallel. Each has a control plane of its
@@ -62,6 +64,25 @@ func (f *Fleet) Each(ctx context.Context, n int, do func(ctx context.Context, p 
 		})
 	}
 	return all.Wait()
+}
+
+// References makes n clean runs of each scenario, and calls made with each reference, one at a time.
+func (f *Fleet) References(ctx context.Context, of []scenario.Scenario, n int, made func(i int, ref *Reference) error) error {
+	var mu sync.Mutex
+	runs := make([][]*cleanRun, len(of))
+	return f.Each(ctx, len(of)*n, func(ctx context.Context, p *Prover, run int) error {
+		i := run / n
+		r, err := p.cleanRun(ctx, of[i])
+		if err != nil {
+			return err
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		if runs[i] = append(runs[i], r); len(runs[i]) < n {
+			return nil
+		}
+		return made(i, p.reference(of[i], runs[i]))
+	})
 }
 
 // Stop stops all Provers and returns their errors.

@@ -5,7 +5,6 @@ package run
 import (
 	"context"
 	"fmt"
-	"time"
 
 	"leasehold.dev/test/harness/history"
 	"leasehold.dev/test/harness/invariant"
@@ -42,36 +41,51 @@ type Judged struct {
 // Reference runs a scenario n times without a fault. Two runs show which differences are
 // incidental.
 func (p *Prover) Reference(ctx context.Context, s scenario.Scenario, n int) (*Reference, error) {
-	if err := s.Validate(); err != nil {
-		return nil, err
-	}
-	ref := &Reference{Scenario: s}
-	var trials []*execution
-	var took []time.Duration
-	var phases [][]invariant.Phase
+	var runs []*cleanRun
 	for range n {
-		began := p.clock.Now()
-		t, h, err := p.execute(ctx, s, nil)
+		r, err := p.cleanRun(ctx, s)
 		if err != nil {
 			return nil, err
 		}
-		trials = append(trials, t)
-		ref.Histories = append(ref.Histories, h)
-		ref.observed = append(ref.observed, t.observed(h))
-		took = append(took, p.clock.Since(began))
-		phases = append(phases, t.phases(h)) // all clean runs are judged together, later
+		runs = append(runs, r)
+	}
+	return p.reference(s, runs), nil
+}
+
+// cleanRun is a run without a fault, with what it shows of the operator.
+type cleanRun struct {
+	Judged // without verdicts
+
+	observed observation
+}
+
+func (p *Prover) cleanRun(ctx context.Context, s scenario.Scenario) (*cleanRun, error) {
+	if err := s.Validate(); err != nil {
+		return nil, err
+	}
+	ex, unjudged, err := p.run(ctx, s, nil)
+	if err != nil {
+		return nil, err
+	}
+	return &cleanRun{unjudged, ex.observed(unjudged.History)}, nil
+}
+
+// reference judges the clean runs of a scenario, each against all of them.
+func (p *Prover) reference(s scenario.Scenario, runs []*cleanRun) *Reference {
+	ref := &Reference{Scenario: s}
+	for _, r := range runs {
+		ref.Histories = append(ref.Histories, r.History)
 	}
 	ref.hashed = history.LearnHashedNames(p.subject.Contract.Users, ref.Histories)
-	for i, h := range ref.Histories {
-		ref.observed[i].rename(ref.hashed.Alias(h))
+	for _, r := range runs {
+		r.observed.rename(ref.hashed.Alias(r.History))
+		ref.observed = append(ref.observed, r.observed)
 	}
-	for i, h := range ref.Histories {
-		outcome := p.judge(ref, h)
-		outcome.Took, outcome.AuditLog, outcome.Phases = took[i], trials[i].auditLog, phases[i]
-		outcome.Logs = trials[i].logs
-		ref.Outcomes = append(ref.Outcomes, outcome)
+	for _, r := range runs {
+		p.judge(ref, &r.Judged)
+		ref.Outcomes = append(ref.Outcomes, r.Judged)
 	}
-	return ref, nil
+	return ref
 }
 
 // Clean runs the scenario once more without a fault. A broken invariant is then a false alarm, or a
@@ -94,21 +108,28 @@ func (p *Prover) Run(ctx context.Context, ref *Reference, plan Plan) (Judged, er
 }
 
 func (p *Prover) runOnce(ctx context.Context, ref *Reference, plan *Plan) (Judged, error) {
-	began := p.clock.Now()
-	t, h, err := p.execute(ctx, ref.Scenario, plan)
+	_, outcome, err := p.run(ctx, ref.Scenario, plan)
 	if err != nil {
-		return Judged{}, err
+		return outcome, err
 	}
-	ref.hashed.Alias(h)
-	outcome := p.judge(ref, h)
-	outcome.Took, outcome.AuditLog, outcome.Logs = p.clock.Since(began), t.auditLog, t.logs
-	outcome.Phases = t.phases(h)
+	ref.hashed.Alias(outcome.History)
+	p.judge(ref, &outcome)
 	return outcome, nil
 }
 
-func (p *Prover) judge(ref *Reference, h *history.History) Judged {
-	o := Judged{Outcome: invariant.Outcome{Scenario: ref.Scenario.Name, Faults: h.Faults}, History: h}
-	o.Verdicts = invariant.Judge(invariant.Case{History: h, References: ref.Histories, Contract: p.subject.Contract})
-	o.Result = invariant.Sum(h, o.Verdicts, ref.Scenario.Invariants)
-	return o
+// run runs a scenario, without a fault if plan is nil. The outcome has no verdicts.
+func (p *Prover) run(ctx context.Context, s scenario.Scenario, plan *Plan) (*execution, Judged, error) {
+	began := p.clock.Now()
+	ex, h, err := p.execute(ctx, s, plan)
+	if err != nil {
+		return nil, Judged{}, err
+	}
+	return ex, Judged{History: h, AuditLog: ex.auditLog, Logs: ex.logs, Outcome: invariant.Outcome{Scenario: s.Name,
+		Faults: h.Faults, Took: p.clock.Since(began), Phases: ex.phases(h)}}, nil
+}
+
+// judge adds the verdicts.
+func (p *Prover) judge(ref *Reference, o *Judged) {
+	o.Verdicts = invariant.Judge(invariant.Case{History: o.History, References: ref.Histories, Contract: p.subject.Contract})
+	o.Result = invariant.Sum(o.History, o.Verdicts, ref.Scenario.Invariants)
 }

@@ -54,17 +54,11 @@ func (s *sweeper) run(ctx context.Context, fleet *run.Fleet, of []scenario.Scena
 	return s.do(ctx, fleet, jobs)
 }
 
-// compare makes the references. Each is of one prover, the plans of any.
+// compare makes the references, with the runs of any prover.
 func (s *sweeper) compare(ctx context.Context, fleet *run.Fleet, of []scenario.Scenario) ([]*run.Reference, error) {
 	references := make([]*run.Reference, len(of))
-	return references, fleet.Each(ctx, len(of), func(ctx context.Context, p *run.Prover, i int) error {
-		ref, err := p.Reference(ctx, of[i], cleanRuns)
-		if err != nil {
-			return err
-		}
+	return references, fleet.References(ctx, of, cleanRuns, func(i int, ref *run.Reference) error {
 		references[i] = ref
-		s.mu.Lock()
-		defer s.mu.Unlock()
 		fmt.Fprintf(s.output, "%s: %d clean runs to compare with\n", of[i].Name, cleanRuns)
 		for _, outcome := range ref.Outcomes {
 			if err := s.ledger.compared(ran{ref, nil, outcome, s.promises}); err != nil {
