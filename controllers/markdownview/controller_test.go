@@ -19,6 +19,7 @@ import (
 
 	"leasehold.dev/api/v1beta1"
 	"leasehold.dev/controllers/internal/reconciler"
+	"leasehold.dev/controllers/internal/reconciler/reconcilertest"
 )
 
 // Before children are written, a live read must return the same view as the cache. A label or a
@@ -42,9 +43,9 @@ func TestChildrenAreWrittenOnlyForUnchangedView(t *testing.T) {
 		t.Run(live, func(t *testing.T) {
 			r := newRecording(t, view())
 			if tc.is == nil {
-				r.Live = fakeBuilder(t).Build()
+				r.Live = reconcilertest.NewClientBuilder().Build()
 			} else {
-				r.Live = fakeBuilder(t, view(tc.is)).Build()
+				r.Live = reconcilertest.NewClientBuilder().WithObjects(view(tc.is)).Build()
 			}
 			result, err := r.Reconcile(t.Context(), request)
 			if err != nil || r.has("apply") != tc.wanted ||
@@ -122,7 +123,7 @@ func TestOnlyWhatWasJudgedIsWritten(t *testing.T) {
 // reported, and the view rests.
 func TestApplyWithoutEffectIsNoWrite(t *testing.T) {
 	for version, want := range map[string]bool{"5": false, "6": true} {
-		c := interceptor.NewClient(fakeBuilder(t).Build(), interceptor.Funcs{
+		c := interceptor.NewClient(reconcilertest.NewClientBuilder().Build(), interceptor.Funcs{
 			Apply: func(_ context.Context, _ client.WithWatch, o runtime.ApplyConfiguration, _ ...client.ApplyOption) error {
 				o.(*corev1ac.ServiceApplyConfiguration).WithResourceVersion(version)
 				return nil

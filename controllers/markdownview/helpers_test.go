@@ -13,12 +13,11 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
 	"leasehold.dev/api/v1beta1"
 	"leasehold.dev/controllers/internal/apply"
+	"leasehold.dev/controllers/internal/reconciler/reconcilertest"
 )
 
 var epoch = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
@@ -62,17 +61,6 @@ func ofSize(n int) files {
 	return files{name: v1beta1.MarkdownText(strings.Repeat("x", n-len(name)))}
 }
 
-func fakeBuilder(t testing.TB, objects ...client.Object) *fake.ClientBuilder {
-	t.Helper()
-	scheme := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, v1beta1.AddToScheme} {
-		if err := add(scheme); err != nil {
-			t.Fatal(err)
-		}
-	}
-	return fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...)
-}
-
 // appliedObservation returns the observation of a view whose children are all as desired.
 func appliedObservation(t testing.TB, v *v1beta1.MarkdownView) *observation {
 	t.Helper()
@@ -80,7 +68,7 @@ func appliedObservation(t testing.TB, v *v1beta1.MarkdownView) *observation {
 		configMap: &corev1.ConfigMap{}, deployment: &appsv1.Deployment{}, service: &corev1.Service{}}
 	o.want = render(o.view, contentHash(o.view.Spec.Markdowns), defaultImage)
 	o.view.Status.ContentHash = o.want.hash
-	c, want := fakeBuilder(t).Build(), render(v, o.want.hash, defaultImage)
+	c, want := reconcilertest.NewClientBuilder().Build(), render(v, o.want.hash, defaultImage)
 	for _, child := range []struct {
 		config runtime.ApplyConfiguration
 		name   string

@@ -16,6 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"leasehold.dev/api/v1beta1"
+	"leasehold.dev/controllers/internal/reconciler/reconcilertest"
 )
 
 func requested(requests []reconcile.Request) string {
@@ -30,7 +31,7 @@ func requested(requests []reconcile.Request) string {
 // Each tick enqueues every view.
 func TestAllViews(t *testing.T) {
 	other := view(func(v *v1beta1.MarkdownView) { v.Name = "other" })
-	r := &Reconciler{Client: fakeBuilder(t, view(), other).Build()}
+	r := &Reconciler{Client: reconcilertest.NewClientBuilder().WithObjects(view(), other).Build()}
 	if got, want := requested(r.allViews(t.Context(), nil)), "[ns/book ns/other]"; got != want {
 		t.Errorf("a tick enqueues %s, want %s", got, want)
 	}

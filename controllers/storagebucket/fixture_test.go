@@ -18,16 +18,14 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
-	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/tools/events"
 	testingclock "k8s.io/utils/clock/testing"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
 	"leasehold.dev/api/v1beta1"
+	"leasehold.dev/controllers/internal/reconciler/reconcilertest"
 	"leasehold.dev/controllers/internal/reporting"
 )
 
@@ -206,9 +204,8 @@ func newFixture(t *testing.T, s scenario) *fixture {
 	if s.secret != nil {
 		s.secret(secret)
 	}
-	scheme := runtime.NewScheme()
-	err := errors.Join(clientgoscheme.AddToScheme(scheme), v1beta1.AddToScheme(scheme))
-	w.stored = fake.NewClientBuilder().WithScheme(scheme).WithObjects(b, secret).WithStatusSubresource(b).Build()
+	var err error
+	w.stored = reconcilertest.NewClientBuilder().WithObjects(b, secret).WithStatusSubresource(b).Build()
 	for _, o := range append(s.objects, team()) {
 		create := w.stored.Create(t.Context(), o.DeepCopyObject().(client.Object))
 		err = errors.Join(err, client.IgnoreAlreadyExists(create))

@@ -7,7 +7,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"strings"
-	"sync"
 	"testing"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -20,10 +19,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/util/managedfields"
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
-	"k8s.io/client-go/applyconfigurations"
-	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	testingclock "k8s.io/utils/clock/testing"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -97,20 +93,6 @@ func newWorld(t testing.TB, objects ...client.Object) *world {
 }
 
 // scheme and converters are shared, since building them takes longer than most tests.
-var (
-	scheme = sync.OnceValue(func() *runtime.Scheme {
-		scheme := runtime.NewScheme()
-		for _, add := range []func(*runtime.Scheme) error{v1beta1.AddToScheme, corev1.AddToScheme, rbacv1.AddToScheme} {
-			utilruntime.Must(add(scheme))
-		}
-		return scheme
-	})
-	converters = sync.OnceValue(func() []managedfields.TypeConverter {
-		return []managedfields.TypeConverter{applyconfigurations.NewTypeConverter(clientgoscheme.Scheme),
-			managedfields.NewDeducedTypeConverter()}
-	})
-)
-
 // indexes adds the cache's field indexes to a fake client.
 type indexes struct{ *fake.ClientBuilder }
 
@@ -123,8 +105,7 @@ func (i indexes) IndexField(_ context.Context, o client.Object, field string, ke
 // store returns a client with copies of these objects and the indexes of this package.
 func store(t testing.TB, objects ...client.Object) client.WithWatch {
 	t.Helper()
-	builder := fake.NewClientBuilder().WithScheme(scheme()).WithTypeConverters(converters()...).
-		WithStatusSubresource(&v1beta1.Tenant{})
+	builder := reconcilertest.NewClientBuilder().WithStatusSubresource(&v1beta1.Tenant{})
 	for _, o := range objects {
 		builder.WithObjects(o.DeepCopyObject().(client.Object))
 	}
