@@ -70,8 +70,9 @@ build: needs-go ## Build the operator into bin/manager, the page server into bin
 # MUTANTS_FLAGS=--baseline=false, PERF_FLAGS='-only scale,pauses', GATE_FLAGS=benchmarks, E2E_FLAGS='-run Failover',
 # INIT_FLAGS='--samples=examples --overwrite', LINT_FLAGS=--fix.
 
-# The integration suites, slowest first, and how many run in parallel.
-SUITES       ?= storagebucket tenant manager markdownview memory counts continuity viewer
+# The integration suites, slowest first, and those of make slow. SUITE_JOBS of them run in parallel.
+SUITES       ?= storagebucket tenant manager markdownview counts continuity viewer
+SLOW_SUITES  := memory
 SUITE_JOBS   ?= 2
 # Ginkgo's parallel processes in each suite: more than cores, because specs mostly wait.
 PROCS        ?= 3
@@ -107,10 +108,12 @@ unit: needs-go $(CONTROLPLANE) s3server build $(TOOLS)/gotestsum $(TOOLS)/ginkgo
 	@GO=$(GO) GOTESTSUM=$(TOOLS)/gotestsum ARTIFACTS=$(ARTIFACTS) hack/unit.sh '$(LINK_FLAGS) -skip=^TestSlow $(UNIT_FLAGS)' . test/harness
 
 # What takes longer than it is worth for each change of a line: tests whose names begin with TestSlow; the election
-# with the oldest versions that it supports, and promtool, each of which compiles other dependencies.
+# with the oldest versions that it supports, and promtool, each of which compiles other dependencies; the measurement of
+# memory.
 slow: needs-go $(CONTROLPLANE) s3server $(BIN)/monitoring/promtool build $(TOOLS)/gotestsum $(TOOLS)/ginkgo $(TOOLS)/helm ## Run the unit tests that make test leaves out, which CI runs for each change.
 	@GO=$(GO) GOTESTSUM=$(TOOLS)/gotestsum ARTIFACTS=$(ARTIFACTS)/slow hack/unit.sh '$(LINK_FLAGS) -run=^TestSlow $(UNIT_FLAGS)' . test/harness
 	@GO=$(GO) GOTESTSUM=$(TOOLS)/gotestsum ARTIFACTS=$(ARTIFACTS)/slow hack/unit.sh '$(LINK_FLAGS) $(UNIT_FLAGS)' runners/election hack/monitoring
+	@$(MAKE) --no-print-directory integration SUITES='$(SLOW_SUITES)' ARTIFACTS=$(ARTIFACTS)/slow
 
 # The tests of hack/monitoring have one goroutine, and the race detector would compile Prometheus again. The slow tests
 # measure, or start programs that are built without the detector.

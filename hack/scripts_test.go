@@ -341,7 +341,7 @@ func TestIntegration_allSuites(t *testing.T) {
 	for _, f := range found {
 		want = append(want, filepath.Base(filepath.Dir(f)))
 	}
-	named := strings.Fields(run(t, `sed -n 's/^SUITES *?= //p' ../Makefile`, nil).stdout)
+	named := strings.Fields(run(t, `sed -nE 's/^(SLOW_)?SUITES *[?:]= //p' ../Makefile`, nil).stdout)
 	slices.Sort(named)
 	if diff := cmp.Diff(want, named); len(found) == 0 || diff != "" {
 		t.Errorf("the suites (-folders +Makefile):\n%s", diff)

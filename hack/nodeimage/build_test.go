@@ -65,7 +65,7 @@ func build(t *testing.T, folder string, variables ...string) (stdout, stderr, di
 	return out.String(), log.String(), dir
 }
 
-func TestBuild(t *testing.T) {
+func TestSlowNodeImage(t *testing.T) {
 	g := NewWithT(t)
 	image, log, dir := build(t, ".")
 	g.Expect(image).To(MatchRegexp(`^leasehold-node:v1\.\d+\.\d+\n$`), log)
@@ -133,7 +133,7 @@ func TestBuild(t *testing.T) {
 var built = regexp.MustCompile(`building \S+ of ([0-9a-f]{64}) `)
 
 // Each change of an input changes the hash. A test file is no input.
-func TestInputs(t *testing.T) {
+func TestSlowInputs(t *testing.T) {
 	g, copied := NewWithT(t), t.TempDir()
 	for _, name := range []string{"nodeimage", "needs-docker.sh", "tools/go.mod", "controlplane/go.mod", "controlplane/go.sum"} {
 		source, to := filepath.Join("..", name), filepath.Join(copied, name)
@@ -154,7 +154,7 @@ func TestInputs(t *testing.T) {
 	}
 }
 
-func TestBuildRefuses(t *testing.T) {
+func TestSlowRefusals(t *testing.T) {
 	for name, tc := range map[string]struct{ variable, want string }{
 		"a daemon of another kind":    {"SERVER=s390x", "the Docker daemon is s390x and this machine is"},
 		"an image that is unknown":    {"WANTED=" + wanted + " registry.test/new:v1", "kubeadm wants registry.test/new:v1, and nothing here builds it"},

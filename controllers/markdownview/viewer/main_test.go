@@ -220,7 +220,7 @@ func TestSlowHostilePagesFitIntoMemory(t *testing.T) {
 }
 
 // The viewer needs less than 20 MB when idle, even after it has rendered pages.
-func TestIdleMemory(t *testing.T) {
+func TestSlowIdleMemory(t *testing.T) {
 	const limitKiB = 20_000_000 / 1024
 	files := sample()
 	files["three.md"] = strings.Repeat("# Heading\n\nA *text* with [links](one.md), `code` and words.\n\n", 4000) // 240 KB

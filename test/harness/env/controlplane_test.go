@@ -148,7 +148,7 @@ func TestRightsAreEnforced(t *testing.T) {
 	g.Expect(review.Status.Allowed).To(BeFalse())
 }
 
-func TestStart_ReportsTheCause(t *testing.T) {
+func TestSlowStart_ReportsTheCause(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
 	work := t.TempDir()
@@ -157,7 +157,7 @@ func TestStart_ReportsTheCause(t *testing.T) {
 	g.Expect(os.ReadDir(work)).To(BeEmpty(), "a start that failed leaves nothing")
 }
 
-func TestStopIsQuickAndMayBeRepeated(t *testing.T) {
+func TestSlowStop(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
 	cp, err := Start(t.Context(), Options{WorkDir: t.TempDir(), Keep: true})
@@ -174,8 +174,8 @@ func TestStopIsQuickAndMayBeRepeated(t *testing.T) {
 	g.Expect(filepath.Join(cp.Dir(), "audit.log")).To(BeAnExistingFile(), "Keep leaves the folder")
 }
 
-// TestStop_ReportsALostControllerManager: what was expected of it did not happen.
-func TestStop_ReportsALostControllerManager(t *testing.T) {
+// TestSlowStop_ReportsALostControllerManager: what was expected of it did not happen.
+func TestSlowStop_ReportsALostControllerManager(t *testing.T) {
 	needsControllers(t)
 	t.Parallel()
 	g := NewWithT(t)
