@@ -27,11 +27,11 @@ import (
 const (
 	// observed is the number of StorageBuckets, each probed every probePeriod seconds, the shortest
 	// period of the API. latency is the time of each response. Together some ten requests are under
-	// way at any time, and more probes become due in a pause. Three times as many are more than four
-	// control planes on two cores can do.
-	observed    = 100
+	// way at any time, and more probes become due in a pause. Each is a connection, whose owner is
+	// searched among all sockets, so more of them would keep the machine busy.
+	observed    = 30
 	probePeriod = 10
-	latency     = time.Second
+	latency     = 3 * time.Second
 	bucketName  = "pauses"
 	secretName  = "keys"
 )
