@@ -4,13 +4,11 @@ package env
 
 import (
 	"bufio"
-	"encoding/hex"
 	"fmt"
 	"net/netip"
 	"os"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 )
 
@@ -54,12 +52,15 @@ func socketsFrom(pid int, local, remote netip.AddrPort) []string {
 		if err != nil {
 			continue // there is no such protocol, or the process has ended
 		}
+		addresses := " " + tableText(local, table) + " " + tableText(remote, table) + " "
 		lines := bufio.NewScanner(file)
 		for lines.Scan() {
 			// sl, local_address, rem_address, st, queues, timer, retransmits, uid,
 			// timeout, inode; see proc(5).
-			fields := strings.Fields(lines.Text())
-			if len(fields) > 9 && addressOf(fields[1]) == local && addressOf(fields[2]) == remote {
+			if !strings.Contains(lines.Text(), addresses) {
+				continue
+			}
+			if fields := strings.Fields(lines.Text()); len(fields) > 9 {
 				found = append(found, "socket:["+fields[9]+"]")
 			}
 		}
@@ -68,21 +69,16 @@ func socketsFrom(pid int, local, remote netip.AddrPort) []string {
 	return found
 }
 
-// addressOf reads an address as the kernel's tables have it: words of four bytes,
-// each with the lowest byte first, and the port. What is no address is the zero one.
-func addressOf(text string) netip.AddrPort {
-	host, port, _ := strings.Cut(text, ":")
-	bytes, err := hex.DecodeString(host)
-	if err != nil || len(bytes)%4 != 0 {
-		return netip.AddrPort{}
+// tableText is an address as a table of the kernel has it: words of four bytes, each with the lowest byte
+// first, and the port.
+func tableText(a netip.AddrPort, table string) string {
+	bytes := a.Addr().Unmap().AsSlice()
+	if table == "tcp6" {
+		whole := a.Addr().As16()
+		bytes = whole[:]
 	}
 	for word := range slices.Chunk(bytes, 4) {
 		slices.Reverse(word)
 	}
-	address, ok := netip.AddrFromSlice(bytes)
-	number, err := strconv.ParseUint(port, 16, 16)
-	if !ok || err != nil {
-		return netip.AddrPort{}
-	}
-	return netip.AddrPortFrom(address.Unmap(), uint16(number))
+	return fmt.Sprintf("%X:%04X", bytes, a.Port())
 }

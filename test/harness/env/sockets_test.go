@@ -12,17 +12,15 @@ import (
 	. "github.com/onsi/gomega"
 )
 
-func TestAddressOf(t *testing.T) {
+func TestTableText(t *testing.T) {
 	g := NewWithT(t)
-	for text, want := range map[string]string{
-		"0100007F:1F90":                         "127.0.0.1:8080",
-		"0000000000000000FFFF00000100007F:1F90": "127.0.0.1:8080",
-		"00000000000000000000000001000000:0050": "[::1]:80",
+	for _, tc := range []struct{ address, table, want string }{
+		{"127.0.0.1:8080", "tcp", "0100007F:1F90"},
+		{"[::ffff:127.0.0.1]:8080", "tcp", "0100007F:1F90"},
+		{"127.0.0.1:8080", "tcp6", "0000000000000000FFFF00000100007F:1F90"},
+		{"[::1]:80", "tcp6", "00000000000000000000000001000000:0050"},
 	} {
-		g.Expect(addressOf(text)).To(Equal(netip.MustParseAddrPort(want)), text)
-	}
-	for _, text := range []string{"", "local_address", "0100007F", "0100007F:x", "01:1F90", "0100007F:1F9000"} {
-		g.Expect(addressOf(text).IsValid()).To(BeFalse(), text)
+		g.Expect(tableText(netip.MustParseAddrPort(tc.address), tc.table)).To(Equal(tc.want), tc.address)
 	}
 }
 
