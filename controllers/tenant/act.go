@@ -57,10 +57,15 @@ func (r *Reconciler) act(ctx context.Context, o *observation, p plan) *result {
 		}
 		res.states = append(res.states, ns)
 	}
-	// In a foreground deletion the garbage collector does not wait for the finalizer.
+	// In a foreground deletion the garbage collector does not wait for the finalizer. A namespace that a later
+	// version of the Tenant lists is not foreign.
 	for _, ns := range p.foreign {
 		if ownerIndex(o.tenant, ns) >= 0 {
-			res.record(apply.RemoveOwner(ctx, r.Client, ns, o.tenant.UID), "disowning namespace "+ns.Name)
+			err := reconciler.VerifyUnchanged(ctx, r.Live, o.tenant, &v1beta1.Tenant{})
+			if err == nil {
+				err = apply.RemoveOwner(ctx, r.Client, ns, o.tenant.UID)
+			}
+			res.record(err, "disowning namespace "+ns.Name)
 		}
 	}
 	if p.deleting {

@@ -123,11 +123,8 @@ func (r *Reconciler) report(ctx context.Context, o *observation, p plan, res *re
 	return ctrl.Result{RequeueAfter: untilTrusted(t.Status, now)}, kerrors.NewAggregate(res.errs)
 }
 
-const (
-	releasePoll, releaseTimeout = 5 * time.Millisecond, time.Second
-	// reportTimeout bounds a report after a reconcile has used up its time.
-	reportTimeout = 10 * time.Second
-)
+// reportTimeout bounds a report after a reconcile has used up its time.
+const releasePoll, releaseTimeout, reportTimeout = 5 * time.Millisecond, time.Second, 10 * time.Second
 
 // awaitRelease waits until the cache shows that the finalizer is gone. The client waits only for writes that
 // leave a new version, and queued events would repeat the work of the last reconcile, which does no harm.

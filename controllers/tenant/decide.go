@@ -41,8 +41,7 @@ type plan struct {
 	deleting bool            // the Tenant has a deletion timestamp
 	steps    []step          // by namespace name
 	creates  []string        // the names of the namespaces that the plan creates
-	// foreign are namespaces whose metadata falsely names the Tenant as the owner. The garbage
-	// collector would delete those with an owner reference together with it.
+	// foreign falsely name the Tenant as the owner; with an owner reference they would be deleted together with it.
 	foreign []*corev1.Namespace
 }
 
@@ -54,8 +53,7 @@ func decide(o *observation, operatorNamespace string) plan {
 	if !p.deleting {
 		refused, p.invalid = refusedNames(t, operatorNamespace)
 	}
-	used := usedNames(t)
-	slices.Sort(used)
+	used := slices.Sorted(slices.Values(usedNames(t)))
 	wanted, listed, status := wantedNames(t, refused), sets.New(used...), recorded(t)
 	for _, name := range used {
 		live := o.namespaces[name]

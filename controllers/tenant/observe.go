@@ -29,8 +29,8 @@ type observation struct {
 	missingAdminRole string
 }
 
-// observe reads the objects of the Tenant. The cache has at least the operator's own writes. Act reads
-// only to verify that what it has removed is gone: a binding, and false owner references.
+// observe reads the objects of the Tenant. The cache has at least the operator's own writes. Act reads only to
+// verify: that what it has removed is gone, and that the Tenant is unchanged before it disowns a namespace.
 func (r *Reconciler) observe(ctx context.Context, t *v1beta1.Tenant) (*observation, error) {
 	o := &observation{
 		tenant:     t,

@@ -92,7 +92,6 @@ func newWorld(t testing.TB, objects ...client.Object) *world {
 	return w
 }
 
-// scheme and converters are shared, since building them takes longer than most tests.
 // indexes adds the cache's field indexes to a fake client.
 type indexes struct{ *fake.ClientBuilder }
 
