@@ -43,7 +43,8 @@ type recording struct {
 func newRecording(t *testing.T, objects ...client.Object) *recording {
 	t.Helper()
 	r := &recording{errs: map[string]error{},
-		stored: reconcilertest.NewClientBuilder().WithObjects(objects...).WithStatusSubresource(&v1beta1.MarkdownView{}).Build()}
+		stored: reconcilertest.NewClientBuilder().WithObjects(objects...).
+			WithStatusSubresource(&v1beta1.MarkdownView{}).Build()}
 	r.Recording = reconcilertest.Recording{T: t, OnRequest: r.onRequest}
 	mgr := &fakeManager{
 		cached: r.Intercept(interceptor.NewClient(r.stored, interceptor.Funcs{Get: r.getCached}), true),

@@ -88,7 +88,8 @@ func TestScenarios_UserOfASample(t *testing.T) {
 		object(t, "{apiVersion: webapp.example.com/v1, kind: Guestbook, "+
 			"metadata: {name: mine, annotations: {prove.leasehold.dev/as: alice}}, spec: {size: 1}}"),
 	}}
-	kinds, err := learn.Kinds([]*apiextensionsv1.CustomResourceDefinition{definition(t, guestbooks)}, []learn.Sample{sample})
+	definitions := []*apiextensionsv1.CustomResourceDefinition{definition(t, guestbooks)}
+	kinds, err := learn.Kinds(definitions, []learn.Sample{sample})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -67,7 +67,8 @@ func (f *Fleet) Each(ctx context.Context, n int, do func(ctx context.Context, p 
 }
 
 // References makes n clean runs of each scenario, and calls made with each reference, one at a time.
-func (f *Fleet) References(ctx context.Context, of []scenario.Scenario, n int, made func(i int, ref *Reference) error) error {
+func (f *Fleet) References(ctx context.Context, of []scenario.Scenario, n int,
+	made func(i int, ref *Reference) error) error {
 	var mu sync.Mutex
 	runs := make([][]*cleanRun, len(of))
 	return f.Each(ctx, len(of)*n, func(ctx context.Context, p *Prover, run int) error {

@@ -130,6 +130,7 @@ func (p *Prover) run(ctx context.Context, s scenario.Scenario, plan *Plan) (*exe
 
 // judge adds the verdicts.
 func (p *Prover) judge(ref *Reference, o *Judged) {
-	o.Verdicts = invariant.Judge(invariant.Case{History: o.History, References: ref.Histories, Contract: p.subject.Contract})
+	o.Verdicts = invariant.Judge(invariant.Case{History: o.History, References: ref.Histories,
+		Contract: p.subject.Contract})
 	o.Result = invariant.Sum(o.History, o.Verdicts, ref.Scenario.Invariants)
 }
