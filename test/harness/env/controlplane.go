@@ -88,8 +88,8 @@ func Start(ctx context.Context, o Options) (_ *ControlPlane, err error) {
 		CRDInstallOptions:        envtest.CRDInstallOptions{MaxTime: startTimeout},
 	}
 	if !existing {
-		// On an existing cluster envtest would replace each definition as a whole, with the labels and
-		// annotations that whoever deployed the operator has set.
+		// On an existing cluster envtest would replace each definition as a whole, and remove the labels
+		// and annotations of the deployment.
 		c.test.CRDDirectoryPaths, c.test.CRDs = o.CRDs, definitions(o.Definitions)
 		if err := c.configure(ctx, o); err != nil {
 			return nil, err

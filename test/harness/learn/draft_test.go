@@ -81,7 +81,7 @@ func TestKinds_Samples(t *testing.T) {
 	}
 }
 
-// What only its owner may make is made, changed and deleted by that user; the rest is an administrator's.
+// The user of a sample makes, changes and deletes its object; an administrator does the rest.
 func TestScenarios_UserOfASample(t *testing.T) {
 	sample := learn.Sample{Objects: []*unstructured.Unstructured{
 		object(t, "{apiVersion: rbac.authorization.k8s.io/v1, kind: ClusterRole, metadata: {name: guests}}"),
