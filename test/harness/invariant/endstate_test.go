@@ -47,6 +47,8 @@ func TestEndState(t *testing.T) {
 	}
 	ports := []*history.History{run(part("p", "p1", port(80, true))), run(part("p", "p1", port(80, true)))}
 	varying := []*history.History{run(part("p", "p1", data("x", "1"))), run(part("p", "p1", data("x", "2")))}
+	versions := []*history.History{run(part("p", "p1", data("observedSecretResourceVersion", "2"))),
+		run(part("p", "p1", data("observedSecretResourceVersion", "2")))}
 	madeUp := []*history.History{run(part("p-c", "p1", generated), part("p-d", "p2", generated)),
 		run(part("p-e", "p1", generated), part("p-f", "p2", generated))}
 	by := func(requester string) *history.History {
@@ -63,6 +65,9 @@ func TestEndState(t *testing.T) {
 		"Same":       wantHeld(run(thing(held, ready), part("p", "p1", data("x", "1"))), "2 checked"),
 		"OtherUIDs":  wantHeld(run(thing(held, ready, named("t", "u9")), part("p", "p9", data("x", "1"), owned("u9")))),
 		"OtherTimes": wantHeld(run(thing(held, says("True", "Fine", 1, "44")), part("p", "p1", data("x", "1")))),
+		"OtherVersions": wantHeld(run(part("p", "p1", data("observedSecretResourceVersion", "3")))).against(versions...),
+		"NoVersion": wantBroken(run(part("p", "p1", data("observedSecretResourceVersion", ""))),
+			`data.observedSecretResourceVersion is "", in clean runs "(a version)"`).against(versions...),
 		"OtherPath": wantHeld(run(thing(held), part("p", "p1", data("x", "2")), thing(held, ready),
 			part("p", "p1", data("x", "1")))),
 		"WrongValue": wantBroken(run(thing(held, ready), part("p", "p1", data("x", "2"))),

@@ -90,7 +90,7 @@ func correct(more ...step) invariant.Case {
 			s.Checkpoints[i].Acted, s.Checkpoints[i].Reached = s.Checkpoints[i].Began.Add(-time.Second), s.Checkpoints[i].Began
 		}
 	}), holds(""), stops(1, 0), probed(), follows("/things", 0.5, 0.6), answers(history.Ready, history.Yes, 0.7, 0.9),
-		answers(history.Alive, history.Yes, 0.7, 0.9), elects("c", "c_1"))
+		elects("c", "c_1"))
 	steps = slices.Concat(steps, []step{elects("b", "b_1")}, more)
 	c := invariant.Case{History: play(steps...), References: []*history.History{play(steps...), play(steps...)},
 		Contract: operator()}

@@ -93,8 +93,9 @@ var incidental = []string{".metadata.uid", ".metadata.resourceVersion", ".metada
 	".metadata.managedFields", ".metadata.creationTimestamp"}
 
 // flatten collects all fields by path. Elements of lists are identified by type or name, so their
-// order is ignored. Times compare as present or absent, and an observed generation as current or
-// not.
+// order is ignored. Times and resource versions compare as present or absent, and an observed
+// generation as current or not. Clean runs on control planes of their own may have the same version
+// by chance.
 func flatten(fields map[string]string, path string, value any, text func(string) string, generation int64) {
 	if slices.Contains(incidental, path) {
 		return
@@ -117,6 +118,9 @@ func flatten(fields map[string]string, path string, value any, text func(string)
 	case string:
 		if _, err := time.Parse(time.RFC3339Nano, value); err == nil {
 			value = "(a time)"
+		}
+		if value != "" && strings.HasSuffix(strings.ToLower(path), "resourceversion") {
+			value = "(a version)"
 		}
 		fields[path] = text(value)
 	default:
