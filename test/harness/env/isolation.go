@@ -221,7 +221,7 @@ func isolationOf(template corev1.PodTemplateSpec) *Isolation {
 			i.Ports.Metrics = int(p.ContainerPort)
 		}
 	}
-	readiness, _ := probesOf(c)
+	readiness := readinessOf(c)
 	if readiness != nil {
 		i.Ports.Probe = portOf(c, readiness)
 	}
@@ -236,11 +236,11 @@ func isolationOf(template corev1.PodTemplateSpec) *Isolation {
 
 // ProbePort is the port of the container's HTTP probes; zero if it has none.
 func ProbePort(c corev1.Container) int {
-	readiness, _ := probesOf(c)
-	if readiness == nil {
+	probe := readinessOf(c)
+	if probe == nil {
 		return 0
 	}
-	return portOf(c, readiness)
+	return portOf(c, probe)
 }
 
 func portOf(c corev1.Container, probe *corev1.HTTPGetAction) int {
@@ -252,20 +252,17 @@ func portOf(c corev1.Container, probe *corev1.HTTPGetAction) int {
 	return probe.Port.IntValue()
 }
 
-// probesOf are the HTTP probes of a container, or nil. A liveness probe alone shows readiness, too,
-// and one of another port than the readiness probe's is left out.
-func probesOf(c corev1.Container) (readiness, liveness *corev1.HTTPGetAction) {
-	if isHTTP(c.LivenessProbe) {
-		liveness = c.LivenessProbe.HTTPGet
+// readinessOf is the HTTP probe of a container's readiness, or nil. A liveness probe shows it where
+// there is no other.
+func readinessOf(c corev1.Container) *corev1.HTTPGetAction {
+	switch {
+	case isHTTP(c.ReadinessProbe):
+		return c.ReadinessProbe.HTTPGet
+	case isHTTP(c.LivenessProbe):
+		return c.LivenessProbe.HTTPGet
+	default:
+		return nil
 	}
-	if !isHTTP(c.ReadinessProbe) {
-		return liveness, liveness
-	}
-	readiness = c.ReadinessProbe.HTTPGet
-	if liveness != nil && portOf(c, liveness) != portOf(c, readiness) {
-		liveness = nil
-	}
-	return readiness, liveness
 }
 
 func isHTTP(probe *corev1.Probe) bool { return probe != nil && probe.HTTPGet != nil }

@@ -223,24 +223,19 @@ func TestIsolationOf(t *testing.T) {
 	get := func(path string, port intstr.IntOrString) *corev1.Probe {
 		return &corev1.Probe{ProbeHandler: corev1.ProbeHandler{HTTPGet: &corev1.HTTPGetAction{Path: path, Port: port}}}
 	}
-	paths := func() (all []string) {
-		readiness, liveness := probesOf(*c)
-		for _, probe := range []*corev1.HTTPGetAction{readiness, liveness} {
-			if probe != nil {
-				all = append(all, probe.Path)
-			}
+	path := func() string {
+		if probe := readinessOf(*c); probe != nil {
+			return probe.Path
 		}
-		return all
+		return ""
 	}
-	g.Expect(paths()).To(BeEmpty())
+	g.Expect(path()).To(BeEmpty())
 	c.LivenessProbe = get("/live", intstr.FromInt32(7000))
 	g.Expect(isolationOf(template).Ports).To(Equal(ReplicaPorts{Probe: 7000, Metrics: 9402, Webhook: 10250}))
-	g.Expect(paths()).To(Equal([]string{"/live", "/live"}), "a liveness probe alone shows readiness")
+	g.Expect(path()).To(Equal("/live"), "there is no other")
 	c.ReadinessProbe = get("/ready", intstr.FromString("healthz"))
 	g.Expect(isolationOf(template).Ports.Probe).To(Equal(6080))
-	g.Expect(paths()).To(Equal([]string{"/ready"}), "the other is at another port")
-	c.LivenessProbe = get("/live", intstr.FromInt32(6080))
-	g.Expect(paths()).To(Equal([]string{"/ready", "/live"}))
+	g.Expect(path()).To(Equal("/ready"))
 	g.Expect(ProbePort(*c)).To(Equal(6080))
 	g.Expect(ProbePort(corev1.Container{})).To(BeZero())
 

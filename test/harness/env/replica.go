@@ -66,9 +66,9 @@ type ReplicaOptions struct {
 	Connect func(*rest.Config)
 	// Isolation runs the program in namespaces of its own. Nil: in those of this process.
 	Isolation *Isolation
-	// Readiness and Liveness are the Pod's HTTP probes, both of its probe port. Without Readiness a
-	// replica is ready while its process runs.
-	Readiness, Liveness *corev1.HTTPGetAction
+	// Readiness is the Pod's HTTP probe, of its probe port. Without it a replica is ready while its
+	// process runs.
+	Readiness *corev1.HTTPGetAction
 }
 
 // Identity is the identity of a replica at the API server.
@@ -269,14 +269,9 @@ func (r *Replica) Stop(ctx context.Context) (int, error) {
 	return r.current().stop(ctx, stopGrace)
 }
 
-// ReadyURL is where this machine reaches the replica's readiness probe, AliveURL where its liveness
-// probe. They are empty if it has none.
-func (r *Replica) ReadyURL() string { return r.urlOf(r.options.Readiness) }
-
-// AliveURL is beside ReadyURL.
-func (r *Replica) AliveURL() string { return r.urlOf(r.options.Liveness) }
-
-func (r *Replica) urlOf(probe *corev1.HTTPGetAction) string {
+// ReadyURL is where this machine reaches the replica's readiness probe. It is empty if it has none.
+func (r *Replica) ReadyURL() string {
+	probe := r.options.Readiness
 	if probe == nil {
 		return ""
 	}

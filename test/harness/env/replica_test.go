@@ -55,19 +55,15 @@ func TestReplicaActsAsItsPod(t *testing.T) {
 	g.Expect(replica.LogTail(20)).To(ContainSubstring("wrote operator-0"))
 }
 
-func TestReplica_ProbeURLs(t *testing.T) {
-	r := &Replica{ports: ReplicaPorts{Probe: 80}, options: ReplicaOptions{
-		Readiness: &corev1.HTTPGetAction{Path: "/ready?all=1"},
-		Liveness:  &corev1.HTTPGetAction{Path: "live", Scheme: corev1.URISchemeHTTPS},
-	}}
-	if got := r.ReadyURL(); got != "http://127.0.0.1:80/ready?all=1" {
-		t.Errorf("readiness is at %q", got)
-	}
-	if got := r.AliveURL(); got != "https://127.0.0.1:80/live" {
-		t.Errorf("liveness is at %q", got)
-	}
-	if got := (&Replica{}).ReadyURL(); got != "" {
-		t.Errorf("without a probe readiness is at %q", got)
+func TestReplica_ReadyURL(t *testing.T) {
+	for want, probe := range map[string]*corev1.HTTPGetAction{
+		"http://127.0.0.1:80/ready?all=1": {Path: "/ready?all=1"},
+		"https://127.0.0.1:80/ready":      {Path: "ready", Scheme: corev1.URISchemeHTTPS},
+		"":                                nil,
+	} {
+		if got := (&Replica{ports: ReplicaPorts{Probe: 80}, options: ReplicaOptions{Readiness: probe}}).ReadyURL(); got != want {
+			t.Errorf("readiness is at %q, want %q", got, want)
+		}
 	}
 }
 

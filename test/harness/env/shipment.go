@@ -76,7 +76,7 @@ func (s InstallOptions) deploymentNotes(objects []*unstructured.Unstructured) (n
 		notes = append(notes, fmt.Sprintf("the init containers of Deployment %s do not run: %s; turn off what needs their files, "+
 			"by args, env or the values of a chart", d.Name, strings.Join(names, ", ")))
 	}
-	if readiness, _ := probesOf(d.Spec.Template.Spec.Containers[0]); readiness == nil {
+	if readinessOf(d.Spec.Template.Spec.Containers[0]) == nil {
 		notes = append(notes, fmt.Sprintf("Deployment %s has no HTTP probe: a replica is ready when its process runs, and "+
 			"truthful-readiness cannot be judged", d.Name))
 	}

@@ -23,7 +23,6 @@ func (i *Installation) options(n int) ReplicaOptions {
 	if i.program.Isolated && CheckIsolation() == nil {
 		isolation = isolationOf(pod)
 	}
-	readiness, liveness := probesOf(pod.Spec.Containers[0])
 	return ReplicaOptions{
 		Name:           name,
 		Namespace:      i.shipped.Namespace,
@@ -39,8 +38,7 @@ func (i *Installation) options(n int) ReplicaOptions {
 		},
 		Connect:   i.program.Connect,
 		Isolation: isolation,
-		Readiness: readiness,
-		Liveness:  liveness,
+		Readiness: readinessOf(pod.Spec.Containers[0]),
 		Args: func(p ReplicaPorts) []string {
 			if i.program.Args == nil {
 				return ProgramArgs(pod.Spec.Containers[0])

@@ -98,7 +98,7 @@ func TestCodecKeepsEverythingAndSorts(t *testing.T) {
 		Probes: []history.Probe{
 			{Replica: "r-1", Request: history.Work, Figures: map[string]float64{history.Finished: 40}, First: second(3),
 				Last: second(3)},
-			{Replica: "r-1", Request: history.Alive, Result: history.No, Detail: "500", First: second(1), Last: second(2)},
+			{Replica: "r-1", Request: history.Ready, Result: history.No, Detail: "500", First: second(1), Last: second(2)},
 		},
 		Followed: []history.Following{{Replica: "r-1", Path: "/b", Asked: second(2)},
 			{Replica: "r-1", Path: "/a", Asked: second(1), Synced: second(2)}},
@@ -111,7 +111,7 @@ func TestCodecKeepsEverythingAndSorts(t *testing.T) {
 	g.Expect(back).To(BeComparableTo(h))
 	sorted := []any{back.Requests[0].ID, back.Versions[0].Gone, back.Versions[1].Gone, back.Faults[0].Name,
 		back.Replicas[0].Name, back.Probes[0].Request, back.Followed[0].Path}
-	g.Expect(sorted).To(Equal([]any{"1", false, true, "cut", "r-1", history.Alive, "/a"}))
+	g.Expect(sorted).To(Equal([]any{"1", false, true, "cut", "r-1", history.Ready, "/a"}))
 	g.Expect(back.Encode(&again)).To(Succeed())
 	g.Expect(again.String()).To(Equal(text))
 	g.Expect(back.Void()).To(HaveExactElements(HaveField("Name", "late")), "the fault that did not happen")

@@ -10,8 +10,6 @@ type ProbeRequest string
 const (
 	// Ready requests /readyz.
 	Ready ProbeRequest = "readyz"
-	// Alive requests /healthz.
-	Alive ProbeRequest = "healthz"
 	// Serves attempts a TLS handshake on the webhook port.
 	Serves ProbeRequest = "webhook"
 	// Work reads the metrics of queued and finished work.

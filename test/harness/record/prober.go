@@ -23,11 +23,12 @@ import (
 )
 
 const (
-	// probeEvery is the period of health probes and probeTimeout their timeout, as for a kubelet.
+	// probeEvery is the period of readiness probes until the first success, and probeTimeout their
+	// timeout, as for a kubelet.
 	probeEvery   = 100 * time.Millisecond
 	probeTimeout = time.Second
-	// lookEvery is the number of probes for each request of figures and webhooks, which cost more.
-	lookEvery = 5
+	// readEvery is the number of periods between two readings of the metrics.
+	readEvery = 5
 )
 
 // The metrics of controller-runtime.
@@ -41,16 +42,16 @@ const (
 // ProbeTarget has the addresses of a replica. An empty one is not probed.
 type ProbeTarget struct {
 	Name string
-	// Ready and Alive are the URLs of the probes of a kubelet.
-	Ready, Alive string
+	// Ready is the URL of the readiness probe of a kubelet.
+	Ready string
 	// Metrics is the host and port where /metrics is, and Webhook where the webhooks are served.
 	Metrics, Webhook string
 	// Timeout bounds a probe. Zero: a second, as for a kubelet.
 	Timeout time.Duration
 }
 
-// Prober probes one replica periodically and keeps the changes. Its methods may be called
-// concurrently.
+// Prober probes each process of one replica until it is ready, reads its metrics periodically, and
+// keeps the changes. Its methods may be called concurrently.
 type Prober struct {
 	target ProbeTarget
 	clock  clock.Clock
@@ -73,9 +74,10 @@ func Probe(ctx context.Context, c clock.Clock, t ProbeTarget) *Prober {
 	t.Timeout = cmp.Or(t.Timeout, probeTimeout)
 	p := &Prober{
 		target: t, clock: c, last: map[history.ProbeRequest]int{},
-		// Whether a certificate is the right one is for its clients.
-		client: &http.Client{Timeout: t.Timeout,
-			Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}},
+		// Whether a certificate is the right one is for its clients. The compression of metrics costs the
+		// replica more than their transport.
+		client: &http.Client{Timeout: t.Timeout, Transport: &http.Transport{
+			TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, DisableCompression: true}},
 		dialer: &tls.Dialer{Config: &tls.Config{InsecureSkipVerify: true}},
 	}
 	ctx, p.stop = context.WithCancel(context.WithoutCancel(ctx))
@@ -154,17 +156,18 @@ func (p *Prober) current() int {
 }
 
 func (p *Prober) run(ctx context.Context) {
-	wasReady, before := false, 0
+	isReady, before := false, 0
 	for n := 0; ; n++ {
 		process := p.current()
-		ready := p.health(ctx, history.Ready, p.target.Ready, process)
-		// A process that becomes ready is examined at once.
-		if ready && (!wasReady || process != before || n%lookEvery == 0) {
-			p.handshake(ctx, process)
+		// A process that becomes ready is examined at once, and then no more: readiness often includes a
+		// TLS handshake with the webhooks, which would take a tenth of a core from each replica.
+		if !isReady || process != before {
+			if isReady = p.checkReady(ctx, process); isReady {
+				p.handshake(ctx, process)
+			}
 		}
-		p.health(ctx, history.Alive, p.target.Alive, process)
-		wasReady, before = ready, process
-		if n%lookEvery == 0 {
+		before = process
+		if n%readEvery == 0 {
 			p.figures(ctx, process)
 		}
 		select {
@@ -175,13 +178,13 @@ func (p *Prober) run(ctx context.Context) {
 	}
 }
 
-// health performs one of the two health probes of a kubelet.
-func (p *Prober) health(ctx context.Context, question history.ProbeRequest, address string, process int) bool {
-	if address == "" {
+// checkReady performs one readiness probe of a kubelet.
+func (p *Prober) checkReady(ctx context.Context, process int) bool {
+	if p.target.Ready == "" {
 		return false
 	}
-	code, body, err := p.get(ctx, address)
-	probe := history.Probe{Request: question, Result: history.Yes}
+	code, body, err := p.get(ctx, p.target.Ready)
+	probe := history.Probe{Request: history.Ready, Result: history.Yes}
 	switch {
 	case err != nil:
 		probe.Result = history.NoAnswer

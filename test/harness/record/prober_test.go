@@ -90,12 +90,11 @@ process_resident_memory_bytes 2e+06
 func TestProber_KeepsChanges(t *testing.T) {
 	g := NewWithT(t)
 	before := goleak.IgnoreCurrent()
-	process := &probed{codes: map[string]int{"/readyz": 500, "/healthz": 200}, metrics: fmt.Sprintf(metrics, 0, 0)}
+	process := &probed{codes: map[string]int{"/readyz": 500}, metrics: fmt.Sprintf(metrics, 0, 0)}
 	server := httptest.NewServer(process)
 	webhook := httptest.NewTLSServer(http.NotFoundHandler())
 	p := record.Probe(t.Context(), clock.RealClock{}, record.ProbeTarget{
-		Name: "r-1", Ready: server.URL + "/readyz", Alive: server.URL + "/healthz",
-		Metrics: address(server), Webhook: address(webhook),
+		Name: "r-1", Ready: server.URL + "/readyz", Metrics: address(server), Webhook: address(webhook),
 		Timeout: eventually,
 	})
 	of := func(question history.ProbeRequest) func() []history.ProbeResult {
@@ -119,9 +118,12 @@ func TestProber_KeepsChanges(t *testing.T) {
 	process.change(func() { process.metrics = fmt.Sprintf(metrics, 0, 1) })
 	g.Eventually(of(history.Work), eventually).Should(HaveLen(5), "whether it was busy meanwhile is not known")
 	webhook.Close()
-	g.Eventually(of(history.Serves), eventually).Should(HaveExactElements(history.Yes, history.No))
+	p.Restart()
+	g.Eventually(of(history.Serves), eventually).Should(HaveExactElements(history.Yes, history.No), "of the next process")
 	server.Close()
-	g.Eventually(of(history.Alive), eventually).Should(HaveExactElements(history.Yes, history.NoAnswer))
+	p.Restart()
+	g.Eventually(of(history.Ready), eventually).
+		Should(HaveExactElements(history.No, history.Yes, history.Yes, history.NoAnswer))
 	p.Stop()
 	for _, probe := range p.Since(time.Time{}) {
 		g.Expect(probe.Replica).To(Equal("r-1"))
@@ -165,11 +167,11 @@ func TestProber_Metrics(t *testing.T) {
 
 func TestProberDropsOldResults(t *testing.T) {
 	g := NewWithT(t)
-	process := &probed{codes: map[string]int{"/readyz": 500, "/healthz": 200}}
+	process := &probed{codes: map[string]int{"/readyz": 500}}
 	server := httptest.NewServer(process)
 	defer server.Close()
 	p := record.Probe(t.Context(), clock.RealClock{},
-		record.ProbeTarget{Name: "r-1", Ready: server.URL + "/readyz", Alive: server.URL + "/healthz", Timeout: eventually})
+		record.ProbeTarget{Name: "r-1", Ready: server.URL + "/readyz", Timeout: eventually})
 	defer p.Stop()
 	g.Eventually(func() []history.ProbeResult { return answers(p, history.Ready) }, eventually).Should(HaveLen(1))
 	process.change(func() { process.codes["/readyz"] = 200 })
@@ -180,8 +182,8 @@ func TestProberDropsOldResults(t *testing.T) {
 	g.Expect(p.Since(later)).To(BeEmpty())
 	p.Forget(later)
 	g.Expect(answers(p, history.Ready)).To(Equal([]history.ProbeResult{history.Yes}), "the last one is kept")
-	g.Expect(answers(p, history.Alive)).To(Equal([]history.ProbeResult{history.Yes}))
 	process.change(func() { process.codes["/readyz"] = 404 })
+	p.Restart()
 	g.Eventually(func() []history.ProbeResult { return answers(p, history.Ready) }, eventually).
 		Should(HaveExactElements(history.Yes, history.No))
 }
@@ -204,7 +206,7 @@ func TestProber_SeparatesProcesses(t *testing.T) {
 	}))
 	defer server.Close()
 	p := record.Probe(t.Context(), clock.RealClock{},
-		record.ProbeTarget{Name: "r-1", Ready: server.URL + "/readyz", Alive: server.URL + "/healthz", Timeout: eventually})
+		record.ProbeTarget{Name: "r-1", Ready: server.URL + "/readyz", Timeout: eventually})
 	defer p.Stop()
 	g.Eventually(asked, eventually).Should(Receive())
 	p.Restart()

@@ -83,8 +83,6 @@ func (w *fakeProcess) Ports() env.ReplicaPorts {
 
 func (w *fakeProcess) ReadyURL() string { return "http://" + w.Name() + "/ready" }
 
-func (w *fakeProcess) AliveURL() string { return "http://" + w.Name() + "/alive" }
-
 func (w *fakeProcess) Reach(address string) error { w.recordAction("reaches " + address); return nil }
 
 func (w *fakeProcess) Unreach(address string) { w.recordAction("does not reach " + address) }

@@ -258,26 +258,40 @@ func (p *Prover) waitUntilReady(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, recoveryTimeout)
 	defer cancel()
 	var last error
-	before := ""
+	areReady, before := false, ""
 	err := wait.PollUntilContextCancel(ctx, pollInterval, true, func(ctx context.Context) (bool, error) {
 		var version string
-		now := p.checkReady(ctx)
+		now := p.readyOnce(ctx, &areReady)
 		if now == nil {
 			version, now = p.leaseVersion(ctx)
+		}
+		renewed := now == nil && before != "" && before != version
+		if renewed { // a replica may have ended since
+			areReady = false
+			now = p.readyOnce(ctx, &areReady)
 		}
 		if ctx.Err() == nil { // a request that the end of ctx ended shows no reason
 			last = now
 		}
-		renewed := now == nil && before != "" && before != version
 		if now == nil {
 			before = version
 		}
-		return renewed, nil
+		return renewed && now == nil, nil
 	})
 	if err != nil {
 		return errors.Join(fmt.Errorf("waiting for the replicas: %w", err), last)
 	}
 	return nil
+}
+
+// readyOnce is checkReady until the replicas were ready once: a probe costs a replica milliseconds.
+func (p *Prover) readyOnce(ctx context.Context, areReady *bool) error {
+	if *areReady {
+		return nil
+	}
+	err := p.checkReady(ctx)
+	*areReady = err == nil
+	return err
 }
 
 // checkReady returns an error that names the replicas that are not ready.

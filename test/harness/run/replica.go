@@ -39,7 +39,6 @@ type process interface {
 	Resume() error
 	Ports() env.ReplicaPorts
 	ReadyURL() string
-	AliveURL() string
 	Reach(address string) error
 	Unreach(address string)
 	Close() error

@@ -191,7 +191,7 @@ func probeTargetOf(process process, webhooks bool) record.ProbeTarget {
 	at := func(port int) string { return fmt.Sprintf("127.0.0.1:%d", port) }
 	ports := process.Ports()
 	t := record.ProbeTarget{
-		Name: process.Name(), Ready: process.ReadyURL(), Alive: process.AliveURL(), Metrics: at(ports.Metrics),
+		Name: process.Name(), Ready: process.ReadyURL(), Metrics: at(ports.Metrics),
 	}
 	if webhooks {
 		t.Webhook = at(ports.Webhook)

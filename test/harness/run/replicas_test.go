@@ -67,7 +67,7 @@ func TestProbeTargetOf(t *testing.T) {
 	s := newElection(t)
 	target := probeTargetOf(s.processes[0], true)
 	g.Expect(target.Name).To(Equal("one"))
-	g.Expect([]string{target.Ready, target.Alive, target.Metrics, target.Webhook}).
-		To(Equal([]string{"http://one/ready", "http://one/alive", "127.0.0.1:2", "127.0.0.1:3"}))
+	g.Expect([]string{target.Ready, target.Metrics, target.Webhook}).
+		To(Equal([]string{"http://one/ready", "127.0.0.1:2", "127.0.0.1:3"}))
 	g.Expect(probeTargetOf(s.processes[0], false).Webhook).To(BeEmpty())
 }
