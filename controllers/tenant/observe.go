@@ -57,15 +57,15 @@ func (r *Reconciler) observe(ctx context.Context, t *v1beta1.Tenant) (*observati
 // observeNamespaces reads the namespaces of spec and status, and the admins' bindings in them.
 //
 // A stale cache does no harm to a wanted namespace, since a creation requires that it does not exist. Two
-// kinds of recorded names are read live: those that are not wanted, which the plan deletes, releases or
-// forgets; and a wanted one that is missing, whose new declaration drops the UID that proves the ownership.
+// kinds of recorded names are read live: those that the plan deletes, releases or forgets, and does not only
+// wait for; and a wanted one that is missing, whose new declaration drops the UID that proves the ownership.
 func (r *Reconciler) observeNamespaces(ctx context.Context, o *observation) error {
 	refused, _ := refusedNames(o.tenant, r.Options.OperatorNamespace)
 	wanted, status := wantedNames(o.tenant, refused), recorded(o.tenant)
 	for _, name := range usedNames(o.tenant) {
 		ns, err := reconciler.Get(ctx, r.Client, client.ObjectKey{Name: name}, &corev1.Namespace{})
 		was, isRecorded := status[name]
-		leaves := !wanted[name] && (ns == nil || ns.DeletionTimestamp.IsZero())
+		leaves := !wanted[name] && (ns == nil || ns.DeletionTimestamp.IsZero() || annotatedUID(ns) != o.tenant.UID)
 		if err == nil && isRecorded && (leaves || ns == nil && was.UID != "") {
 			ns, err = reconciler.Get(ctx, r.Live, client.ObjectKey{Name: name}, &corev1.Namespace{})
 		}

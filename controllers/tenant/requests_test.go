@@ -108,6 +108,18 @@ func TestTerminatingNamespaceOfOthersIsWaitedFor(t *testing.T) {
 	}
 }
 
+// The cache may show a terminating namespace before it got the annotation. The Tenant waits for it all the same.
+func TestTerminatingNamespaceIsReadLive(t *testing.T) {
+	held := namespace("a-old", terminating)
+	heldBack(held)
+	w := newWorld(t, tenant("a", deleted, listing("a-old", v1beta1.ReasonReconciled)), held)
+	w.edit("a-old", ownedBy(tenant("a")))
+	_, _ = w.reconcile() // retried
+	if got := w.status().Namespaces; len(got) != 1 || got[0].Reason != v1beta1.ReasonNamespaceTerminating {
+		t.Errorf("the Tenant waits for %+v, want a-old", got)
+	}
+}
+
 // Under Retain no namespace has an owner reference to its Tenant: in a foreground deletion the garbage
 // collector would delete the namespace, without waiting for the Tenant's finalizer.
 func TestRetainRemovesTheOwnerReference(t *testing.T) {
