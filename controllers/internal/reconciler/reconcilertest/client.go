@@ -5,6 +5,9 @@ package reconcilertest
 import (
 	"sync"
 
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/managedfields"
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
@@ -15,13 +18,16 @@ import (
 	"leasehold.dev/api/v1beta1"
 )
 
-// Registration of all kinds and the parsing of their schemas take longer than a reconcile, so all
-// fake clients share them.
+// Registration of kinds and the parsing of their schemas take longer than a reconcile, so all fake
+// clients share them. Only kinds of the controllers are registered: the fake client makes a RESTMapper
+// of all kinds for each write.
 var (
 	scheme = sync.OnceValue(func() *runtime.Scheme {
 		scheme := runtime.NewScheme()
-		utilruntime.Must(clientgoscheme.AddToScheme(scheme))
-		utilruntime.Must(v1beta1.AddToScheme(scheme))
+		for _, add := range []func(*runtime.Scheme) error{corev1.AddToScheme, appsv1.AddToScheme, rbacv1.AddToScheme,
+			v1beta1.AddToScheme} {
+			utilruntime.Must(add(scheme))
+		}
 		return scheme
 	})
 	converters = sync.OnceValue(func() []managedfields.TypeConverter {
@@ -30,7 +36,7 @@ var (
 	})
 )
 
-// NewClientBuilder builds fake clients that know the kinds of Kubernetes and of this operator.
+// NewClientBuilder builds fake clients that know the kinds of this operator and of its children.
 func NewClientBuilder() *fake.ClientBuilder {
 	return fake.NewClientBuilder().WithScheme(scheme()).WithTypeConverters(converters()...)
 }
