@@ -74,7 +74,7 @@ func TestRouter_FollowsReadiness(t *testing.T) {
 
 	t.Log("one is ready: it gets all of them")
 	a.down.Store(false)
-	g.Eventually(dialed, eventually).Should(Equal(a.at))
+	g.Expect(dialed()).To(Equal(a.at))
 	r.add(b)
 	for range 4 {
 		g.Expect(dialed()).To(Equal(a.at))
@@ -82,7 +82,6 @@ func TestRouter_FollowsReadiness(t *testing.T) {
 
 	t.Log("both are ready: in turn")
 	b.down.Store(false)
-	g.Eventually(dialed, eventually).Should(Equal(b.at))
 	count := map[string]int{}
 	for range 10 {
 		at, err := dialed()
@@ -94,10 +93,16 @@ func TestRouter_FollowsReadiness(t *testing.T) {
 	t.Log("a new one counts at once, and one that is not ready gets none")
 	a.down.Store(true)
 	b.down.Store(true)
-	g.Eventually(func() error { _, err := dialed(); return err }, eventually).Should(HaveOccurred())
+	_, err = dialed()
+	g.Expect(err).To(MatchError("no Pod is ready"))
 	_, c := listening(t)
 	r.add(c)
 	g.Expect(dialed()).To(Equal(c.at))
+
+	t.Log("after the end none gets one")
+	r.stop()
+	_, err = dialed()
+	g.Expect(err).To(MatchError("no Pod is ready"))
 }
 
 // The API server's connections are Unix sockets. It has to learn that a replica has closed one, or

@@ -8,15 +8,11 @@ import (
 	"fmt"
 	"slices"
 	"sync"
-	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/client-go/rest"
 )
-
-// routeInterval is the period of the router's readiness probes.
-const routeInterval = 100 * time.Millisecond
 
 // InstallOptions is an operator as it ships: its manifests and its program.
 type InstallOptions struct {
