@@ -76,8 +76,9 @@ SLOW_SUITES  := memory
 SUITE_JOBS   ?= 2
 # Ginkgo's parallel processes in each suite: more than cores, because specs mostly wait.
 PROCS        ?= 3
-# Test programs are linked without debug information, which takes a fifth of the time of each link.
-LINK_FLAGS   := -ldflags=-w
+# Test programs are linked without debug information, which takes a fifth of the time of each link, and
+# built without vet, which make verify runs: it would also look at all dependencies.
+TEST_FLAGS   := -ldflags=-w -vet=off
 
 # A cluster or binaries that the user provides replace those built here.
 CONTROLPLANE := $(if $(filter true,$(USE_EXISTING_CLUSTER))$(OWN_ASSETS),,controlplane)
@@ -105,21 +106,21 @@ MODULES := . runners/election test/harness hack/monitoring
 UNITS   := unit harness
 
 unit: needs-go $(CONTROLPLANE) s3server build $(TOOLS)/gotestsum $(TOOLS)/ginkgo $(TOOLS)/helm ## Run the unit tests, those of the harness and those of config/, but the slow ones.
-	@GO=$(GO) GOTESTSUM=$(TOOLS)/gotestsum ARTIFACTS=$(ARTIFACTS) hack/unit.sh '$(LINK_FLAGS) -skip=^TestSlow $(UNIT_FLAGS)' . test/harness
+	@GO=$(GO) GOTESTSUM=$(TOOLS)/gotestsum ARTIFACTS=$(ARTIFACTS) hack/unit.sh '$(TEST_FLAGS) -skip=^TestSlow $(UNIT_FLAGS)' . test/harness
 
 # What takes longer than it is worth for each change of a line: tests whose names begin with TestSlow; the election
 # with the oldest versions that it supports, and promtool, each of which compiles other dependencies; the measurement of
 # memory.
 slow: needs-go $(CONTROLPLANE) s3server $(BIN)/monitoring/promtool build $(TOOLS)/gotestsum $(TOOLS)/ginkgo $(TOOLS)/helm ## Run the unit tests that make test leaves out, which CI runs for each change.
-	@GO=$(GO) GOTESTSUM=$(TOOLS)/gotestsum ARTIFACTS=$(ARTIFACTS)/slow hack/unit.sh '$(LINK_FLAGS) -run=^TestSlow $(UNIT_FLAGS)' . test/harness
-	@GO=$(GO) GOTESTSUM=$(TOOLS)/gotestsum ARTIFACTS=$(ARTIFACTS)/slow hack/unit.sh '$(LINK_FLAGS) $(UNIT_FLAGS)' runners/election hack/monitoring
+	@GO=$(GO) GOTESTSUM=$(TOOLS)/gotestsum ARTIFACTS=$(ARTIFACTS)/slow hack/unit.sh '$(TEST_FLAGS) -run=^TestSlow $(UNIT_FLAGS)' . test/harness
+	@GO=$(GO) GOTESTSUM=$(TOOLS)/gotestsum ARTIFACTS=$(ARTIFACTS)/slow hack/unit.sh '$(TEST_FLAGS) $(UNIT_FLAGS)' runners/election hack/monitoring
 	@$(MAKE) --no-print-directory integration SUITES='$(SLOW_SUITES)' ARTIFACTS=$(ARTIFACTS)/slow
 
 # The tests of hack/monitoring have one goroutine, and the race detector would compile Prometheus again. The slow tests
 # measure, or start programs that are built without the detector.
 race: export CGO_ENABLED := 1
 race: needs-go $(CONTROLPLANE) s3server build $(TOOLS)/gotestsum $(TOOLS)/ginkgo $(TOOLS)/helm ## Run the unit tests with the race detector, which needs a C compiler.
-	@GO=$(GO) GOTESTSUM=$(TOOLS)/gotestsum ARTIFACTS=$(ARTIFACTS) hack/unit.sh '-race $(LINK_FLAGS) -skip=^TestSlow $(UNIT_FLAGS)' $(filter-out hack/monitoring,$(MODULES))
+	@GO=$(GO) GOTESTSUM=$(TOOLS)/gotestsum ARTIFACTS=$(ARTIFACTS) hack/unit.sh '-race $(TEST_FLAGS) -skip=^TestSlow $(UNIT_FLAGS)' $(filter-out hack/monitoring,$(MODULES))
 
 integration: needs-go $(CONTROLPLANE) s3server build $(TOOLS)/ginkgo $(TOOLS)/helm ## Run the integration specs against a real control plane.
 	@PROGRAMS=$(BIN) hack/integration.sh $(TOOLS)/ginkgo $(ARTIFACTS) $(SUITE_JOBS) '$(SUITES)' --procs=$(PROCS) --randomize-all --keep-going \

@@ -34,8 +34,8 @@ while sleep 30 >/dev/null 2>&1; do
 done &
 ticker=$!
 
-# Without debug information, as the unit tests. What the last run left is linked again only if it changed.
-"$GINKGO" build -ldflags=-w "${suites[@]/#/test/integration/}"
+# With the flags of the unit tests. What the last run left is linked again only if it changed.
+"$GINKGO" build -ldflags=-w -vet=off "${suites[@]/#/test/integration/}"
 # The loop is the only writer, so the logs of suites do not mix. pipefail passes on a failure of xargs.
 printf '%s\n' "${suites[@]}" | xargs -P "$parallel" -I{} bash -c 'suite "$@"' suite {} "$@" | while read -r log; do
   cat "$log"
