@@ -3,6 +3,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -54,8 +55,12 @@ func (s *sweeper) run(ctx context.Context, fleet *run.Fleet, of []scenario.Scena
 	return s.do(ctx, fleet, jobs)
 }
 
-// compare makes the references, with the runs of any prover.
+// compare makes the references, with the runs of any prover. The scenarios with most steps begin, or one
+// prover would still run them while the others wait.
 func (s *sweeper) compare(ctx context.Context, fleet *run.Fleet, of []scenario.Scenario) ([]*run.Reference, error) {
+	of = slices.SortedStableFunc(slices.Values(of), func(a, b scenario.Scenario) int {
+		return cmp.Compare(len(b.Steps), len(a.Steps))
+	})
 	references := make([]*run.Reference, len(of))
 	return references, fleet.References(ctx, of, cleanRuns, func(i int, ref *run.Reference) error {
 		references[i] = ref
