@@ -20,6 +20,8 @@ type fakeProcess struct {
 	pauseErr error
 
 	log string // the path; "" if there is none
+	// ready answers probes. Nil: it is always ready.
+	ready func() error
 
 	mu      sync.Mutex
 	exits   chan int // the exit code of the life that is now
@@ -37,7 +39,12 @@ func (w *fakeProcess) Name() string { return w.name }
 func (w *fakeProcess) LogTail(int) string { return "" }
 func (w *fakeProcess) LogPath() string    { return w.log }
 
-func (w *fakeProcess) Ready(context.Context) error { return nil }
+func (w *fakeProcess) Ready(context.Context) error {
+	if w.ready == nil {
+		return nil
+	}
+	return w.ready()
+}
 
 // Owns reports whether the address is the worker's name, as for its connections.
 func (w *fakeProcess) Owns(address, _ string) bool { return address == w.name }

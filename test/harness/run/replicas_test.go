@@ -3,6 +3,7 @@
 package run
 
 import (
+	"errors"
 	"net/http"
 	"net/http/httptest"
 	"testing"
@@ -60,6 +61,22 @@ func TestReplica_SeparatesTheProbesOfItsProcesses(t *testing.T) {
 	g.Expect(lives).To(HaveLen(2))
 	g.Expect(ready()[0].Last).To(BeTemporally("<=", lives[1].Started))
 	g.Expect(ready()[1].First).To(BeTemporally(">=", lives[1].Started))
+}
+
+// A replica is probed until it is ready, and again when the Lease has been renewed: it may have ended since.
+func TestWaitUntilReady_ProbesAgain(t *testing.T) {
+	g := NewWithT(t)
+	s := newElection(t)
+	s.renewInBackground()
+	probes := 0
+	s.processes[1].ready = func() error {
+		if probes++; probes == 2 || probes == 3 {
+			return errors.New("it starts again")
+		}
+		return nil
+	}
+	g.Expect(s.waitUntilReady(t.Context())).To(Succeed())
+	g.Expect(probes).To(Equal(5), "once, until it is ready again, and at the end")
 }
 
 func TestProbeTargetOf(t *testing.T) {
