@@ -73,7 +73,7 @@ build: needs-go ## Build the operator into bin/manager, the page server into bin
 # The integration suites, slowest first, and those of make slow. SUITE_JOBS of them run in parallel.
 SUITES       ?= storagebucket tenant manager markdownview counts continuity viewer
 SLOW_SUITES  := memory
-SUITE_JOBS   ?= 2
+SUITE_JOBS   ?= 3
 # Ginkgo's parallel processes in each suite: more than cores, because specs mostly wait.
 PROCS        ?= 3
 # Test programs are linked without debug information, which takes a fifth of the time of each link, and
@@ -141,7 +141,7 @@ prove: needs-go $(if $(SHARDS),,$(CONTROLPLANE) s3server) ## Break the operator 
 	@case $(PROVE_MODE) in \
 	unprovable) echo "prove SMOKE=1 is skipped: $(UNPROVABLE)"; exit ;; \
 	shards) set -- merge --dir $(ARTIFACTS)/prove $(SHARDS) ;; \
-	smoke) set -- --make --subject '$(SUBJECT)' --dir $(ARTIFACTS)/prove-smoke --seed 1 --smoke --workers 4 ;; \
+	smoke) set -- --make --subject '$(SUBJECT)' --dir $(ARTIFACTS)/prove-smoke --seed 1 --smoke --workers 6 ;; \
 	plans) set -- --make --subject '$(SUBJECT)' --dir $(ARTIFACTS)/prove --seed '$(SEED)' --plan '$(PLAN)' $(PROVE_FLAGS) ;; \
 	esac; ($(PROVER)); exec $(TOOLS)/prove "$$@"
 
