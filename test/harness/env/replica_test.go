@@ -61,7 +61,8 @@ func TestReplica_ReadyURL(t *testing.T) {
 		"https://127.0.0.1:80/ready":      {Path: "ready", Scheme: corev1.URISchemeHTTPS},
 		"":                                nil,
 	} {
-		if got := (&Replica{ports: ReplicaPorts{Probe: 80}, options: ReplicaOptions{Readiness: probe}}).ReadyURL(); got != want {
+		r := &Replica{ports: ReplicaPorts{Probe: 80}, options: ReplicaOptions{Readiness: probe}}
+		if got := r.ReadyURL(); got != want {
 			t.Errorf("readiness is at %q, want %q", got, want)
 		}
 	}

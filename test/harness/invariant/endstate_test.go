@@ -62,9 +62,9 @@ func TestEndState(t *testing.T) {
 		"OtherToken":  wantHeld(by(other)).against(by(token), by(token)),
 		"NoLeader": wantBroken(by("manager-2"), `data.requester is "manager-2", in clean runs "(a replica)"`).
 			against(by("manager-0"), by("manager-0")),
-		"Same":       wantHeld(run(thing(held, ready), part("p", "p1", data("x", "1"))), "2 checked"),
-		"OtherUIDs":  wantHeld(run(thing(held, ready, named("t", "u9")), part("p", "p9", data("x", "1"), owned("u9")))),
-		"OtherTimes": wantHeld(run(thing(held, says("True", "Fine", 1, "44")), part("p", "p1", data("x", "1")))),
+		"Same":          wantHeld(run(thing(held, ready), part("p", "p1", data("x", "1"))), "2 checked"),
+		"OtherUIDs":     wantHeld(run(thing(held, ready, named("t", "u9")), part("p", "p9", data("x", "1"), owned("u9")))),
+		"OtherTimes":    wantHeld(run(thing(held, says("True", "Fine", 1, "44")), part("p", "p1", data("x", "1")))),
 		"OtherVersions": wantHeld(run(part("p", "p1", data("observedSecretResourceVersion", "3")))).against(versions...),
 		"NoVersion": wantBroken(run(part("p", "p1", data("observedSecretResourceVersion", ""))),
 			`data.observedSecretResourceVersion is "", in clean runs "(a version)"`).against(versions...),
