@@ -73,7 +73,7 @@ build: needs-go ## Build the operator into bin/manager, the page server into bin
 # The integration suites, slowest first, and those of make slow. SUITE_JOBS of them run in parallel.
 SUITES       ?= storagebucket tenant manager markdownview counts continuity viewer
 SLOW_SUITES  := memory
-SUITE_JOBS   ?= 3
+SUITE_JOBS   ?= 2
 # Ginkgo's parallel processes in each suite: more than cores, because specs mostly wait.
 PROCS        ?= 3
 # Test programs are linked without debug information, which takes a fifth of the time of each link, and
