@@ -28,9 +28,9 @@ type pod interface {
 // router stands in for the Services of a Deployment where there is no kube-proxy: it connects each
 // caller with the next Pod that is ready, in turn. Like a Service it does not try a second Pod where
 // the connection fails, and leaves open connections alone when their Pod stops being ready. It probes
-// a Pod for each connection, and not periodically as a kubelet: a probe in the shortest useful period
-// takes a twentieth of a core from each replica whose readiness includes a TLS handshake. Its lock is
-// not the Installation's: the request that creates a replica's Pod may itself call a webhook.
+// a Pod for each connection, and not periodically as a kubelet: readiness often includes a TLS
+// handshake, which costs a replica milliseconds. A paused Pod delays the caller by readyTimeout. Its
+// lock is not the Installation's: the request that creates a replica's Pod may itself call a webhook.
 type router struct {
 	mu     sync.Mutex
 	ctx    context.Context // of all connections; nil before the first

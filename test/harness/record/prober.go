@@ -160,7 +160,7 @@ func (p *Prober) run(ctx context.Context) {
 	for n := 0; ; n++ {
 		process := p.current()
 		// A process that becomes ready is examined at once, and then no more: readiness often includes a
-		// TLS handshake with the webhooks, which would take a tenth of a core from each replica.
+		// TLS handshake with the webhooks, which costs the replica milliseconds.
 		if !isReady || process != before {
 			if isReady = p.checkReady(ctx, process); isReady {
 				p.handshake(ctx, process)

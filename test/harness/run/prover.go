@@ -253,22 +253,27 @@ func (p *Prover) Stop(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// waitUntilReady waits until all replicas are ready and one of them has renewed the Lease.
+// waitUntilReady waits until all replicas are ready and one of them has renewed the Lease. It probes them
+// until they are ready, and once after the renewal: a probe costs a replica milliseconds.
 func (p *Prover) waitUntilReady(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, recoveryTimeout)
 	defer cancel()
 	var last error
-	areReady, before := false, ""
+	before := "" // the version of the Lease when all were ready; "" until then
 	err := wait.PollUntilContextCancel(ctx, pollInterval, true, func(ctx context.Context) (bool, error) {
 		var version string
-		now := p.readyOnce(ctx, &areReady)
+		var now error
+		if before == "" {
+			now = p.checkReady(ctx)
+		}
 		if now == nil {
 			version, now = p.leaseVersion(ctx)
 		}
 		renewed := now == nil && before != "" && before != version
 		if renewed { // a replica may have ended since
-			areReady = false
-			now = p.readyOnce(ctx, &areReady)
+			if now = p.checkReady(ctx); now != nil {
+				before = ""
+			}
 		}
 		if ctx.Err() == nil { // a request that the end of ctx ended shows no reason
 			last = now
@@ -282,16 +287,6 @@ func (p *Prover) waitUntilReady(ctx context.Context) error {
 		return errors.Join(fmt.Errorf("waiting for the replicas: %w", err), last)
 	}
 	return nil
-}
-
-// readyOnce is checkReady until the replicas were ready once: a probe costs a replica milliseconds.
-func (p *Prover) readyOnce(ctx context.Context, areReady *bool) error {
-	if *areReady {
-		return nil
-	}
-	err := p.checkReady(ctx)
-	*areReady = err == nil
-	return err
 }
 
 // checkReady returns an error that names the replicas that are not ready.
