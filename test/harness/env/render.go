@@ -7,6 +7,7 @@ import (
 	"context"
 	"fmt"
 	"os/exec"
+	"path/filepath"
 	"slices"
 	"time"
 
@@ -24,13 +25,15 @@ const (
 )
 
 // Kubectl runs kubectl as the administrator and returns its output. An error has kubectl's own
-// message.
+// message. Its cache is in the control plane's folder: by default it is that of an address, where another
+// control plane, without these kinds, may have listened.
 func (c *ControlPlane) Kubectl(ctx context.Context, args ...string) ([]byte, error) {
 	path, err := c.KubectlPath()
 	if err != nil {
 		return nil, err
 	}
-	return runKubectl(ctx, path, append([]string{"--kubeconfig=" + c.kubeconfig}, args...)...)
+	return runKubectl(ctx, path, append([]string{
+		"--kubeconfig=" + c.kubeconfig, "--cache-dir=" + filepath.Join(c.dir, "kubectl")}, args...)...)
 }
 
 func runKubectl(ctx context.Context, path string, args ...string) ([]byte, error) {
