@@ -161,8 +161,9 @@ func (c *ControlPlane) configure(ctx context.Context, o Options) error {
 		return err
 	}
 	c.auditLog = filepath.Join(c.dir, "audit.log")
-	// The only member waits this long, a second by default, before it elects itself.
-	etcd.Configure().Set("heartbeat-interval", "10").Set("election-timeout", "50")
+	// The only member waits this long, a second by default, before it elects itself. etcd accepts no less
+	// than five heartbeats, and shorter heartbeats cost as much CPU as an idle kube-apiserver.
+	etcd.Configure().Set("election-timeout", "500")
 	for name, values := range o.EtcdArgs {
 		etcd.Configure().Set(name, values...)
 	}
