@@ -21,7 +21,7 @@ import (
 const (
 	// The third crash is the second one of the same container. From then on the kubelet delays
 	// restarts, at first by 10 s.
-	crashLoops = 5
+	crashLoops = 4
 	// The kubelet checks its containers every second.
 	crashTakeover = 3 * time.Second
 	// crashBackOff is the kubelet's reason for a delayed restart.
