@@ -87,7 +87,7 @@ func managerOptions(o *options, lock resourcelock.Interface, certificate *servin
 
 		Metrics:                o.metrics(),
 		HealthProbeBindAddress: o.probeAddress,
-		WebhookServer:          runners.Admission(webhook.NewServer(o.webhooks(certificate)), clock.RealClock{}),
+		WebhookServer:          runners.BoundBodies(webhook.NewServer(o.webhooks(certificate)), clock.RealClock{}),
 
 		LeaderElection:                      o.leaderElect,
 		LeaderElectionID:                    o.electionID,

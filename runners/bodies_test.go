@@ -30,7 +30,7 @@ func newAdmission(t *testing.T, c clock.PassiveClock) admission {
 	t.Helper()
 	a := admission{arrived: make(chan int, 100), released: make(chan struct{})}
 	server := webhook.NewServer(webhook.Options{})
-	runners.Admission(server, c).Register("/hook", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	runners.BoundBodies(server, c).Register("/hook", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body, err := io.ReadAll(r.Body)
 		if err != nil {
 			http.Error(w, err.Error(), http.StatusBadRequest)
@@ -69,7 +69,7 @@ func (a admission) post(ctx context.Context, size int, known bool) chan int {
 }
 
 // Two large bodies fit at once, a third waits, and a body of unknown length takes all room. Small ones never wait.
-func TestAdmission_large_bodies(t *testing.T) {
+func TestBoundBodies(t *testing.T) {
 	for name, tc := range map[string]struct {
 		first []int
 		known bool
@@ -109,24 +109,8 @@ func TestAdmission_large_bodies(t *testing.T) {
 	}
 }
 
-// A call of the API server must not meet the end of an idle connection of a replica that stops.
-func TestAdmission_closes_connections(t *testing.T) {
-	a := newAdmission(t, clock.RealClock{})
-	close(a.released)
-	for range 2 {
-		answer, err := http.Post(a.URL+"/hook", "application/json", http.NoBody)
-		if err != nil {
-			t.Fatal(err)
-		}
-		_ = answer.Body.Close()
-		if answer.StatusCode != http.StatusOK || !answer.Close {
-			t.Errorf("status %d, and the connection stays open: %t", answer.StatusCode, !answer.Close)
-		}
-	}
-}
-
 // A client that gives up does not keep its place.
-func TestAdmission_client_gives_up(t *testing.T) {
+func TestBoundBodies_client_gives_up(t *testing.T) {
 	a := newAdmission(t, clock.RealClock{})
 	first := a.post(t.Context(), 7<<20, true)
 	<-a.arrived
@@ -147,7 +131,7 @@ func TestAdmission_client_gives_up(t *testing.T) {
 }
 
 // A client that stops sending loses its room. The clock is behind, so the deadline passes at once.
-func TestAdmission_slow_body(t *testing.T) {
+func TestBoundBodies_slow_body(t *testing.T) {
 	a := newAdmission(t, testingclock.NewFakePassiveClock(time.Now().Add(-time.Hour)))
 	slow, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", a.Listener.Addr().String())
 	if err != nil {
