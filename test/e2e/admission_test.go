@@ -6,10 +6,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"regexp"
 	"sync"
 	"time"
 
 	. "github.com/onsi/gomega"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/util/retry"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
@@ -79,11 +83,21 @@ func startAdmission(ctx context.Context) (*admission, error) {
 	return a, nil
 }
 
+// closedUnderCall is how the API server reports an idle connection that a replica, which stops, closed under a call.
+var closedUnderCall = regexp.MustCompile(`broken pipe|connection reset by peer|server closed idle connection|EOF$`)
+
+// admitted repeats a request once if the call of its webhook met a closed connection, as docs/operations.md advises.
+func admitted(request func() error) error {
+	return retry.OnError(wait.Backoff{Steps: 2}, func(err error) bool {
+		return apierrors.IsInternalError(err) && closedUnderCall.MatchString(err.Error())
+	}, request)
+}
+
 // request succeeds when both webhooks answered: the defaulting one sets a prefix, and the API
 // server rejects objects that it could not validate.
 func (a *admission) request(ctx context.Context) error {
 	t := newTenant("e2e-admission", "a")
-	if err := a.client.Create(ctx, t, client.DryRunAll); err != nil {
+	if err := admitted(func() error { return a.client.Create(ctx, t, client.DryRunAll) }); err != nil {
 		return err
 	}
 	if t.Spec.NamespacePrefix == "" {

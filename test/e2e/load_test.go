@@ -57,7 +57,7 @@ func startLoad(ctx context.Context, every time.Duration, whole bool) *load {
 func (l *load) live(ctx context.Context) error {
 	t := newTenant(unique("load"), "a")
 	one := &loaded{Tenant: t, Created: time.Now()}
-	if err := shared.client.Create(ctx, t); err != nil {
+	if err := admitted(func() error { return shared.client.Create(ctx, t) }); err != nil {
 		return fmt.Errorf("creating Tenant %s: %w", t.Name, err)
 	}
 	l.mu.Lock()
@@ -71,13 +71,13 @@ func (l *load) live(ctx context.Context) error {
 		return nil
 	}
 	change := client.RawPatch("application/merge-patch+json", []byte(`{"spec":{"namespaces":["a","b"]}}`))
-	if err := shared.client.Patch(ctx, t, change); err != nil {
+	if err := admitted(func() error { return shared.client.Patch(ctx, t, change) }); err != nil {
 		return fmt.Errorf("changing Tenant %s: %w", t.Name, err)
 	}
 	if err := until(ctx, "the changed Tenant "+t.Name, tenantReady(t)); err != nil {
 		return err
 	}
-	if err := shared.client.Delete(ctx, t); err != nil {
+	if err := admitted(func() error { return shared.client.Delete(ctx, t) }); err != nil {
 		return fmt.Errorf("deleting Tenant %s: %w", t.Name, err)
 	}
 	return until(ctx, "the end of Tenant "+t.Name, gone(t.DeepCopy()))
