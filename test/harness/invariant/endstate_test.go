@@ -49,6 +49,12 @@ func TestEndState(t *testing.T) {
 	varying := []*history.History{run(part("p", "p1", data("x", "1"))), run(part("p", "p1", data("x", "2")))}
 	versions := []*history.History{run(part("p", "p1", data("observedSecretResourceVersion", "2"))),
 		run(part("p", "p1", data("observedSecretResourceVersion", "2")))}
+	address := func(ip string) func(*unstructured.Unstructured) {
+		return func(o *unstructured.Unstructured) {
+			o.Object["spec"] = map[string]any{"clusterIP": ip, "clusterIPs": []any{ip}}
+		}
+	}
+	addresses := []*history.History{run(part("p", "p1", address("10.0.0.7"))), run(part("p", "p1", address("10.0.0.7")))}
 	madeUp := []*history.History{run(part("p-c", "p1", generated), part("p-d", "p2", generated)),
 		run(part("p-e", "p1", generated), part("p-f", "p2", generated))}
 	by := func(requester string) *history.History {
@@ -68,6 +74,9 @@ func TestEndState(t *testing.T) {
 		"OtherVersions": wantHeld(run(part("p", "p1", data("observedSecretResourceVersion", "3")))).against(versions...),
 		"NoVersion": wantBroken(run(part("p", "p1", data("observedSecretResourceVersion", ""))),
 			`data.observedSecretResourceVersion is "", in clean runs "(a version)"`).against(versions...),
+		"OtherAddress": wantHeld(run(part("p", "p1", address("10.0.0.8")))).against(addresses...),
+		"NoAddress": wantBroken(run(part("p", "p1", address("None"))),
+			`spec.clusterIP is "None", in clean runs "(an address)"`).against(addresses...),
 		"OtherPath": wantHeld(run(thing(held), part("p", "p1", data("x", "2")), thing(held, ready),
 			part("p", "p1", data("x", "1")))),
 		"WrongValue": wantBroken(run(thing(held, ready), part("p", "p1", data("x", "2"))),

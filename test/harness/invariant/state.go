@@ -4,6 +4,7 @@ package invariant
 
 import (
 	"fmt"
+	"net/netip"
 	"slices"
 	"strings"
 	"time"
@@ -93,9 +94,7 @@ var incidental = []string{".metadata.uid", ".metadata.resourceVersion", ".metada
 	".metadata.managedFields", ".metadata.creationTimestamp"}
 
 // flatten collects all fields by path. Elements of lists are identified by type or name, so their
-// order is ignored. Times and resource versions compare as present or absent, and an observed
-// generation as current or not. Clean runs on control planes of their own may have the same version
-// by chance.
+// order is ignored. An observed generation compares as current or not.
 func flatten(fields map[string]string, path string, value any, text func(string) string, generation int64) {
 	if slices.Contains(incidental, path) {
 		return
@@ -116,19 +115,28 @@ func flatten(fields map[string]string, path string, value any, text func(string)
 			flatten(fields, path+"["+name+"]", inner, text, generation)
 		}
 	case string:
-		if _, err := time.Parse(time.RFC3339Nano, value); err == nil {
-			value = "(a time)"
-		}
-		if value != "" && strings.HasSuffix(strings.ToLower(path), "resourceversion") {
-			value = "(a version)"
-		}
-		fields[path] = text(value)
+		fields[path] = text(allocated(path, value))
 	default:
 		fields[path] = fmt.Sprint(value)
 		if strings.HasSuffix(path, ".observedGeneration") {
 			fields[path] = fmt.Sprintf("(current: %t)", value == generation)
 		}
 	}
+}
+
+// allocated replaces what the clock or the API server chose, which clean runs on control planes of their
+// own may share by chance: times, resource versions and the addresses of Services.
+func allocated(path, value string) string {
+	if _, err := time.Parse(time.RFC3339Nano, value); err == nil {
+		return "(a time)"
+	}
+	if value != "" && strings.HasSuffix(strings.ToLower(path), "resourceversion") {
+		return "(a version)"
+	}
+	if _, err := netip.ParseAddr(value); err == nil && strings.HasPrefix(path, ".spec.clusterIP") {
+		return "(an address)"
+	}
+	return value
 }
 
 // nameOf returns the name that identifies an element of a list, or "".

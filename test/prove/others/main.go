@@ -9,7 +9,8 @@
 //
 // Each operator has a folder: go.mod pins its modules and names its programs as tools,
 // subject.yaml and the scenarios describe it to the prover, and known.yaml lists the findings.
-// Where there is no subject.yaml, prepare.sh makes the operator and describes it. The command ends
+// Where there is no subject.yaml, prepare.sh makes the operator and describes it. Folders without a
+// go.mod are for operators that are built from their repository, and are left out. The command ends
 // with 1 if a finding is new or has vanished.
 package main
 
