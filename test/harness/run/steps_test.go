@@ -82,12 +82,16 @@ func denial(code int32) error {
 
 // A denial by a webhook is the step's outcome, and the scenario continues.
 func TestRunSteps_RecordsRejections(t *testing.T) {
-	for name, code := range map[string]int32{"Forbidden": 403, "Conflict": 409, "InternalError": 500} {
+	undeclared := &apierrors.StatusError{ErrStatus: metav1.Status{Status: metav1.StatusFailure, Code: 500,
+		Message: "failed to create typed patch object (ns/a; v1, Kind=ConfigMap): .not today: field not declared in schema"}}
+	for name, answer := range map[string]error{
+		"Forbidden": denial(403), "Conflict": denial(409), "InternalError": denial(500), "NoSuchField": undeclared,
+	} {
 		t.Run(name, func(t *testing.T) {
 			g := NewWithT(t)
 			run := newExecution(t, interceptor.Funcs{
 				Apply: func(context.Context, client.WithWatch, runtime.ApplyConfiguration, ...client.ApplyOption) error {
-					return denial(code)
+					return answer
 				},
 			})
 			ref := refTo("a")

@@ -7,8 +7,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"regexp"
 	"slices"
-	"strings"
 	"time"
 
 	authorizationv1 "k8s.io/api/authorization/v1"
@@ -133,12 +133,14 @@ func (ex *execution) checkAccess(ctx context.Context, step scenario.Step) error 
 	return nil
 }
 
-// isRefusal reports whether the API server finally refused a request. A webhook may deny it with any code.
+// isRefusal reports whether the API server finally refused a request. A webhook may deny it with any code, and an apply
+// with a field that the schema lacks is answered with 500.
 func isRefusal(err error) bool {
 	return apierrors.IsInvalid(err) || apierrors.IsBadRequest(err) || apierrors.IsForbidden(err) ||
-		isAnswer(err) && strings.Contains(err.Error(), "admission webhook") &&
-			strings.Contains(err.Error(), "denied the request")
+		isAnswer(err) && finally.MatchString(err.Error())
 }
+
+var finally = regexp.MustCompile(`admission webhook .* denied the request|failed to create typed patch object`)
 
 // isAnswer reports whether an error is an answer of the API server, and not the harness's own.
 func isAnswer(err error) bool {
