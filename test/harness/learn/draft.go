@@ -235,6 +235,9 @@ func (k *DraftKind) complete(o *unstructured.Unstructured,
 	if _, specified := schema.Properties["spec"]; specified && o.Object["spec"] == nil {
 		o.Object["spec"] = map[string]any{}
 	}
+	if lacking := prune(schema, o.Object); len(lacking) > 0 {
+		k.Guesses = append(k.Guesses, fmt.Sprintf("the schema lacks what a sample has: %s", strings.Join(lacking, ", ")))
+	}
 	completed, guesses := Complete(schema, o.Object)
 	o.Object, _ = completed.(map[string]any)
 	if len(guesses) > 0 {

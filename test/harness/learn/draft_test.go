@@ -50,6 +50,11 @@ func TestKinds_Samples(t *testing.T) {
 		}, []string{
 			"{apiVersion: webapp.example.com/v1, kind: Guestbook, metadata: {name: '{guestbook}', namespace: default, labels: {app: mine}}, spec: {secret: '{guestbook}', selector: {app: mine}}}",
 		}, 0},
+		"NoSuchField": {[]string{
+			"{apiVersion: webapp.example.com/v1, kind: Guestbook, metadata: {name: mine}, spec: {secret: key, size: 3}}",
+		}, []string{
+			"{apiVersion: webapp.example.com/v1, kind: Guestbook, metadata: {name: '{guestbook}', namespace: default}, spec: {secret: key}}",
+		}, 1},
 		"NamespaceElsewhere": {[]string{"{apiVersion: webapp.example.com/v1, kind: Guestbook, metadata: {name: mine, namespace: prod}, spec: {}}"}, []string{
 			"{apiVersion: webapp.example.com/v1, kind: Guestbook, metadata: {name: '{guestbook}', namespace: prod}, spec: {}}",
 		}, 0},

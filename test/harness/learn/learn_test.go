@@ -263,7 +263,8 @@ spec:
     served: true
     storage: true
     schema: {openAPIV3Schema: {type: object, required: [spec],
-      properties: {spec: {type: object, properties: {secret: {type: string}}}}}}
+      properties: {spec: {type: object, properties: {secret: {type: string},
+        selector: {type: object, additionalProperties: {type: string}}}}}}}
 `
 
 // What an operator writes into a status decides what its scenario waits for.
