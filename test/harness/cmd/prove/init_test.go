@@ -317,7 +317,8 @@ spec:
   group: example.com
   scope: Namespaced
   names: {kind: Thing, plural: things}
-  versions: [{name: v1, served: true, storage: true, schema: {openAPIV3Schema: {type: object}}}]
+  versions: [{name: v1, served: true, storage: true, schema: {openAPIV3Schema: {type: object,
+    properties: {spec: {type: object, properties: {from: {type: string}}}}}}}]
 `), 0o600)).To(Succeed())
 	samples := filepath.Join(dir, "samples.yaml")
 	g.Expect(os.WriteFile(samples, []byte(`
