@@ -187,7 +187,7 @@ func (c *ControlPlane) connect(config *rest.Config) error {
 	c.config = rest.CopyConfig(config)
 	c.config.QPS = -1 // no limit: this API server has no other clients
 	c.kubeconfig = filepath.Join(c.dir, "kubeconfig")
-	if err := writeKubeconfig(c.kubeconfig, c.config); err != nil {
+	if err := errors.Join(writeKubeconfig(c.kubeconfig, c.config), c.wrapKubectl()); err != nil {
 		return err
 	}
 	var err error

@@ -87,7 +87,7 @@ func TestKubeconfigIsThatOfAnAdministrator(t *testing.T) {
 	g.Expect(strings.TrimSpace(string(out))).To(Equal("yes"))
 	_, err = shared.Kubectl(t.Context(), "get", "no-such-kind")
 	g.Expect(err).To(MatchError(ContainSubstring(`the server doesn't have a resource type "no-such-kind"`)))
-	g.Expect(filepath.Join(shared.Dir(), "kubectl", "discovery")).To(BeADirectory(), "another control plane's cache was read")
+	g.Expect(filepath.Join(shared.Dir(), "kubectl-cache", "discovery")).To(BeADirectory(), "another control plane's cache was read")
 	g.Expect(shared.Config().QPS).To(BeNumerically("<", 0), "requests are not to be held back in the client")
 }
 

@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
@@ -25,15 +26,13 @@ const (
 )
 
 // Kubectl runs kubectl as the administrator and returns its output. An error has kubectl's own
-// message. Its cache is in the control plane's folder: by default it is that of an address, where another
-// control plane, without these kinds, may have listened.
+// message.
 func (c *ControlPlane) Kubectl(ctx context.Context, args ...string) ([]byte, error) {
 	path, err := c.KubectlPath()
 	if err != nil {
 		return nil, err
 	}
-	return runKubectl(ctx, path, append([]string{
-		"--kubeconfig=" + c.kubeconfig, "--cache-dir=" + filepath.Join(c.dir, "kubectl")}, args...)...)
+	return runKubectl(ctx, path, append([]string{"--kubeconfig=" + c.kubeconfig}, args...)...)
 }
 
 func runKubectl(ctx context.Context, path string, args ...string) ([]byte, error) {
@@ -47,8 +46,26 @@ func runKubectl(ctx context.Context, path string, args ...string) ([]byte, error
 }
 
 // KubectlPath returns the kubectl that belongs to the control plane, or for an
-// existing cluster the one found on the PATH.
-func (c *ControlPlane) KubectlPath() (string, error) { return kubectl(c.assets) }
+// existing cluster the one found on the PATH. Its cache is in the control plane's folder.
+func (c *ControlPlane) KubectlPath() (string, error) {
+	_, err := kubectl(c.assets)
+	return filepath.Join(c.dir, "kubectl"), err
+}
+
+// wrapKubectl writes the script of KubectlPath. By default the cache is that of an address, where another control
+// plane, without these kinds, may have listened.
+func (c *ControlPlane) wrapKubectl() error {
+	program, err := kubectl(c.assets)
+	if err != nil {
+		return nil // KubectlPath returns the error to callers that need it
+	}
+	text := fmt.Sprintf("#!/bin/sh\nKUBECACHEDIR=%s exec %s \"$@\"\n", quote(filepath.Join(c.dir, "kubectl-cache")),
+		quote(program))
+	if err := os.WriteFile(filepath.Join(c.dir, "kubectl"), []byte(text), 0o700); err != nil {
+		return fmt.Errorf("wrapping kubectl: %w", err)
+	}
+	return nil
+}
 
 // Render returns the objects of a kustomize folder, a YAML file or a folder of YAML files, in an
 // order in which they can be applied: namespaces, then CustomResourceDefinitions, then

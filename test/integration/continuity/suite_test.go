@@ -76,8 +76,7 @@ func runDocumented(ctx context.Context, suite *operator.Suite, document, title, 
 	kubectl, kubeconfig := suite.KubectlPath()
 	cmd := exec.CommandContext(ctx, "bash", "-euo", "pipefail", "-c", string(block[1]))
 	cmd.Dir = dir
-	cmd.Env = append(os.Environ(), "KUBECONFIG="+kubeconfig,
-		"KUBECACHEDIR="+filepath.Join(filepath.Dir(kubeconfig), "kubectl"), "PATH="+filepath.Dir(kubectl)+":"+os.Getenv("PATH"))
+	cmd.Env = append(os.Environ(), "KUBECONFIG="+kubeconfig, "PATH="+filepath.Dir(kubectl)+":"+os.Getenv("PATH"))
 	out, err := cmd.CombinedOutput()
 	Expect(err).NotTo(HaveOccurred(), "%s\n%s", strings.TrimSpace(string(block[1])), out)
 }

@@ -232,8 +232,7 @@ func (s *Suite) NeedsKubernetes(minor int, why string) {
 func (s *Suite) Kubectl(ctx context.Context, args ...string) (string, error) {
 	GinkgoHelper()
 	kubectl, kubeconfig := s.KubectlPath()
-	out, err := exec.CommandContext(ctx, kubectl, append([]string{
-		"--kubeconfig", kubeconfig, "--cache-dir", filepath.Join(filepath.Dir(kubeconfig), "kubectl")}, args...)...).
+	out, err := exec.CommandContext(ctx, kubectl, append([]string{"--kubeconfig", kubeconfig}, args...)...).
 		CombinedOutput()
 	return string(out), err
 }
