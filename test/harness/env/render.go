@@ -56,13 +56,12 @@ func (c *ControlPlane) KubectlPath() (string, error) {
 // plane, without these kinds, may have listened.
 func (c *ControlPlane) wrapKubectl() error {
 	program, err := kubectl(c.assets)
-	if err != nil {
-		return nil // KubectlPath returns the error to callers that need it
-	}
-	text := fmt.Sprintf("#!/bin/sh\nKUBECACHEDIR=%s exec %s \"$@\"\n", quote(filepath.Join(c.dir, "kubectl-cache")),
-		quote(program))
-	if err := os.WriteFile(filepath.Join(c.dir, "kubectl"), []byte(text), 0o700); err != nil {
-		return fmt.Errorf("wrapping kubectl: %w", err)
+	if err == nil { // KubectlPath returns the error to callers that need it
+		text := fmt.Sprintf("#!/bin/sh\nKUBECACHEDIR=%s exec %s \"$@\"\n", quote(filepath.Join(c.dir, "kubectl-cache")),
+			quote(program))
+		if err := os.WriteFile(filepath.Join(c.dir, "kubectl"), []byte(text), 0o700); err != nil {
+			return fmt.Errorf("wrapping kubectl: %w", err)
+		}
 	}
 	return nil
 }
