@@ -36,17 +36,9 @@ func check(ctx context.Context, root, folder, file string) (err error) {
 	if err != nil {
 		return err
 	}
-	dir, err := os.MkdirTemp("", "mutants-")
-	if err != nil {
-		return fmt.Errorf("making a folder for the source: %w", err)
-	}
-	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
-	if err := tree.Copy(root, dir); err != nil {
-		return err
-	}
 	errs := []error{covered(classes, all)}
 	for _, m := range all {
-		errs = append(errs, tree.Patch(ctx, dir, m.path, "--check"))
+		errs = append(errs, tree.Check(ctx, root, m.path))
 	}
 	for _, id := range plansOf(all) {
 		of, _, err := planOf(id)

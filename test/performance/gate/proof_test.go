@@ -50,10 +50,9 @@ func plants(g Gomega) []string {
 
 // make test checks this early. make gate PROOF=20 would fail only after an hour.
 func TestPlantedRegressionsApply(t *testing.T) {
-	g, copied := NewWithT(t), t.TempDir()
-	g.Expect(tree.Copy(root, copied)).To(Succeed())
+	g := NewWithT(t)
 	for _, file := range plants(g) {
-		g.Expect(tree.Patch(t.Context(), copied, file, "--check")).To(Succeed())
+		g.Expect(tree.Check(t.Context(), root, file)).To(Succeed())
 	}
 }
 
