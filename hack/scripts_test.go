@@ -26,6 +26,17 @@ type result struct {
 // run runs a bash command in this folder, with fakes in place of the programs they name.
 func run(t *testing.T, command string, fakes map[string]string, env ...string) result {
 	t.Helper()
+	for _, pattern := range []string{"*.sh", "*/*.sh", "../.ci/*", "../Makefile"} {
+		files, err := filepath.Glob(pattern)
+		if err != nil || len(files) == 0 {
+			t.Fatalf("there is no %s: %v", pattern, err)
+		}
+		for _, file := range files { // otherwise go test would use a result from before a change of it
+			if _, err := os.Stat(file); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
 	bin := t.TempDir()
 	for name, script := range fakes {
 		if err := os.WriteFile(filepath.Join(bin, name), []byte("#!/usr/bin/env bash\n"+script+"\n"), 0o755); err != nil {

@@ -154,7 +154,7 @@ func TestChartRefusesBadValues(t *testing.T) {
 
 // A key without a value is null in YAML, and Helm deletes a null value. Helm fails if the templates
 // need it. Otherwise the default applies. Only resources and the node selector may be null.
-func TestChartRefusesMissingValues(t *testing.T) {
+func TestSlowChartRefusesMissingValues(t *testing.T) {
 	defaults := map[string]any{}
 	if err := yaml.Unmarshal([]byte(read(t, "config", "chart", "values.yaml")), &defaults); err != nil {
 		t.Fatal(err)

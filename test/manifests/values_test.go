@@ -63,7 +63,7 @@ var acceptedByBoth = []string{
 }
 
 // The chart accepts the same values as the manager: Helm fails for each value that the manager rejects.
-func TestChartAndManagerRefuseTheSame(t *testing.T) {
+func TestSlowChartAndManagerRefuseTheSame(t *testing.T) {
 	for flag, values := range refusedByBoth {
 		for _, value := range values {
 			t.Run(flag+"="+value, func(t *testing.T) {
@@ -98,7 +98,7 @@ func TestChartAndManagerRefuseTheSame(t *testing.T) {
 }
 
 // Image names as they are in the values of a release.
-func TestChartAndManagerRefuseTheSameImages(t *testing.T) {
+func TestSlowChartAndManagerRefuseTheSameImages(t *testing.T) {
 	const digest = "@sha256:0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
 	for image, accepted := range map[string]bool{
 		"a": true, "example.com/a/b": true, "example.com:5000/a": true, "EXAMPLE.com/a": true, "a__b/c-d.e": true,

@@ -18,7 +18,7 @@ import (
 
 // The timeline of a real run with hundreds of writes by two replicas is a usable page: it fits, its
 // search works, and it loads no other file.
-func TestTimelineInABrowser(t *testing.T) {
+func TestSlowTimelineInABrowser(t *testing.T) {
 	g := NewWithT(t)
 	path, err := browser.Find()
 	if err != nil && os.Getenv("CI") == "" {
