@@ -37,9 +37,7 @@ func place(ctx context.Context) string {
 	GinkgoHelper()
 	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: operator.Unique("buckets")}}
 	Expect(k8s.Create(ctx, ns)).To(Succeed())
-	DeferCleanup(func(ctx context.Context) {
-		Expect(client.IgnoreNotFound(k8s.Delete(ctx, ns))).To(Succeed())
-	})
+	suite.DeleteNamespaceAfter(ns.Name)
 	keys(ctx, ns.Name, credentials, storage.Account())
 	return ns.Name
 }

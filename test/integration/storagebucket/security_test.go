@@ -81,7 +81,7 @@ var _ = Describe("References of a bucket", func() {
 		proxy, name := through(fault.Options{}), bucketOnServer(ctx)
 		elsewhere, here := place(ctx), &corev1.Namespace{ObjectMeta: named("", operator.Unique("bare"))}
 		Expect(k8s.Create(ctx, here)).To(Succeed())
-		DeferCleanup(func(ctx context.Context) { Expect(k8s.Delete(ctx, here)).To(Succeed()) })
+		suite.DeleteNamespaceAfter(here.Name)
 		position := suite.AuditPosition()
 		b := given(ctx, build(here.Name, proxy.URL(), name))
 		eventually(ctx, b, metav1.ConditionFalse, v1beta1.ReasonCredentialsNotFound)

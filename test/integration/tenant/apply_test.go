@@ -14,7 +14,7 @@ import (
 var _ = Describe("Server-side apply", func() {
 	It("with resourceVersion 1 creates an object, and never changes an existing one", func(ctx SpecContext) {
 		name := unique("create")
-		DeferCleanup(func(ctx SpecContext) { Expect(k8s.Delete(ctx, namespaceOf(name))).To(Succeed()) })
+		suite.DeleteNamespaceAfter(name)
 		try := func(label string) error {
 			return k8s.Apply(ctx, corev1ac.Namespace(name).WithLabels(map[string]string{"l": label}).WithResourceVersion("1"),
 				client.FieldOwner("spec"), client.ForceOwnership)

@@ -25,12 +25,12 @@ import (
 // withinBound is the time after which a removed admin has no access, whatever other clients write.
 const withinBound = 10 * time.Second
 
-// privileged returns a client without a limit of its own. The attacker of these specs is a client that no
-// admission policy restricts.
+// privileged returns the client of an attacker, whom no admission policy restricts. It sends more writes than an
+// answer of the API server takes, and leaves time to others.
 func privileged() client.Client {
 	GinkgoHelper()
 	config := rest.CopyConfig(suite.Config)
-	config.QPS = -1
+	config.QPS, config.Burst = 100, 20
 	c, err := client.New(config, client.Options{Scheme: k8s.Scheme()})
 	Expect(err).NotTo(HaveOccurred())
 	return c
@@ -125,9 +125,7 @@ var _ = Describe("A removed admin whose binding is contested", Serial, func() {
 			mallory := unique("mallory")
 			t := givenReady(ctx, build(unique("contested"), policy, suffixes("dev"), users(mallory)))
 			namespace := t.Name + "-dev"
-			DeferCleanup(func(ctx SpecContext) {
-				Expect(client.IgnoreNotFound(k8s.Delete(ctx, namespaceOf(namespace)))).To(Succeed())
-			})
+			suite.DeleteNamespaceAfter(namespace)
 			Eventually(ctx, userCan(mallory, "create", "deployments", namespace, "")).Should(BeTrue())
 			contest(ctx, bindingIn(namespace))
 

@@ -37,8 +37,8 @@ var _ = Describe("When a part is missing", Serial, func() {
 			Expect(client.IgnoreAlreadyExists(k8s.Create(ctx, again))).To(Succeed())
 			Eventually(ctx, func(ctx context.Context) error { return k8s.List(ctx, &v1beta1.TenantList{}) }).
 				WithTimeout(expect.Medium).Should(Succeed())
-			Expect(k8s.Delete(ctx, namespaceOf(ns.Name))).To(Succeed())
 		})
+		suite.DeleteNamespaceAfter(ns.Name)
 		Eventually(ctx, reading(crd)).WithTimeout(expect.Long).Should(expect.BeGone())
 		Expect(fetched(ns)(ctx)).To(And(
 			HaveField("UID", uid), HaveField("DeletionTimestamp", BeNil()),
@@ -89,8 +89,7 @@ var _ = Describe("When a part is missing", Serial, func() {
 			for _, policy := range []metav1.DeletionPropagation{
 				metav1.DeletePropagationBackground, metav1.DeletePropagationForeground, metav1.DeletePropagationOrphan} {
 				deleted[policy] = givenReady(ctx, build(unique("gone"), suffixes("dev")))
-				ns := namespaceOf(deleted[policy].Name + "-dev")
-				DeferCleanup(func(ctx SpecContext) { Expect(client.IgnoreNotFound(k8s.Delete(ctx, ns))).To(Succeed()) })
+				suite.DeleteNamespaceAfter(deleted[policy].Name + "-dev")
 			}
 			DeferCleanup(suite.StartReplicas)
 			suite.StopReplicas(ctx)

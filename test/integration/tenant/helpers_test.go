@@ -12,6 +12,7 @@ import (
 	eventsv1 "k8s.io/api/events/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"leasehold.dev/api/v1beta1"
@@ -52,11 +53,16 @@ func admins(s ...v1beta1.Subject) func(*v1beta1.Tenant) {
 	return func(t *v1beta1.Tenant) { t.Spec.Admins = s }
 }
 
-// given creates a Tenant, and deletes it after the spec without waiting.
+// given creates a Tenant, and deletes it after the spec without waiting. Its namespaces are deleted with it if the
+// cluster outlives the suite.
 func given(ctx context.Context, t *v1beta1.Tenant) *v1beta1.Tenant {
 	GinkgoHelper()
 	Expect(k8s.Create(ctx, t)).To(Succeed())
 	DeferCleanup(func(ctx context.Context) {
+		if !suite.Outlives() {
+			retain := client.RawPatch(types.MergePatchType, []byte(`{"spec":{"namespaceDeletionPolicy":"Retain"}}`))
+			Expect(client.IgnoreNotFound(k8s.Patch(ctx, t.DeepCopy(), retain))).To(Succeed())
+		}
 		Expect(client.IgnoreNotFound(k8s.Delete(ctx, t))).To(Succeed())
 	})
 	return t
@@ -100,9 +106,7 @@ func stranger(ctx context.Context, name string) *corev1.Namespace {
 	GinkgoHelper()
 	ns := namespaceOf(name)
 	Expect(k8s.Create(ctx, ns)).To(Succeed())
-	DeferCleanup(func(ctx context.Context) {
-		Expect(client.IgnoreNotFound(k8s.Delete(ctx, namespaceOf(name)))).To(Succeed())
-	})
+	suite.DeleteNamespaceAfter(name)
 	return ns
 }
 

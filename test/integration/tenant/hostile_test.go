@@ -87,11 +87,8 @@ var _ = Describe("An admin who is removed", func() {
 		mallory := unique("mallory")
 		t := givenReady(ctx, build(unique("forge"), retain, users(mallory)))
 		prod := t.Name + "-prod"
-		DeferCleanup(func(ctx SpecContext) {
-			for _, suffix := range []string{"-dev", "-prod"} {
-				Expect(client.IgnoreNotFound(k8s.Delete(ctx, namespaceOf(t.Name+suffix)))).To(Succeed())
-			}
-		})
+		suite.DeleteNamespaceAfter(t.Name + "-dev")
+		suite.DeleteNamespaceAfter(prod)
 		Eventually(ctx, userCan(mallory, "create", "deployments", prod, "")).Should(BeTrue())
 		forge(ctx, mallory, prod, func(b *rbacv1.RoleBinding) {
 			forgedMark(b)

@@ -3,8 +3,6 @@
 package tenant_test
 
 import (
-	"context"
-
 	"github.com/fluxcd/cli-utils/pkg/kstatus/status"
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
@@ -131,7 +129,7 @@ var _ = Describe("A Tenant", func() {
 				Note: old.Name}))
 		Expect(eventsAbout(t)(ctx)).NotTo(
 			expect.ContainEvent(expect.Event{Type: corev1.EventTypeWarning, Reason: v1beta1.EventForeignNamespace}))
-		DeferCleanup(func(ctx context.Context) { Expect(k8s.Delete(ctx, namespaceOf(old.Name))).To(Succeed()) })
+		suite.DeleteNamespaceAfter(old.Name)
 	})
 
 	It("is deleted after its namespaces, and reports that it waits for them", func(ctx SpecContext) {
@@ -208,7 +206,7 @@ var _ = Describe("A Tenant", func() {
 				HaveField("OwnerReferences", BeEmpty()),
 				HaveField("Annotations", Not(HaveKey(v1beta1.AnnotationTenantUID)))))
 			Expect(reading(bindingIn(ns.Name))(ctx)).To(expect.BeGone())
-			DeferCleanup(func(ctx context.Context) { Expect(k8s.Delete(ctx, namespaceOf(ns.Name))).To(Succeed()) })
+			suite.DeleteNamespaceAfter(ns.Name)
 		},
 		Entry("under Retain, in the foreground", retain, metav1.DeletePropagationForeground),
 		Entry("under Delete, with --cascade=orphan", func(*v1beta1.Tenant) {}, metav1.DeletePropagationOrphan),

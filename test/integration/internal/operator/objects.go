@@ -13,6 +13,7 @@ import (
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 	authorizationv1 "k8s.io/api/authorization/v1"
+	corev1 "k8s.io/api/core/v1"
 	eventsv1 "k8s.io/api/events/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -54,6 +55,17 @@ func Change[T client.Object](ctx context.Context, c client.Client, o T, f func(T
 		f(o)
 		g.Expect(c.Update(ctx, o)).To(Succeed())
 	}).WithContext(ctx).WithTimeout(expect.Short).Should(Succeed())
+}
+
+// DeleteNamespaceAfter deletes a namespace after the spec, without waiting, on a cluster that outlives the suite. On a
+// control plane of the suite's own it stays, as the end of a namespace is some forty requests.
+func (s *Suite) DeleteNamespaceAfter(name string) {
+	if s.Outlives() {
+		DeferCleanup(func(ctx context.Context) {
+			ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}
+			Expect(client.IgnoreNotFound(s.Client.Delete(ctx, ns))).To(Succeed())
+		})
+	}
 }
 
 // Kstatus returns the status of an object as deployment tools such as Flux and Helm judge it.

@@ -198,6 +198,9 @@ func (s *Suite) keepLogs() {
 	}
 }
 
+// Outlives reports whether the cluster outlives the suite.
+func (s *Suite) Outlives() bool { return s.shared.AuditLog == "" }
+
 // NeedsProcesses skips specs that need the operator's processes or the audit log.
 func (s *Suite) NeedsProcesses() {
 	GinkgoHelper()
