@@ -53,7 +53,7 @@ else
 	@exec $(TOOLS)/run $(ARGS)
 endif
 
-clean: ## Remove bin/, artifacts/ and built specs.
+clean: ## Remove bin/, artifacts/ and the links to built specs.
 	@echo "removing $(BIN) and $(ARTIFACTS); the next make controlplane starts from the Go build cache"
 	@rm -rf $(BIN) $(ARTIFACTS) test/integration/*/*.test
 
@@ -110,10 +110,10 @@ unit: needs-go $(CONTROLPLANE) s3server build $(TOOLS)/gotestsum $(TOOLS)/ginkgo
 
 # What takes longer than it is worth for each change of a line: tests whose names begin with TestSlow; the election
 # with the oldest versions that it supports, and promtool, each of which compiles other dependencies; the measurement of
-# memory.
+# memory. Some build programs, whose sources go test does not know, so no result of a former run counts.
 slow: needs-go $(CONTROLPLANE) s3server $(BIN)/monitoring/promtool build $(TOOLS)/gotestsum $(TOOLS)/ginkgo $(TOOLS)/helm ## Run the unit tests that make test leaves out, which CI runs for each change.
-	@GO=$(GO) GOTESTSUM=$(TOOLS)/gotestsum ARTIFACTS=$(ARTIFACTS)/slow hack/unit.sh '$(TEST_FLAGS) -run=^TestSlow $(UNIT_FLAGS)' . test/harness
-	@GO=$(GO) GOTESTSUM=$(TOOLS)/gotestsum ARTIFACTS=$(ARTIFACTS)/slow hack/unit.sh '$(TEST_FLAGS) $(UNIT_FLAGS)' runners/election hack/monitoring
+	@GO=$(GO) GOTESTSUM=$(TOOLS)/gotestsum ARTIFACTS=$(ARTIFACTS)/slow hack/unit.sh '$(TEST_FLAGS) -count=1 -run=^TestSlow $(UNIT_FLAGS)' . test/harness
+	@GO=$(GO) GOTESTSUM=$(TOOLS)/gotestsum ARTIFACTS=$(ARTIFACTS)/slow hack/unit.sh '$(TEST_FLAGS) -count=1 $(UNIT_FLAGS)' runners/election hack/monitoring
 	@$(MAKE) --no-print-directory integration SUITES='$(SLOW_SUITES)' ARTIFACTS=$(ARTIFACTS)/slow
 
 # The tests of hack/monitoring have one goroutine, and the race detector would compile Prometheus again. The slow tests
@@ -123,7 +123,7 @@ race: needs-go $(CONTROLPLANE) s3server build $(TOOLS)/gotestsum $(TOOLS)/ginkgo
 	@GO=$(GO) GOTESTSUM=$(TOOLS)/gotestsum ARTIFACTS=$(ARTIFACTS) hack/unit.sh '-race $(TEST_FLAGS) -skip=^TestSlow $(UNIT_FLAGS)' $(filter-out hack/monitoring,$(MODULES))
 
 integration: needs-go $(CONTROLPLANE) s3server build $(TOOLS)/ginkgo $(TOOLS)/helm ## Run the integration specs against a real control plane.
-	@PROGRAMS=$(BIN) hack/integration.sh $(TOOLS)/ginkgo $(ARTIFACTS) $(SUITE_JOBS) '$(SUITES)' --procs=$(PROCS) --randomize-all --keep-going \
+	@GO=$(GO) PROGRAMS=$(BIN) hack/integration.sh $(TOOLS)/ginkgo $(ARTIFACTS) $(SUITE_JOBS) '$(SUITES)' --procs=$(PROCS) --randomize-all --keep-going \
 		--timeout=45m --poll-progress-after=60s $(GINKGO_FLAGS)
 
 PROVER = cd test/harness && $(PROGRESS) prover $(GO) build -o $(TOOLS)/prove ./cmd/prove

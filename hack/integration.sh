@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # Runs integration suites in parallel, each with its own control plane, because specs mostly wait.
 # The first suites should be the slowest. The output of a suite is printed when it ends.
-# $PROGRAMS is the folder of the programs under test.
-# Usage: hack/integration.sh GINKGO ARTIFACTS SUITE_JOBS "SUITES" [flags of ginkgo...]
+# $PROGRAMS is the folder of the programs under test, and gets those of the suites.
+# Usage: GO=go hack/integration.sh GINKGO ARTIFACTS SUITE_JOBS "SUITES" [flags of ginkgo...]
 set -euo pipefail
 cd "$(dirname "$0")/.."
 export GINKGO=$1 ARTIFACTS=$2
@@ -34,8 +34,10 @@ while sleep 30 >/dev/null 2>&1; do
 done &
 ticker=$!
 
-# With the flags of the unit tests. What the last run left is linked again only if it changed.
-"$GINKGO" build -ldflags=-w -vet=off "${suites[@]/#/test/integration/}"
+# One go command for all, with the flags of the unit tests. What the last run left is linked again only if it changed.
+"$GO" test -c -o "$PROGRAMS/integration/" -ldflags=-w -vet=off "${suites[@]/#/./test/integration/}"
+# Ginkgo runs a suite in the folder where it finds the program.
+for name in "${suites[@]}"; do ln -sf "$PROGRAMS/integration/$name.test" "test/integration/$name/"; done
 # The loop is the only writer, so the logs of suites do not mix. pipefail passes on a failure of xargs.
 printf '%s\n' "${suites[@]}" | xargs -P "$parallel" -I{} bash -c 'suite "$@"' suite {} "$@" | while read -r log; do
   cat "$log"

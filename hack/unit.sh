@@ -16,16 +16,24 @@ if [[ " ${flags[*]} " == *" -race "* ]]; then
 fi
 
 mkdir -p "$ARTIFACTS"
-status=0
-for module in "$@"; do
-  report=$ARTIFACTS/junit-${module##*/}.xml
+# unit runs the tests of one module.
+unit() {
+  local module=$1 report=$ARTIFACTS/junit-${1##*/}.xml packages
   [[ $module != . ]] || report=$ARTIFACTS/junit-unit.xml
   rm -f "$report"
   cd "$root/$module"
   mapfile -t packages < <("$GO" list ./... | grep -vE "$not_unit")
   # Without its own module, which has the oldest versions, the election is tested with those of the root.
-  if [[ $module == . && " $* " != *" runners/election "* ]]; then packages+=(leasehold.dev/runners/election); fi
+  if [[ $module == . && $modules != *" runners/election "* ]]; then packages+=(leasehold.dev/runners/election); fi
   "$root/hack/progress.sh" "unit tests in $module" \
-    "$GOTESTSUM" --format=pkgname --hide-summary=skipped --junitfile="$report" -- "${flags[@]}" "${packages[@]}" || status=$?
+    "$GOTESTSUM" --format=pkgname --hide-summary=skipped --junitfile="$report" -- "${flags[@]}" "${packages[@]}"
+}
+
+# At the same time, because some tests wait.
+modules=" $* " status=0 running=()
+for module in "$@"; do
+  unit "$module" &
+  running+=($!)
 done
+for job in "${running[@]}"; do wait "$job" || status=$?; done
 exit "$status"
