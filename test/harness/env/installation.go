@@ -21,6 +21,8 @@ type InstallOptions struct {
 	// environment of the replicas are the Deployment's. A variable that cannot be provided is an
 	// error, unless Env defines it.
 	Manifests string
+	// Objects are those of Manifests as Render returned them. Nil: Install renders them.
+	Objects []*unstructured.Unstructured
 	// Chart configures the rendering of a chart.
 	Chart Chart
 	// Deployment is the name of the Deployment whose replicas run Binary. Empty: the only one.
@@ -67,7 +69,7 @@ func (c *ControlPlane) Install(ctx context.Context, s InstallOptions) (*Installa
 		return nil, fmt.Errorf("installing the operator: a cluster that exists cannot call the webhooks of processes: unset %s",
 			existingVariable)
 	}
-	objects, _, err := s.Render(ctx, c.assets)
+	objects, err := s.copies(ctx, c.assets)
 	if err != nil {
 		return nil, fmt.Errorf("installing the operator: %w", err)
 	}
@@ -94,6 +96,18 @@ func (c *ControlPlane) Install(ctx context.Context, s InstallOptions) (*Installa
 	}
 	i.objects = len(objects)
 	return i, nil
+}
+
+// copies returns copies of the objects, which the installation changes.
+func (s InstallOptions) copies(ctx context.Context, assets string) (objects []*unstructured.Unstructured, err error) {
+	if s.Objects == nil {
+		objects, _, err = s.Render(ctx, assets)
+		return objects, err
+	}
+	for _, o := range s.Objects {
+		objects = append(objects, o.DeepCopy())
+	}
+	return objects, nil
 }
 
 // newInstallation finds the Deployment that the replicas stand in for.

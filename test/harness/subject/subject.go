@@ -35,8 +35,6 @@ type Suite struct {
 	Scenarios []scenario.Scenario
 	// Notes report what differs from an installation in a cluster.
 	Notes []string
-
-	objects []*unstructured.Unstructured // of the manifests
 }
 
 // Load reads a subject and its scenarios, builds its binary if the file specifies how, and derives
@@ -64,7 +62,7 @@ func Load(ctx context.Context, path, binary string) (*Suite, error) {
 		return nil, fmt.Errorf("completing the subject %s: %w", f.Name, err)
 	}
 	if s.Scenarios, err = f.scenarios(); err == nil {
-		err = f.checkKinds(s.objects, s.Scenarios)
+		err = f.checkKinds(s.Operator.Objects, s.Scenarios)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("completing the subject %s: %w", f.Name, err)
@@ -87,7 +85,7 @@ func (f *File) install(ctx context.Context) (*Suite, error) {
 	if err != nil {
 		return nil, err
 	}
-	s.Operator.Chart, s.Notes, s.objects = chart, slices.Concat(notes, s.Notes), objects
+	s.Operator.Chart, s.Operator.Objects, s.Notes = chart, objects, slices.Concat(notes, s.Notes)
 	return s, nil
 }
 
