@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 
 	. "github.com/onsi/gomega"
@@ -19,6 +20,7 @@ import (
 	"leasehold.dev/test/harness/invariant"
 	"leasehold.dev/test/harness/run"
 	"leasehold.dev/test/harness/sandbox"
+	"leasehold.dev/test/harness/scenario"
 	"leasehold.dev/test/harness/subject"
 )
 
@@ -36,53 +38,85 @@ func TestMain(m *testing.M) {
 // archiver is an operator as others write them: see docs/scenarios.md.
 const archiver = "../testdata/archiver"
 
-// One plan for each of the archiver's flaws, and the promise that it breaks.
-var flaws = []struct{ plan, broken string }{
-	{"backup-life:lost-response:POST:/apis/batch/v1/namespaces/default/jobs:1", invariant.SingleLifecycle.Name},
-	{"backup-life:failed-write-500:DELETE:/api/v1/namespaces/archiver-system/configmaps/default.{backup}:1",
-		invariant.FinalizerOrder.Name},
-}
+// flaw is a mistake, a plan that shows it, and the promise that is broken.
+type flaw struct{ plan, broken string }
+
+var (
+	// The mistakes of the archiver as it is.
+	flaws = []flaw{
+		{"backup-life:lost-response:POST:/apis/batch/v1/namespaces/default/jobs:1", invariant.SingleLifecycle.Name},
+		{"backup-life:failed-write-500:DELETE:/api/v1/namespaces/archiver-system/configmaps/default.{backup}:1",
+			invariant.FinalizerOrder.Name},
+	}
+	// Those with the tag careless: 4, 7 and 8 of docs/restarts.md.
+	careless = []flaw{
+		{"backup-changed:stale-start:START:/apis/archive.example.com/v1/backups:4", invariant.SingleLifecycle.Name},
+		{"backup-changed:crash-after-write:PUT:/api/v1/namespaces/archiver-system/configmaps/default.{backup}:1",
+			invariant.EndState.Name},
+		{"backup-changed:stale-start:START:/apis/archive.example.com/v1/backups:3", invariant.TruthfulStatus.Name},
+	}
+)
 
 // The same plans find the flaws where they are, and nothing where they are not.
 func TestSlowAnotherOperatorIsProved(t *testing.T) {
 	if os.Getenv("USE_EXISTING_CLUSTER") == "true" {
 		t.Skip("judging needs the audit log of a control plane of its own")
 	}
-	for name, flawed := range map[string]bool{"AsItIs": true, "Fixed": false} {
+	for name, tc := range map[string]struct {
+		tags   string
+		flawed bool
+		plans  []flaw
+	}{
+		"AsItIs":   {"", true, flaws},
+		"Careless": {"fixed,careless", true, careless},
+		"Fixed":    {"fixed", false, slices.Concat(flaws, careless)},
+	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			g := NewWithT(t)
-			var flags []string
-			if !flawed {
-				flags = append(flags, "-tags=fixed")
-			}
-			s, err := subject.Load(t.Context(), filepath.Join(archiver, "subject.yaml"), built(t, flags...))
+			s, err := subject.Load(t.Context(), filepath.Join(archiver, "subject.yaml"), built(t, "-tags="+tc.tags))
+			g.Expect(err).NotTo(HaveOccurred())
+			text, err := os.ReadFile(filepath.Join("testdata", "backup-changed.yaml"))
+			g.Expect(err).NotTo(HaveOccurred())
+			changed, err := scenario.Parse(text)
 			g.Expect(err).NotTo(HaveOccurred())
 			prover, err := run.Start(t.Context(), run.Options{Subject: s.Subject, Random: rand.New(rand.NewPCG(1, 2))})
 			g.Expect(err).NotTo(HaveOccurred())
 			t.Cleanup(func() { g.Expect(prover.Stop(t.Context())).To(Succeed()) })
-			reference, err := prover.Reference(t.Context(), s.Scenarios[0], 2)
-			g.Expect(err).NotTo(HaveOccurred())
-			for _, outcome := range reference.Outcomes {
-				g.Expect(outcome.Result).To(Equal(invariant.Held), "%v", outcome.Verdicts)
-			}
-			derived := reference.Plans(1)
-			for _, flaw := range flaws {
-				plan, err := run.ParsePlan(flaw.plan)
-				g.Expect(err).NotTo(HaveOccurred())
-				g.Expect(slices.ContainsFunc(derived, func(p run.Plan) bool {
-					return p.Fault == plan.Fault && p.Target == plan.Target
-				})).To(BeTrue(), "%s is not among %v", flaw.plan, derived)
-				outcome, err := prover.Run(t.Context(), reference, plan)
-				g.Expect(err).NotTo(HaveOccurred())
-				if !flawed {
-					g.Expect(outcome.Result).To(Equal(invariant.Held), "%s: %v", flaw.plan, outcome.Verdicts)
-					continue
+			for _, of := range append(s.Scenarios, changed) {
+				plans := slices.DeleteFunc(slices.Clone(tc.plans), func(f flaw) bool { return !strings.HasPrefix(f.plan, of.Name+":") })
+				if len(plans) > 0 {
+					proveFlaws(t, prover, of, plans, tc.flawed)
 				}
-				g.Expect(outcome.Result).To(Equal(invariant.Broken), flaw.plan)
-				g.Expect(broken(outcome)).To(ContainElement(flaw.broken), flaw.plan)
 			}
 		})
+	}
+}
+
+// proveFlaws runs the plans of a scenario.
+func proveFlaws(t *testing.T, prover *run.Prover, of scenario.Scenario, plans []flaw, flawed bool) {
+	t.Helper()
+	g := NewWithT(t)
+	reference, err := prover.Reference(t.Context(), of, 2)
+	g.Expect(err).NotTo(HaveOccurred())
+	for _, outcome := range reference.Outcomes {
+		g.Expect(outcome.Result).To(Equal(invariant.Held), "%v", outcome.Verdicts)
+	}
+	derived := reference.Plans(1)
+	for _, flaw := range plans {
+		plan, err := run.ParsePlan(flaw.plan)
+		g.Expect(err).NotTo(HaveOccurred())
+		g.Expect(slices.ContainsFunc(derived, func(p run.Plan) bool {
+			return p.Fault == plan.Fault && p.Target == plan.Target
+		})).To(BeTrue(), "%s is not among %v", flaw.plan, derived)
+		outcome, err := prover.Run(t.Context(), reference, plan)
+		g.Expect(err).NotTo(HaveOccurred())
+		if !flawed {
+			g.Expect(outcome.Result).To(Equal(invariant.Held), "%s: %v", flaw.plan, outcome.Verdicts)
+			continue
+		}
+		g.Expect(outcome.Result).To(Equal(invariant.Broken), flaw.plan)
+		g.Expect(broken(outcome)).To(ContainElement(flaw.broken), flaw.plan)
 	}
 }
 

@@ -10,6 +10,9 @@ const Finalizer = "archive.example.com/catalogue"
 // AnnotationBackupUID is on an entry of the catalogue and says which Backup it is of.
 const AnnotationBackupUID = "archive.example.com/backup-uid"
 
+// AnnotationNote is on a Backup's Job and has its note.
+const AnnotationNote = "archive.example.com/note"
+
 // ConditionReady says that the Backup's Job has been started and that it is in the
 // catalogue.
 const ConditionReady = "Ready"

@@ -5,12 +5,13 @@ package controller
 
 import (
 	"context"
+	"fmt"
 
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
-	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
@@ -32,7 +33,7 @@ type BackupReconciler struct {
 // +kubebuilder:rbac:groups=archive.example.com,resources=backups,verbs=get;list;watch;update;patch
 // +kubebuilder:rbac:groups=archive.example.com,resources=backups/status,verbs=get;update;patch
 // +kubebuilder:rbac:groups=archive.example.com,resources=backups/finalizers,verbs=update
-// +kubebuilder:rbac:groups=batch,resources=jobs,verbs=get;list;watch;create
+// +kubebuilder:rbac:groups=batch,resources=jobs,verbs=get;list;watch;create;patch
 // +kubebuilder:rbac:groups=core,namespace=system,resources=configmaps,verbs=get;list;watch;create;update;delete
 // +kubebuilder:rbac:groups=core,namespace=system,resources=events,verbs=create;patch
 // +kubebuilder:rbac:groups=events.k8s.io,namespace=system,resources=events,verbs=create;patch
@@ -41,9 +42,7 @@ type BackupReconciler struct {
 // Reconcile brings one Backup to where its spec says.
 func (r *BackupReconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	backup := &archivev1.Backup{}
-	// The cache may not have what we wrote last, and status.jobName is what keeps us
-	// from starting the Job twice.
-	if err := r.Live.Get(ctx, req.NamespacedName, backup); err != nil {
+	if err := r.owners().Get(ctx, req.NamespacedName, backup); err != nil {
 		return ctrl.Result{}, client.IgnoreNotFound(err)
 	}
 	if !backup.DeletionTimestamp.IsZero() {
@@ -58,7 +57,11 @@ func (r *BackupReconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctr
 	if err := r.ensureJob(ctx, backup); err != nil {
 		return ctrl.Result{}, err
 	}
-	if err := r.ensureEntry(ctx, backup); err != nil {
+	done, err := r.ensureEntry(ctx, backup)
+	if err == nil {
+		err = r.ensureNote(ctx, backup, done)
+	}
+	if err != nil {
 		return ctrl.Result{}, err
 	}
 	meta.SetStatusCondition(&backup.Status.Conditions, metav1.Condition{
@@ -66,10 +69,7 @@ func (r *BackupReconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctr
 		Message: "the Job has been started", ObservedGeneration: backup.Generation,
 	})
 	backup.Status.ObservedGeneration = backup.Generation
-	if apiequality.Semantic.DeepEqual(before, &backup.Status) {
-		return ctrl.Result{}, nil
-	}
-	return ctrl.Result{}, r.Status().Update(ctx, backup)
+	return ctrl.Result{}, r.report(ctx, backup, before)
 }
 
 // jobFor is the Job of a Backup, without a name.
@@ -94,14 +94,21 @@ func (r *BackupReconciler) entryFor(backup *archivev1.Backup) *corev1.ConfigMap 
 		Name: backup.Namespace + "." + backup.Name}}
 }
 
-func (r *BackupReconciler) ensureEntry(ctx context.Context, backup *archivev1.Backup) error {
+func (r *BackupReconciler) ensureEntry(ctx context.Context,
+	backup *archivev1.Backup) (controllerutil.OperationResult, error) {
 	entry := r.entryFor(backup)
-	_, err := controllerutil.CreateOrUpdate(ctx, r.Client, entry, func() error {
+	return controllerutil.CreateOrUpdate(ctx, r.Client, entry, func() error {
 		entry.Annotations = map[string]string{archivev1.AnnotationBackupUID: string(backup.UID)}
 		entry.Data = map[string]string{"database": backup.Spec.Database, "note": backup.Spec.Note}
 		return nil
 	})
-	return err
+}
+
+// writeNote shows the note of a Backup on its Job.
+func (r *BackupReconciler) writeNote(ctx context.Context, backup *archivev1.Backup) error {
+	job := &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Namespace: backup.Namespace, Name: backup.Status.JobName}}
+	note := fmt.Appendf(nil, `{"metadata":{"annotations":{%q:%q}}}`, archivev1.AnnotationNote, backup.Spec.Note)
+	return r.Patch(ctx, job, client.RawPatch(types.MergePatchType, note))
 }
 
 // SetupWithManager registers the controller.
