@@ -273,7 +273,8 @@ func TestIntegration(t *testing.T) {
 [[ $last != *broken.test ]]`}
 	for suites, ok := range map[string]bool{"broken one two": false, "one two": true} {
 		got := run(t, `mkdir -p $DIR/hack $DIR/test/integration/{broken,one,two} && cp integration.sh $DIR/hack &&
-GO=go PROGRAMS=$DIR/bin $DIR/hack/integration.sh ginkgo $DIR/artifacts 2 '`+suites+"' --flag", fakes, "DIR="+t.TempDir())
+GO=go PROGRAMS=$DIR/bin $DIR/hack/integration.sh ginkgo $DIR/artifacts 2 "$SUITES" --flag`, fakes,
+			"DIR="+t.TempDir(), "SUITES="+suites)
 		if got.ok != ok {
 			t.Errorf("%s: %+v, want ok %t", suites, got, ok)
 		}

@@ -84,7 +84,9 @@ func TestSlowAnotherOperatorIsProved(t *testing.T) {
 			g.Expect(err).NotTo(HaveOccurred())
 			t.Cleanup(func() { g.Expect(prover.Stop(t.Context())).To(Succeed()) })
 			for _, of := range append(s.Scenarios, changed) {
-				plans := slices.DeleteFunc(slices.Clone(tc.plans), func(f flaw) bool { return !strings.HasPrefix(f.plan, of.Name+":") })
+				plans := slices.DeleteFunc(slices.Clone(tc.plans), func(f flaw) bool {
+					return !strings.HasPrefix(f.plan, of.Name+":")
+				})
 				if len(plans) > 0 {
 					proveFlaws(t, prover, of, plans, tc.flawed)
 				}
