@@ -10,10 +10,14 @@ import (
 	"strings"
 
 	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 )
+
+// defaultContainer is an annotation of Pods, whose value kubectl takes where no container is named.
+const defaultContainer = "kubectl.kubernetes.io/default-container"
 
 // Deployments returns the Deployments among what an operator ships. It is an error if there is
 // none, if one has no container, or if two have the same name.
@@ -33,8 +37,13 @@ func Deployments(objects []*unstructured.Unstructured) ([]appsv1.Deployment, err
 		if findDeployment(found, d.Name) != nil {
 			return nil, fmt.Errorf("there are two Deployments called %s", d.Name)
 		}
-		// As the API server would.
 		pod := &d.Spec.Template.Spec
+		// The program's container is the first, or the one that kubectl takes: a proxy may stand before it.
+		named := d.Spec.Template.Annotations[defaultContainer]
+		if i := slices.IndexFunc(pod.Containers, func(c corev1.Container) bool { return c.Name == named }); i > 0 {
+			pod.Containers[0], pod.Containers[i] = pod.Containers[i], pod.Containers[0]
+		}
+		// As the API server would.
 		pod.ServiceAccountName = cmp.Or(pod.ServiceAccountName, "default")
 		found = append(found, d)
 	}

@@ -42,6 +42,12 @@ const (
 	byURL      = `{kind: MutatingWebhookConfiguration, metadata: {name: m}, webhooks: [{clientConfig: {url: "https://localhost"}}]}`
 )
 
+// proxied is the Deployment with another container before its program's, which the annotation should name.
+func proxied(named string) string {
+	return `{kind: Deployment, metadata: {name: d}, spec: {template: {metadata: {annotations: {kubectl.kubernetes.io/default-container: ` +
+		named + `}}, spec: {containers: [{name: proxy, args: [--proxy]}, {name: c, args: [--x]}]}}}}`
+}
+
 func TestTheDeployment(t *testing.T) {
 	for reason, tc := range map[string]struct {
 		objects []string
@@ -51,6 +57,7 @@ func TestTheDeployment(t *testing.T) {
 		"one":             {[]string{validating, deployment}, "", ""},
 		"one by its name": {[]string{deployment}, "d", ""},
 		"one of two":      {[]string{second, deployment}, "d", ""},
+		"behind a proxy":  {[]string{proxied("c")}, "", ""},
 		"another name":    {[]string{deployment, second}, "x", "no Deployment x; there are d, second"},
 		"none":            {[]string{validating}, "", "there is no Deployment"},
 		"two":             {[]string{deployment, second}, "", "2 Deployments, d, second, and none of them is chosen"},
@@ -66,6 +73,10 @@ func TestTheDeployment(t *testing.T) {
 			d.Spec.Template.Spec.ServiceAccountName != "default") {
 			t.Errorf("%s: got %+v", reason, d)
 		}
+	}
+	d, err := TheDeployment(objects(t, proxied("none")), "")
+	if err != nil || d.Spec.Template.Spec.Containers[0].Name != "proxy" {
+		t.Errorf("named by nothing: got %+v, %v", d, err)
 	}
 }
 
