@@ -16,18 +16,20 @@ import (
 //   - objects of the operator's kinds;
 //   - objects of the children's resources that the operator wrote, or that are marked as made for
 //     an object of its kinds. Without an audit log, an object without a mark may be the operator's;
-//   - objects of watched resources that the operator wrote or that a user of the scenario created.
+//   - objects of watched resources that the operator wrote or that a user of the scenario created, in
+//     this history or in one that is compared with it.
 //
 // Others create such objects, too: the API server puts its certificate into each namespace.
 func (o Contract) concerns(h *history.History) func(*history.Lifetime) bool {
 	known := h.Has(history.Audit)
 	written := objectsOf(h, func(r history.Request) bool { return slices.Contains(o.Users, r.User) })
-	created := createdByUsers(h)
+	created, normal := createdByUsers(h), h.Normalizer()
 	return func(life *history.Lifetime) bool {
 		if slices.ContainsFunc(o.Kinds, func(k Kind) bool { return k.Resource == life.Resource }) {
 			return true
 		}
-		if slices.Contains(o.Watched, life.Resource) && (written[life.UID] || created[life.UID]) {
+		if slices.Contains(o.Watched, life.Resource) &&
+			(written[life.UID] || created[life.UID] || o.compared[normal.Replace(collapsed(life).String())]) {
 			return true
 		}
 		if !slices.Contains(o.Resources(), life.Resource) {
@@ -35,6 +37,20 @@ func (o Contract) concerns(h *history.History) func(*history.Lifetime) bool {
 		}
 		return !known || written[life.UID] || slices.ContainsFunc(o.Kinds, func(k Kind) bool { return k.marks(life) })
 	}
+}
+
+// comparing returns the contract for a case: what the operator wrote in one run alone is there in the others, too.
+func (o Contract) comparing(c Case) Contract {
+	o.compared = map[string]bool{}
+	for _, h := range append(slices.Clone(c.References), c.History) {
+		concerns, normal := o.concerns(h), h.Normalizer()
+		for _, life := range h.Index().All() {
+			if slices.Contains(o.Watched, life.Resource) && concerns(life) {
+				o.compared[normal.Replace(collapsed(life).String())] = true
+			}
+		}
+	}
+	return o
 }
 
 // objectsOf returns the UIDs of the objects that the matching requests changed. The audit log has

@@ -110,6 +110,10 @@ func TestWatched_IsJudgedIfTheScenarioOrTheOperatorMadeIt(t *testing.T) {
 	cluster := func(name string) *history.History {
 		return with(hidden(writes("system:serviceaccount:kube-system:token-controller", secret(name, "uid-"+name, one))))
 	}
+	marked := func() *history.History {
+		return with(hidden(writes("system:serviceaccount:kube-system:volume-controller", secret("s", "s1", one))),
+			hidden(writes("a", secret("s", "s1", one))))
+	}
 	clean := []*history.History{users(), users()}
 	check(t, invariant.SingleLifecycle, table{
 		"Users": wantHeld(users(), "2 checked").against(clean...).under(watchSecrets),
@@ -118,6 +122,11 @@ func TestWatched_IsJudgedIfTheScenarioOrTheOperatorMadeIt(t *testing.T) {
 		"Clusters": wantHeld(cluster("x"), "1 checked").against(cluster("y"), cluster("z")).under(watchSecrets),
 		"WriterIsNotKnown": wantHeld(play(writes("alice", thing()), writes("a", secret("s", "s1", one)), rests("end"),
 			without(history.Audit), changes(func(s *script) { s.Requests = nil }))).against(with(), with()).under(watchSecrets),
+		// In the clean runs the operator changes what the cluster made; here it does not come to that.
+		"WrittenInCleanRunsAlone": wantHeld(cluster("s"), "2 checked").against(marked(), marked()).under(watchSecrets),
+		"WrittenHereAlone":        wantHeld(marked(), "2 checked").against(cluster("s"), cluster("s")).under(watchSecrets),
+		"GoneHereAlone": wantBroken(with(), "secrets ns/s was created 0 times, in clean runs 1 times").
+			against(marked(), marked()).under(watchSecrets),
 		"NotWatchedNoChild": wantHeld(users(hidden(ends("a", secret("s", "s1", one))))).against(clean...),
 		"RefusedWrite": wantHeld(with(hidden(writes("system:x", secret("s", "s1", one))),
 			hidden(asks("a", "update", secret("s", "s1", one), history.Refused, 409)))).against(with(),

@@ -136,6 +136,9 @@ func (i Invariant) evaluate(c Case) *judgement {
 	if !i.inHostile {
 		c = c.withoutHostile()
 	}
+	if len(c.Contract.Watched) > 0 {
+		c.Contract = c.Contract.comparing(c)
+	}
 	b := &judgement{Case: c, index: c.History.Index()}
 	i.judge(b)
 	if b.checked == 0 {
