@@ -167,8 +167,12 @@ func (g *growing) list(schema *apiextensionsv1.JSONSchemaProps, given []any, pat
 	return grown
 }
 
-// keys adds a key to a map, and two if it has none.
+// keys adds a key to a map, and two if it has none. A map of quantities has names of resources, and Kubernetes refuses
+// others.
 func (g *growing) keys(schema, of *apiextensionsv1.JSONSchemaProps, given map[string]any, path string) {
+	if of.XIntOrString {
+		return
+	}
 	wanted := max(entries, len(given)+1)
 	for n := 1; len(given) < wanted && n <= wanted; n++ {
 		if schema.MaxProperties != nil && int64(len(given)) >= *schema.MaxProperties {

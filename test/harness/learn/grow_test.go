@@ -31,6 +31,7 @@ properties:
     x-kubernetes-list-map-keys: [port]
     items: {type: object, required: [port], properties: {port: {type: integer, minimum: 80}, text: {type: string}}}
   parameters: {type: object, additionalProperties: {type: string}}
+  limits: {type: object, additionalProperties: {anyOf: [{type: integer}, {type: string}], x-kubernetes-int-or-string: true}}
   single: {type: array, maxItems: 1, items: {type: string}}
   inner: {type: object, required: [hour], properties: {hour: {type: integer}, zone: {type: string}}}
 `
@@ -52,6 +53,7 @@ func TestGrow(t *testing.T) {
 		"Given": {"{hosts: [a, b], parameters: {a: b}, rules: [{port: 90}]}",
 			"{hosts: [a, b, a-3], parameters: {a: b, example-1: example}, rules: [{port: 90}, {port: 92}]}", learn.GrowGiven,
 			"hosts[] parameters.example-1 rules[]"},
+		"Limits":  {"{limits: {cpu: 1}}", "{limits: {cpu: 1}}", learn.GrowGiven, ""},
 		"Full":    {"{hosts: [a, b, c], single: [x]}", "{hosts: [a, b, c], single: [x]}", learn.GrowGiven, ""},
 		"Nothing": {"{}", "{}", learn.GrowGiven, ""},
 	} {
