@@ -12,6 +12,30 @@ import (
 	"leasehold.dev/test/harness/history"
 )
 
+// comparison is a contract with the scenario's names of the watched objects that count in one of the compared runs,
+// and so in all: what the operator wrote in one run alone is there in the others, too.
+type comparison struct {
+	Contract
+	counted map[string]bool
+}
+
+// comparison finds these names.
+func (c Case) comparison() comparison {
+	o := comparison{c.Contract, map[string]bool{}}
+	if len(o.Watched) == 0 {
+		return o
+	}
+	for _, h := range append(slices.Clone(c.References), c.History) {
+		concerns, normal := o.concerns(h), h.Normalizer()
+		for _, life := range h.Index().All() {
+			if slices.Contains(o.Watched, life.Resource) && concerns(life) {
+				o.counted[normal.Replace(collapsed(life).String())] = true
+			}
+		}
+	}
+	return o
+}
+
 // concerns returns a filter for the objects of a history that end-state and single-lifecycle judge:
 //   - objects of the operator's kinds;
 //   - objects of the children's resources that the operator wrote, or that are marked as made for
@@ -20,7 +44,7 @@ import (
 //     this history or in one that is compared with it.
 //
 // Others create such objects, too: the API server puts its certificate into each namespace.
-func (o Contract) concerns(h *history.History) func(*history.Lifetime) bool {
+func (o comparison) concerns(h *history.History) func(*history.Lifetime) bool {
 	known := h.Has(history.Audit)
 	written := objectsOf(h, func(r history.Request) bool { return slices.Contains(o.Users, r.User) })
 	created, normal := createdByUsers(h), h.Normalizer()
@@ -29,7 +53,7 @@ func (o Contract) concerns(h *history.History) func(*history.Lifetime) bool {
 			return true
 		}
 		if slices.Contains(o.Watched, life.Resource) &&
-			(written[life.UID] || created[life.UID] || o.compared[normal.Replace(collapsed(life).String())]) {
+			(written[life.UID] || created[life.UID] || o.counted[normal.Replace(collapsed(life).String())]) {
 			return true
 		}
 		if !slices.Contains(o.Resources(), life.Resource) {
@@ -37,20 +61,6 @@ func (o Contract) concerns(h *history.History) func(*history.Lifetime) bool {
 		}
 		return !known || written[life.UID] || slices.ContainsFunc(o.Kinds, func(k Kind) bool { return k.marks(life) })
 	}
-}
-
-// comparing returns the contract for a case: what the operator wrote in one run alone is there in the others, too.
-func (o Contract) comparing(c Case) Contract {
-	o.compared = map[string]bool{}
-	for _, h := range append(slices.Clone(c.References), c.History) {
-		concerns, normal := o.concerns(h), h.Normalizer()
-		for _, life := range h.Index().All() {
-			if slices.Contains(o.Watched, life.Resource) && concerns(life) {
-				o.compared[normal.Replace(collapsed(life).String())] = true
-			}
-		}
-	}
-	return o
 }
 
 // objectsOf returns the UIDs of the objects that the matching requests changed. The audit log has
@@ -101,7 +111,7 @@ func createdByUsers(h *history.History) map[types.UID]bool {
 
 // owned returns a filter for the objects that the operator has to do with or that a user of the
 // scenario created. What the cluster makes of them by itself has other names in each run.
-func (o Contract) owned(h *history.History) func(*history.Lifetime) bool {
+func (o comparison) owned(h *history.History) func(*history.Lifetime) bool {
 	concerns, created := o.concerns(h), createdByUsers(h)
 	return func(life *history.Lifetime) bool { return concerns(life) || created[life.UID] }
 }

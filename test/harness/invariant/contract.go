@@ -25,8 +25,6 @@ type Contract struct {
 	// Watched are resources besides those of the kinds and their children. end-state and single-lifecycle judge their
 	// objects that the operator wrote or that a user of the scenario created, preconditions what the operator writes.
 	Watched []history.Resource `json:"watched,omitempty"`
-	// compared are the scenario's names of the watched objects that count in one of the compared runs, and so in all.
-	compared map[string]bool
 	// Warm: a replica follows the kinds and their children before it reports that it is
 	// ready, whether it leads or not.
 	Warm   bool   `json:"warm,omitempty"`

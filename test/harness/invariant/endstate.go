@@ -14,7 +14,7 @@ var EndState = Invariant{
 			return
 		}
 		b.judgeLike()
-		b.compared(Contract.concerns, func(m history.Checkpoint, got state, found []difference) {
+		b.compared(comparison.concerns, func(m history.Checkpoint, got state, found []difference) {
 			b.checked += max(1, len(got))
 			for _, d := range found {
 				b.addViolation("at %q %s", m.Name, d.text).checkpoint(m).object(d.object).refer(d.references...)

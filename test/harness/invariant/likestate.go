@@ -17,13 +17,13 @@ import (
 // Fields with a random value differ between the runs at the earlier checkpoint, and are ignored.
 func (b *judgement) judgeLike() {
 	for _, m := range b.History.Checkpoints {
-		earlier := stateAt(b.History, b.Contract, m.Like, Contract.concerns)
+		earlier := stateAt(b.History, b.comparison, m.Like, comparison.concerns)
 		if m.Like == "" || !m.Converged || earlier == nil {
 			continue
 		}
 		all := []state{earlier}
 		for _, h := range b.References {
-			if s := stateAt(h, b.Contract, m.Like, Contract.concerns); s != nil {
+			if s := stateAt(h, b.comparison, m.Like, comparison.concerns); s != nil {
 				all = append(all, s)
 			}
 		}
@@ -37,7 +37,7 @@ func (b *judgement) judgeLike() {
 			}
 			continue
 		}
-		later := stateAt(b.History, b.Contract, m.Name, Contract.concerns)
+		later := stateAt(b.History, b.comparison, m.Name, comparison.concerns)
 		b.checked += max(1, len(later))
 		for _, name := range sets.List(sets.KeySet(earlier).Union(sets.KeySet(later))) {
 			b.judgeObjectLike(m, name, later, all)

@@ -41,11 +41,11 @@ func judgeLifecycle(b *judgement) {
 		b.addDoubt("the counts are not comparable with clean runs: %s", rejected[0])
 		return
 	}
-	counted := count(b.History, b.Contract)
+	counted := count(b.History, b.comparison)
 	references := make([]map[string]comings, len(clean))
 	keys := sets.KeySet(counted)
 	for i, h := range clean {
-		references[i] = count(h, b.Contract)
+		references[i] = count(h, b.comparison)
 		keys = keys.Union(sets.KeySet(references[i]))
 	}
 	touched := b.touched()
@@ -121,7 +121,7 @@ func (b *judgement) touched() map[string]bool {
 
 // count counts by the scenario's names of objects. All generated names count as one. It omits
 // objects created and deleted between hasty steps, because the operator may miss their reason.
-func count(h *history.History, o Contract) map[string]comings {
+func count(h *history.History, o comparison) map[string]comings {
 	normal, concerns := h.Normalizer(), o.concerns(h)
 	counts := map[string]comings{}
 	for _, life := range h.Index().All() {

@@ -28,10 +28,10 @@ type entry struct {
 type state map[string]entry
 
 // scope returns the filter for the objects to compare.
-type scope func(Contract, *history.History) func(*history.Lifetime) bool
+type scope func(comparison, *history.History) func(*history.Lifetime) bool
 
 // stateAt returns the state at a checkpoint, or nil if the history has none of this name.
-func stateAt(h *history.History, o Contract, mark string, of scope) state {
+func stateAt(h *history.History, o comparison, mark string, of scope) state {
 	i := slices.IndexFunc(h.Checkpoints, func(m history.Checkpoint) bool { return m.Name == mark })
 	if i < 0 {
 		return nil
@@ -40,7 +40,7 @@ func stateAt(h *history.History, o Contract, mark string, of scope) state {
 }
 
 // stateIn returns the state at the end of any checkpoint.
-func stateIn(h *history.History, index *history.Index, o Contract, mark history.Checkpoint, of scope) state {
+func stateIn(h *history.History, index *history.Index, o comparison, mark history.Checkpoint, of scope) state {
 	var uids []string
 	for _, life := range index.All() {
 		if life.UID != "" {
@@ -249,11 +249,11 @@ func (b *judgement) compared(of scope, judge func(m history.Checkpoint, got stat
 			b.addDoubt("at %q the state is not comparable with clean runs: %s", m.Name, rejected[0])
 			continue
 		}
-		got := stateAt(b.History, b.Contract, m.Name, of)
+		got := stateAt(b.History, b.comparison, m.Name, of)
 		var clean []state
 		for _, h := range b.References {
-			if s := stateAt(h, b.Contract, m.Name, of); s != nil {
-				s.complete(got, stateAt(h, b.Contract, m.Name, Contract.owned), touched)
+			if s := stateAt(h, b.comparison, m.Name, of); s != nil {
+				s.complete(got, stateAt(h, b.comparison, m.Name, comparison.owned), touched)
 				clean = append(clean, s)
 			}
 		}

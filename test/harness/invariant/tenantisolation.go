@@ -30,7 +30,7 @@ func judgeIsolation(b *judgement) {
 	for _, m := range b.History.Checkpoints {
 		b.judgeDelay(m)
 	}
-	b.compared(Contract.owned, func(m history.Checkpoint, got state, found []difference) {
+	b.compared(comparison.owned, func(m history.Checkpoint, got state, found []difference) {
 		b.checked += len(got)
 		for _, d := range found {
 			b.addViolation("at %q %s", m.Name, d.text).checkpoint(m).refer(d.references...)

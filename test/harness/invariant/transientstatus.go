@@ -113,8 +113,8 @@ func (b *judgement) judgeBecomesReady() {
 				name := normal.Replace(life.String())
 				if children := want[generationOf(name, v)]; len(children) > 1 {
 					b.checked++
-					b.judgeChildren(k, life, v, childrenOf(stateIn(b.History, b.index, b.Contract,
-						history.Checkpoint{RevisionRange: v.RevisionRange}, Contract.concerns), name), children)
+					b.judgeChildren(k, life, v, childrenOf(stateIn(b.History, b.index, b.comparison,
+						history.Checkpoint{RevisionRange: v.RevisionRange}, comparison.concerns), name), children)
 				}
 			}
 		}
@@ -132,7 +132,7 @@ func (d desired) add(h *history.History, o Contract) {
 		if len(at) == 0 {
 			continue
 		}
-		all := stateIn(h, index, o, m, Contract.concerns)
+		all := stateIn(h, index, comparison{Contract: o}, m, comparison.concerns)
 		for life, now := range at {
 			name := normal.Replace(life.String())
 			key := generationOf(name, now)

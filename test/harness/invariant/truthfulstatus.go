@@ -147,7 +147,7 @@ func (b *judgement) judgeReady() {
 	if len(b.References) == 0 {
 		return // then only the status itself is judged
 	}
-	b.compared(Contract.concerns, func(m history.Checkpoint, _ state, found []difference) {
+	b.compared(comparison.concerns, func(m history.Checkpoint, _ state, found []difference) {
 		normal := b.History.Normalizer()
 		for _, k := range b.Contract.Kinds {
 			for _, life := range b.index.Lifetimes(k.Resource) {

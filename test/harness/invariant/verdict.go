@@ -136,10 +136,7 @@ func (i Invariant) evaluate(c Case) *judgement {
 	if !i.inHostile {
 		c = c.withoutHostile()
 	}
-	if len(c.Contract.Watched) > 0 {
-		c.Contract = c.Contract.comparing(c)
-	}
-	b := &judgement{Case: c, index: c.History.Index()}
+	b := &judgement{Case: c, index: c.History.Index(), comparison: c.comparison()}
 	i.judge(b)
 	if b.checked == 0 {
 		b.addDoubt("the run has nothing that this promise applies to")
@@ -255,6 +252,7 @@ func Sum(h *history.History, verdicts []Verdict, must []string) Result {
 type judgement struct {
 	Case
 	index      *history.Index
+	comparison comparison
 	checked    int
 	violations []Violation
 	doubts     []string
