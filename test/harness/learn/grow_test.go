@@ -31,7 +31,7 @@ properties:
     x-kubernetes-list-map-keys: [port]
     items: {type: object, required: [port], properties: {port: {type: integer, minimum: 80}, text: {type: string}}}
   parameters: {type: object, additionalProperties: {type: string}}
-  limits: {type: object, additionalProperties: {anyOf: [{type: integer}, {type: string}], x-kubernetes-int-or-string: true}}
+  limits: {type: object, additionalProperties: {x-kubernetes-int-or-string: true}}
   single: {type: array, maxItems: 1, items: {type: string}}
   inner: {type: object, required: [hour], properties: {hour: {type: integer}, zone: {type: string}}}
 `
