@@ -278,8 +278,9 @@ GO=go PROGRAMS=$DIR/bin $DIR/hack/integration.sh ginkgo $DIR/artifacts 2 "$SUITE
 		if got.ok != ok {
 			t.Errorf("%s: %+v, want ok %t", suites, got, ok)
 		}
-		if line := "./test/integration/" + strings.ReplaceAll(suites, " ", " ./test/integration/"); !strings.Contains(got.stdout, line) {
-			t.Errorf("%s: %q lacks %q", suites, got.stdout, line)
+		built := "./test/integration/" + strings.ReplaceAll(suites, " ", " ./test/integration/")
+		if !strings.Contains(got.stdout, built) {
+			t.Errorf("%s: %q lacks %q", suites, got.stdout, built)
 		}
 		for suite := range strings.FieldsSeq(suites) {
 			if line := "--flag test/integration/" + suite + "/" + suite + ".test"; !strings.Contains(got.stdout, line) {

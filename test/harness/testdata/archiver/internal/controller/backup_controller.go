@@ -5,13 +5,11 @@ package controller
 
 import (
 	"context"
-	"fmt"
 
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
@@ -107,8 +105,9 @@ func (r *BackupReconciler) ensureEntry(ctx context.Context,
 // writeNote shows the note of a Backup on its Job.
 func (r *BackupReconciler) writeNote(ctx context.Context, backup *archivev1.Backup) error {
 	job := &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Namespace: backup.Namespace, Name: backup.Status.JobName}}
-	note := fmt.Appendf(nil, `{"metadata":{"annotations":{%q:%q}}}`, archivev1.AnnotationNote, backup.Spec.Note)
-	return r.Patch(ctx, job, client.RawPatch(types.MergePatchType, note))
+	noted := job.DeepCopy()
+	noted.Annotations = map[string]string{archivev1.AnnotationNote: backup.Spec.Note}
+	return r.Patch(ctx, noted, client.MergeFrom(job))
 }
 
 // SetupWithManager registers the controller.
