@@ -94,7 +94,7 @@ func Arguments(help string, shipped []string, probePort int) []Argument {
 		switch {
 		case name == "" && p.lack != "":
 			all = append(all, Argument{Comment: p.lack})
-		case name != "" && (!p.shipped || !isSet(name, shipped)):
+		case name != "" && (!p.shipped || !isSet(name, shipped) || valueIn(name, shipped) == "false"):
 			all = append(all, Argument{Text: "--" + name + "=" + p.value})
 		}
 	}

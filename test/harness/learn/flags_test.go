@@ -67,6 +67,11 @@ func TestArguments(t *testing.T) {
 			{Text: "--health-probe-bind-address=127.0.0.1:{probe}"}, {Text: "--metrics-bind-address=127.0.0.1:{metrics}"},
 			{Text: "--metrics-secure=false"},
 		}},
+		"ElectionIsShippedOff": {goHelp, []string{"--leader-elect=false"}, 0, []learn.Argument{
+			{Text: "--leader-elect=true"}, {Comment: lease},
+			{Text: "--health-probe-bind-address=127.0.0.1:{probe}"}, {Text: "--metrics-bind-address=127.0.0.1:{metrics}"},
+			{Text: "--metrics-secure=false"},
+		}},
 		"OtherNames": {pflagHelp, []string{"--enable-leader-election"}, 9440, []learn.Argument{
 			{Text: "--leader-election-namespace={namespace}"},
 			{Text: "--leader-election-lease-duration=4s"}, {Text: "--leader-election-renew-deadline=3s"},

@@ -132,6 +132,13 @@ func TestRestarting(t *testing.T) {
 	g.Expect(running()).To(BeFalse(), "it ends for good")
 }
 
+func TestProgramLog_HasTheErrorBeforeTheUsage(t *testing.T) {
+	g := NewWithT(t)
+	own := &programLog{path: filepath.Join(t.TempDir(), "log")}
+	g.Expect(os.WriteFile(own.path, []byte("unknown flag: --region\n"+strings.Repeat("  --flag string\n", logLines)), 0o600)).To(Succeed())
+	g.Expect(own.next()).To(HavePrefix("unknown flag: --region\n...\n  --flag string\n"))
+}
+
 // What was learned before an interruption is written, and the rest is named.
 func TestInterrupted_KeepsWhatIsLearned(t *testing.T) {
 	g := NewWithT(t)

@@ -23,8 +23,9 @@ type programLog struct {
 // times matches the parts that differ between occurrences of the same line.
 var times = regexp.MustCompile(`[0-9]+`)
 
-// next returns the last of the lines that are new since the previous call. Lines that differ from the
-// previous ones by numbers alone are not repeated.
+// next returns the last of the lines that are new since the previous call, after the first of them,
+// which names a wrong flag before the usage. Lines that differ from the previous ones by numbers alone
+// are not repeated.
 func (p *programLog) next() string {
 	text, err := os.ReadFile(p.path)
 	if err != nil {
@@ -37,6 +38,9 @@ func (p *programLog) next() string {
 	}
 	lines := strings.Split(string(bytes.TrimRight(fresh, "\n")), "\n")
 	end := strings.Join(lines[max(0, len(lines)-logLines):], "\n")
+	if len(lines) > logLines {
+		end = lines[0] + "\n...\n" + end
+	}
 	before := p.last
 	if p.last = times.ReplaceAllString(end, ""); p.last == before {
 		return "the same as before"

@@ -74,6 +74,27 @@ func TestSubset_OneOfEachFault(t *testing.T) {
 	g.Expect(subset(jobs, 1)).To(Equal(few), "the same seed, the same plans")
 }
 
+// A scenario with many writes has many plans, and yet no more of the few than another.
+func TestSubset_IsOfAllScenarios(t *testing.T) {
+	g := NewWithT(t)
+	var jobs []job
+	for _, kind := range []string{"crash-after-write", "failed-write-409", "late-write", "lost-response"} {
+		for i := range 50 {
+			long := plan(t, fmt.Sprintf("long:%s:PATCH:/a%d:1", kind, i))
+			jobs = append(jobs, job{nil, &long})
+		}
+		short := plan(t, "short:"+kind+":PATCH:/b:1")
+		jobs = append(jobs, job{nil, &short})
+	}
+	of := map[string]int{}
+	for seed := range uint64(50) {
+		for _, j := range subset(jobs, seed) {
+			of[j.plan.Scenario]++
+		}
+	}
+	g.Expect(of).To(HaveKeyWithValue("short", BeNumerically("~", 100, 25)), "half of 200")
+}
+
 func TestSubset_OneMoreLeavesTheOthers(t *testing.T) {
 	g := NewWithT(t)
 	var jobs []job

@@ -74,8 +74,16 @@ func (s *sweeper) compare(ctx context.Context, fleet *run.Fleet, of []scenario.S
 	})
 }
 
+// longestFirst puts the jobs of long scenarios first: one that began last would run on alone.
+func longestFirst(jobs []job) {
+	slices.SortStableFunc(jobs, func(a, b job) int {
+		return cmp.Compare(b.reference.Outcomes[0].Took, a.reference.Outcomes[0].Took)
+	})
+}
+
 // do runs jobs with a fleet.
 func (s *sweeper) do(ctx context.Context, fleet *run.Fleet, jobs []job) error {
+	longestFirst(jobs)
 	s.ledger.expect(len(jobs))
 	return fleet.Each(ctx, len(jobs), func(ctx context.Context, p *run.Prover, i int) (err error) {
 		j := jobs[i]
@@ -134,9 +142,10 @@ func (s *sweeper) jobs(references []*run.Reference) ([]job, error) {
 	return slices.Repeat(jobs, s.options.repeat), nil
 }
 
-// subset returns one plan of each family of faults, of any scenario: the first in the order of the
-// seed. The number of status writes depends on timing, so only the first request of its kind
-// certainly occurs in each run. The sweep runs plans for later ones.
+// subset returns one plan of each family of faults. The seed draws the scenario first: otherwise, most
+// plans would be of the scenario with the most writes. The number of status writes depends on timing,
+// so only the first request of its kind certainly occurs in each run. The sweep runs plans for later
+// ones.
 func subset(jobs []job, seed uint64) []job {
 	by := map[string][]job{}
 	for _, j := range jobs {
@@ -148,8 +157,13 @@ func subset(jobs []job, seed uint64) []job {
 	}
 	order := run.Order(seed)
 	var few []job
-	for _, kind := range slices.Sorted(maps.Keys(by)) {
-		few = append(few, slices.MinFunc(by[kind], func(a, b job) int { return order(*a.plan, *b.plan) }))
+	for _, family := range slices.Sorted(maps.Keys(by)) {
+		scenarioOf := func(j job) run.Plan {
+			return run.Plan{Scenario: j.plan.Scenario, Fault: scenario.FaultName(family)}
+		}
+		few = append(few, slices.MinFunc(by[family], func(a, b job) int {
+			return cmp.Or(order(scenarioOf(a), scenarioOf(b)), order(*a.plan, *b.plan))
+		}))
 	}
 	return few
 }

@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"regexp"
 	"testing"
+	"time"
 
 	. "github.com/onsi/gomega"
 
@@ -26,6 +27,18 @@ func TestSweep_SpreadsCleanRuns(t *testing.T) {
 	one, two := &run.Reference{}, &run.Reference{}
 	s := &sweeper{options: asked(t, "--clean=3")}
 	g.Expect(s.jobs([]*run.Reference{one, two})).To(Equal([]job{{one, nil}, {two, nil}, {one, nil}}))
+}
+
+func TestLongestFirst(t *testing.T) {
+	g := NewWithT(t)
+	took := func(d time.Duration) *run.Reference {
+		return &run.Reference{Outcomes: []run.Judged{{Outcome: invariant.Outcome{Took: d}}}}
+	}
+	short, long := took(time.Second), took(time.Minute)
+	a, b := run.Plan{Scenario: "a"}, run.Plan{Scenario: "b"}
+	jobs := []job{{short, &a}, {long, &b}, {short, nil}, {long, &a}}
+	longestFirst(jobs)
+	g.Expect(jobs).To(Equal([]job{{long, &b}, {long, &a}, {short, &a}, {short, nil}}), "and stay in order")
 }
 
 func TestSweep_RepeatsAPlan(t *testing.T) {
