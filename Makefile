@@ -70,11 +70,12 @@ build: needs-go ## Build the operator into bin/manager, the page server into bin
 # MUTANTS_FLAGS=--baseline=false, PERF_FLAGS='-only scale,pauses', GATE_FLAGS=benchmarks, E2E_FLAGS='-run Failover',
 # INIT_FLAGS='--samples=examples --overwrite', LINT_FLAGS=--fix.
 
-# The integration suites, slowest first, and those of make slow. SUITE_JOBS of them run in parallel.
-SUITES       ?= storagebucket tenant manager markdownview counts continuity viewer
+# The integration suites, slowest first, and those of make slow. SUITE_JOBS of them run in parallel: more than cores,
+# because specs mostly wait.
+SUITES       ?= storagebucket tenant manager counts continuity markdownview viewer
 SLOW_SUITES  := memory
-SUITE_JOBS   ?= 2
-# Ginkgo's parallel processes in each suite: more than cores, because specs mostly wait.
+SUITE_JOBS   ?= 3
+# Ginkgo's parallel processes in each suite.
 PROCS        ?= 3
 # Test programs are linked without debug information, which takes a fifth of the time of each link, and
 # built without vet, which make verify runs: it would also look at all dependencies.
