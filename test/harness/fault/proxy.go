@@ -116,7 +116,8 @@ func NewProxy(o Options) (_ *Proxy, err error) {
 	return p, nil
 }
 
-// forwardTo changes nothing in requests and answers, so signatures stay valid.
+// forwardTo changes nothing in requests and answers, so signatures stay valid. Only a watch accepts no
+// compression: Kubernetes compresses events from 1.37 on, which then could not be followed.
 func (p *Proxy) forwardTo(target *url.URL, o Options) {
 	p.upstream = &http.Transport{
 		TLSClientConfig: o.UpstreamTLS, DisableCompression: true, DisableKeepAlives: !o.KeepAlive,
@@ -130,6 +131,9 @@ func (p *Proxy) forwardTo(target *url.URL, o Options) {
 			r.SetURL(target)
 			r.Out.Host = r.In.Host
 			r.Out.URL.RawQuery = r.In.URL.RawQuery
+			if o.Kubernetes && r.In.URL.Query().Has("watch") {
+				r.Out.Header.Del("Accept-Encoding")
+			}
 			// Taken away because a proxy usually adds itself to them.
 			for _, name := range []string{"Forwarded", "X-Forwarded-For", "X-Forwarded-Host", "X-Forwarded-Proto"} {
 				if values, there := r.In.Header[name]; there {

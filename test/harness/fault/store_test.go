@@ -3,6 +3,9 @@
 package fault
 
 import (
+	"compress/gzip"
+	"errors"
+	"io"
 	"net/http"
 	"strings"
 	"sync"
@@ -69,18 +72,25 @@ func (s *store) each(do func(chan watch.Event)) {
 	s.watches = nil
 }
 
-// watch writes the events that are passed to send.
+// watch writes the events that are passed to send, compressed where the client accepts that, as API
+// servers do from Kubernetes 1.37 on.
 func (s *store) watch(w http.ResponseWriter, r *http.Request) {
 	contentType := mediaType(r)
 	info, _ := runtime.SerializerInfoForMediaType(clientgoscheme.Codecs.SupportedMediaTypes(), contentType)
-	framer := info.StreamSerializer.NewFrameWriter(w)
 	w.Header().Set("Content-Type", contentType+";stream=watch")
+	written, flush := io.Writer(w), http.NewResponseController(w).Flush
+	if strings.Contains(r.Header.Get("Accept-Encoding"), "gzip") {
+		w.Header().Set("Content-Encoding", "gzip")
+		compressed := gzip.NewWriter(w)
+		written, flush = compressed, func() error { return errors.Join(compressed.Flush(), http.NewResponseController(w).Flush()) }
+	}
+	framer := info.StreamSerializer.NewFrameWriter(written)
 	events := make(chan watch.Event)
 	s.mu.Lock()
 	s.watches = append(s.watches, events)
 	s.mu.Unlock()
 	w.WriteHeader(http.StatusOK)
-	_ = http.NewResponseController(w).Flush() // the client detects errors
+	_ = flush() // the client detects errors
 	for {
 		var e watch.Event
 		var more bool
@@ -104,7 +114,7 @@ func (s *store) watch(w http.ResponseWriter, r *http.Request) {
 		if encoder.Encode(event, framer) != nil {
 			return
 		}
-		_ = http.NewResponseController(w).Flush() // the client detects errors
+		_ = flush() // the client detects errors
 	}
 }
 
