@@ -8,11 +8,10 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-# The release notes of kind list the supported images by digest. kind's default
-# has a newer minor version than the control plane of the other tests, so this
-# is the listed image of the same minor version.
+# The release notes of kind list the supported images by digest. This is the one of the minor
+# version of the control plane of the other tests, and kind's default.
 kind=v0.33.0
-published=kindest/node:v1.36.4@sha256:099e049362a1526b2db71494e1947aae99bd16290d7c895f2b7ea312e3cbfaed
+published=kindest/node:v1.37.0@sha256:a1ed56cfb0e7b93589bdf97c8cd566405a265939e3620fc4f5de89adff580ae5
 
 # Seconds until the registry must answer, and until the image must be complete. A slow network is not a missing one.
 answer_within=30
