@@ -10,6 +10,7 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"golang.org/x/sync/errgroup"
 
@@ -66,6 +67,11 @@ func (f *Fleet) Each(ctx context.Context, n int, do func(ctx context.Context, p 
 	return all.Wait()
 }
 
+// apart is the time between the beginnings of clean runs of a scenario, at least. What an operator
+// writes of the time, in whole seconds, or of a resource version, differs between them by then, as
+// the Lease is renewed meanwhile: what all clean runs have counts as the operator's promise.
+const apart = 1100 * time.Millisecond
+
 // References makes n clean runs of each scenario, and calls made with each reference, one at a time.
 func (f *Fleet) References(ctx context.Context, of []scenario.Scenario, n int,
 	made func(i int, ref *Reference) error) error {
@@ -73,6 +79,9 @@ func (f *Fleet) References(ctx context.Context, of []scenario.Scenario, n int,
 	runs := make([][]*cleanRun, len(of))
 	return f.Each(ctx, len(of)*n, func(ctx context.Context, p *Prover, run int) error {
 		i := run / n
+		if err := sleep(ctx, p.clock, time.Duration(run%n)*apart); err != nil {
+			return fmt.Errorf("beginning a clean run: %w", err)
+		}
 		r, err := p.cleanRun(ctx, of[i])
 		if err != nil {
 			return err
