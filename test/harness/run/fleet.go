@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -20,39 +19,51 @@ import (
 // Fleet is several Provers of one subject that work in parallel. Each has a control plane of its
 // own: on a shared one the operators would reconcile each other's objects.
 type Fleet struct {
-	provers []*Prover
+	provers []func() (*Prover, error) // each waits until its Prover has started
+	cancel  context.CancelFunc        // of the starts
 }
 
-// StartFleet starts n Provers as Start does. The options' random source seeds one for each. The
-// caller has to stop the Fleet.
-func StartFleet(ctx context.Context, o Options, n int) (*Fleet, error) {
-	f := &Fleet{provers: make([]*Prover, n)}
+// startsAtOnce bounds the Provers that start at a time: the first ones work while others start.
+const startsAtOnce = 2
+
+// StartFleet begins to start n Provers as Start does. The options' random source seeds one for each.
+// The caller has to stop the Fleet.
+func StartFleet(ctx context.Context, o Options, n int) *Fleet {
+	f := &Fleet{}
+	ctx, f.cancel = context.WithCancel(ctx)
 	o.Salt = o.Salt.OrNew() // any of them may run the clean runs of a scenario
-	var all errgroup.Group
+	turns := make(chan struct{}, startsAtOnce)
 	for i := range n {
 		mine := o
 		mine.Random = rand.New(rand.NewPCG(o.Random.Uint64(), o.Random.Uint64()))
 		if i > 0 {
 			mine.Subject.Operator.Report = nil // what the first reports is true of all
 		}
-		all.Go(func() (err error) {
-			f.provers[i], err = Start(ctx, mine)
-			return err
+		started := sync.OnceValues(func() (*Prover, error) {
+			turns <- struct{}{}
+			defer func() { <-turns }()
+			if err := ctx.Err(); err != nil {
+				return nil, fmt.Errorf("starting a prover: %w", err)
+			}
+			return Start(ctx, mine)
 		})
+		f.provers = append(f.provers, started)
+		go func() { _, _ = started() }() // Each returns the error
 	}
-	if err := all.Wait(); err != nil {
-		return nil, errors.Join(err, f.Stop(ctx))
-	}
-	return f, nil
+	return f
 }
 
 // Each calls do n times, each time with the next free Prover, and returns when all calls have
-// ended. It starts no more after the first error.
+// ended. It starts no more after the first error, which may be that of a Prover that did not start.
 func (f *Fleet) Each(ctx context.Context, n int, do func(ctx context.Context, p *Prover, i int) error) error {
 	all, ctx := errgroup.WithContext(ctx)
 	var next atomic.Int64
-	for _, p := range f.provers {
+	for _, started := range f.provers {
 		all.Go(func() error {
+			p, err := started()
+			if err != nil {
+				return err
+			}
 			for i := int(next.Add(1)) - 1; i < n; i = int(next.Add(1)) - 1 {
 				if err := ctx.Err(); err != nil {
 					return fmt.Errorf("beginning run %d of %d: %w", i+1, n, err)
@@ -95,14 +106,17 @@ func (f *Fleet) References(ctx context.Context, of []scenario.Scenario, n int,
 	})
 }
 
-// Stop stops all Provers and returns their errors.
+// Stop stops all Provers and returns their errors. It starts no more.
 func (f *Fleet) Stop(ctx context.Context) error {
+	f.cancel()
 	errs := make([]error, len(f.provers))
 	var all sync.WaitGroup
-	for i, p := range slices.Clone(f.provers) {
-		if p != nil {
-			all.Go(func() { errs[i] = p.Stop(ctx) })
-		}
+	for i, started := range f.provers {
+		all.Go(func() {
+			if p, err := started(); err == nil { // another one has stopped itself
+				errs[i] = p.Stop(ctx)
+			}
+		})
 	}
 	all.Wait()
 	return errors.Join(errs...)

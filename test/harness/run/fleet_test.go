@@ -11,9 +11,33 @@ import (
 	. "github.com/onsi/gomega"
 )
 
+// fleetOf is a Fleet of n Provers that have started.
+func fleetOf(n int) *Fleet {
+	f := &Fleet{}
+	for range n {
+		p := &Prover{}
+		f.provers = append(f.provers, func() (*Prover, error) { return p, nil })
+	}
+	return f
+}
+
+func TestFleet_WorksWhileOthersStart(t *testing.T) {
+	g := NewWithT(t)
+	f, worked := fleetOf(2), make(chan struct{})
+	wrong := errors.New("wrong")
+	f.provers[1] = func() (*Prover, error) { <-worked; return nil, wrong }
+	err := f.Each(t.Context(), 2, func(_ context.Context, _ *Prover, i int) error {
+		if i == 1 {
+			close(worked)
+		}
+		return nil
+	})
+	g.Expect(err).To(MatchError(wrong))
+}
+
 func TestFleet_CallsEachOnce(t *testing.T) {
 	g := NewWithT(t)
-	f := &Fleet{provers: []*Prover{{}, {}, {}}}
+	f := fleetOf(3)
 	var mu sync.Mutex
 	done, by := map[int]int{}, map[*Prover]int{}
 	var together sync.WaitGroup // no worker continues before all have started
@@ -37,7 +61,7 @@ func TestFleet_CallsEachOnce(t *testing.T) {
 
 func TestFleet_StopsAtAnError(t *testing.T) {
 	g := NewWithT(t)
-	f := &Fleet{provers: []*Prover{{}, {}}}
+	f := fleetOf(2)
 	wrong := errors.New("wrong")
 	var mu sync.Mutex
 	begun := 0
@@ -59,7 +83,7 @@ func TestFleet_StopsAtAnError(t *testing.T) {
 
 func TestFleet_ReportsCancellation(t *testing.T) {
 	g := NewWithT(t)
-	f := &Fleet{provers: []*Prover{{}}}
+	f := fleetOf(1)
 	ctx, cancel := context.WithCancel(t.Context())
 	err := f.Each(ctx, 5, func(_ context.Context, _ *Prover, i int) error {
 		if i == 1 {

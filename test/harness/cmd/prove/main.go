@@ -143,10 +143,7 @@ func isolationNotice(missing error) string {
 // proveAll starts what is needed, and stops it.
 func proveAll(ctx context.Context, o options, s *subject.Suite, wanted []scenario.Scenario, random *rand.Rand,
 	sw *sweeper) error {
-	fleet, err := run.StartFleet(ctx, run.Options{Subject: s.Subject, Random: random}, o.workers)
-	if err != nil {
-		return err
-	}
+	fleet := run.StartFleet(ctx, run.Options{Subject: s.Subject, Random: random}, o.workers)
 	return errors.Join(sw.run(ctx, fleet, wanted), noteNotEnded(sw.output, fleet.Stop(ctx)))
 }
 
