@@ -82,7 +82,9 @@ func (s *store) watch(w http.ResponseWriter, r *http.Request) {
 	if strings.Contains(r.Header.Get("Accept-Encoding"), "gzip") {
 		w.Header().Set("Content-Encoding", "gzip")
 		compressed := gzip.NewWriter(w)
-		written, flush = compressed, func() error { return errors.Join(compressed.Flush(), http.NewResponseController(w).Flush()) }
+		written, flush = compressed, func() error {
+			return errors.Join(compressed.Flush(), http.NewResponseController(w).Flush())
+		}
 	}
 	framer := info.StreamSerializer.NewFrameWriter(written)
 	events := make(chan watch.Event)

@@ -59,8 +59,21 @@ func (l *ledger) compared(r ran) error {
 	}
 	kept := l.report(r, fmt.Sprintf("%s-clean-%d", r.outcome.Scenario, n))
 	l.sweep.Clean = append(l.sweep.Clean, kept.Outcome)
-	fmt.Fprintf(l.output, "clean run %d: %s in %s\n", n, kept.Result, kept.Took.Round(time.Millisecond))
+	fmt.Fprintf(l.output, "clean run %d: %s in %s%s\n", n, kept.Result, kept.Took.Round(time.Millisecond),
+		again(kept.Outcome))
 	return l.keep(kept)
+}
+
+// again counts the violations that an earlier clean run has reported, as a run with no others holds.
+func again(o invariant.Outcome) string {
+	n := 0
+	for _, v := range o.Verdicts {
+		n += len(v.Known)
+	}
+	if n == 0 {
+		return ""
+	}
+	return fmt.Sprintf(", with %d violations that an earlier one has shown", n)
 }
 
 // add takes a run of those that are expected.

@@ -125,6 +125,16 @@ func TestLedger_ReferencesMustHold(t *testing.T) {
 	g.Expect(l.close()).To(MatchError(errFound), "what plans are compared with has to be sound")
 }
 
+func TestLedger_NamesKnownViolationsOfCleanRuns(t *testing.T) {
+	g := NewWithT(t)
+	l, output, _ := opened(t, options{})
+	g.Expect(l.compared(after(t, invariant.Held, ""))).To(Succeed())
+	known := after(t, invariant.Held, "")
+	known.outcome.Verdicts = []invariant.Verdict{{Known: []invariant.Violation{{}, {}}}}
+	g.Expect(l.compared(known)).To(Succeed())
+	g.Expect(output.String()).To(MatchRegexp(`run 1: held in \S+\nclean run 2: held in \S+, with 2 violations that an earlier one has shown\n`))
+}
+
 // A sweep that is broken off before its first plan has a summary too.
 func TestLedger_NoRunsAreNoError(t *testing.T) {
 	g := NewWithT(t)
