@@ -31,7 +31,8 @@ func TestKubernetesIsCompiledOnce(t *testing.T) {
 			case version == versions[path]:
 				same++
 			default:
-				t.Errorf("%s of go.mod is %s, and that of %s is %s: go get the newer one in both", path, versions[path], other, version)
+				t.Errorf("%s of go.mod is %s, and that of %s is %s: go get the newer one in both", path, versions[path],
+					other, version)
 			}
 		}
 		if same == 0 {

@@ -135,7 +135,8 @@ func TestRestarting(t *testing.T) {
 func TestProgramLog_HasTheErrorBeforeTheUsage(t *testing.T) {
 	g := NewWithT(t)
 	own := &programLog{path: filepath.Join(t.TempDir(), "log")}
-	g.Expect(os.WriteFile(own.path, []byte("unknown flag: --region\n"+strings.Repeat("  --flag string\n", logLines)), 0o600)).To(Succeed())
+	usage := strings.Repeat("  --flag string\n", logLines)
+	g.Expect(os.WriteFile(own.path, []byte("unknown flag: --region\n"+usage), 0o600)).To(Succeed())
 	g.Expect(own.next()).To(HavePrefix("unknown flag: --region\n...\n  --flag string\n"))
 }
 
