@@ -85,8 +85,11 @@ func TestSlowControllerOfTheDocumentRuns(t *testing.T) {
 
 	c, err := client.New(plane.Config(), client.Options{})
 	g.Expect(err).NotTo(HaveOccurred())
-	foreign := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "foreign",
-		OwnerReferences: []metav1.OwnerReference{{APIVersion: "v1", Kind: "ConfigMap", Name: "other", UID: "other", Controller: new(true)}}}}
+	// The garbage collector removes the Secret if its owner does not exist.
+	other := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "other"}}
+	g.Expect(c.Create(ctx, other)).To(Succeed())
+	foreign := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "foreign"}}
+	g.Expect(controllerutil.SetControllerReference(other, foreign, c.Scheme())).To(Succeed())
 	g.Expect(c.Create(ctx, foreign)).To(Succeed())
 	sources := map[string]*corev1.ConfigMap{}
 	for _, name := range []string{"foreign", "settings"} {
