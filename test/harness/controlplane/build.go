@@ -29,15 +29,15 @@ type program struct {
 	pkg  string // import path of its main package; a `tool` of go.mod keeps it there
 }
 
-// programs in build order: etcd first because it is quick and shows that the
-// toolchain works, kubectl before kube-controller-manager because it shares
-// most with what kube-apiserver compiled already.
 var programs = []program{
 	{"etcd", "go.etcd.io/etcd/server/v3"},
 	{"kube-apiserver", "k8s.io/kubernetes/cmd/kube-apiserver"},
 	{"kubectl", "k8s.io/kubernetes/cmd/kubectl"},
 	{"kube-controller-manager", "k8s.io/kubernetes/cmd/kube-controller-manager"},
 }
+
+// etcdAsBuilt is the name that go gives to the program of etcd's module, whose folder is called server.
+const etcdAsBuilt = "server"
 
 // heartbeat is the period of the progress lines of a long build.
 const heartbeat = 15 * time.Second
@@ -52,7 +52,7 @@ type Options struct {
 	Link string
 	// Go is the go command to build with; empty, it is the one on the path.
 	Go string
-	// Log receives a line for each step, and one every 15 s of a long one.
+	// Log receives what is built, and a line every 15 s while it is.
 	Log io.Writer
 }
 
@@ -105,12 +105,8 @@ func (p *plan) build(ctx context.Context, log io.Writer) error {
 		return err
 	}
 	defer func() { _ = os.RemoveAll(module) }() // it has copies only
-	began := time.Now()
-	for i, prog := range programs {
-		step := fmt.Sprintf("[%d/%d] %s", i+1, len(programs), prog.name)
-		if err := p.buildOne(ctx, module, prog, filepath.Join(unfinished, prog.name), step, log); err != nil {
-			return fmt.Errorf("building %s: %w", prog.name, err)
-		}
+	if err := p.compile(ctx, module, unfinished, log); err != nil {
+		return fmt.Errorf("building the control plane: %w", err)
 	}
 	if err := os.WriteFile(filepath.Join(unfinished, stampFile), []byte(p.stamp), 0o644); err != nil {
 		return fmt.Errorf("writing the stamp: %w", err)
@@ -121,21 +117,27 @@ func (p *plan) build(ctx context.Context, log io.Writer) error {
 	if err := p.relink(); err != nil {
 		return fmt.Errorf("linking the folder: %w", err)
 	}
-	fmt.Fprintf(log, "controlplane: done in %.0f s\n", time.Since(began).Seconds())
 	return nil
 }
 
-func (p *plan) buildOne(ctx context.Context, module string, prog program, binary, step string, log io.Writer) error {
-	cmd := exec.CommandContext(ctx, p.goCmd, "build", "-mod=readonly", "-trimpath", "-ldflags", LDFlags(p.version),
-		"-o", binary, prog.pkg)
+// compile builds the programs of the pins into a folder. One command builds all of them: while it links one, it
+// compiles another.
+func (p *plan) compile(ctx context.Context, module, dir string, log io.Writer) error {
+	arguments := []string{"build", "-mod=readonly", "-trimpath", "-ldflags", LDFlags(p.version), "-o", dir}
+	for _, prog := range programs {
+		arguments = append(arguments, prog.pkg)
+	}
+	cmd := exec.CommandContext(ctx, p.goCmd, arguments...)
 	cmd.Dir = module
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOWORK=off")
-	return compile(ctx, cmd, step, log)
+	if err := compile(ctx, cmd, "controlplane", log); err != nil {
+		return err
+	}
+	return os.Rename(filepath.Join(dir, etcdAsBuilt), filepath.Join(dir, "etcd"))
 }
 
-// compile runs a go command. What it prints is in the error.
-func compile(ctx context.Context, cmd *exec.Cmd, step string, log io.Writer) error {
-	fmt.Fprintln(log, step)
+// compile runs a go command that builds what has the name. What it prints is in the error.
+func compile(ctx context.Context, cmd *exec.Cmd, name string, log io.Writer) error {
 	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
 	var printed strings.Builder
 	cmd.Stdout, cmd.Stderr = &printed, &printed
@@ -154,10 +156,10 @@ func compile(ctx context.Context, cmd *exec.Cmd, step string, log io.Writer) err
 			if err != nil {
 				return fmt.Errorf("%w\n%s", err, printed.String())
 			}
-			fmt.Fprintf(log, "%s: built in %.1f s\n", step, time.Since(began).Seconds())
+			fmt.Fprintf(log, "%s: built in %.1f s\n", name, time.Since(began).Seconds())
 			return nil
 		case <-tick.C:
-			fmt.Fprintf(log, "%s: still compiling, %.0f s so far\n", step, time.Since(began).Seconds())
+			fmt.Fprintf(log, "%s: still compiling, %.0f s so far\n", name, time.Since(began).Seconds())
 		}
 	}
 }

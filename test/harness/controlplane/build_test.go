@@ -15,19 +15,20 @@ import (
 	. "github.com/onsi/gomega"
 )
 
-// fakeGo is a `go` that notes each build in $BUILDS and the output folder of that time in
+// fakeGo is a `go` that notes each program in $BUILDS and the output folder of that time in
 // $BUILDS.visible, and writes a small file where a binary would go, or fails when $BREAK
 // names the binary.
 const fakeGo = `#!/bin/sh
-while [ $# -gt 0 ]; do
-  if [ "$1" = -o ]; then out=$2; fi
-  shift
+while [ "$1" != -o ]; do shift; done
+out=$2
+shift 2
+for package; do
+  name=$(basename "${package%/v[0-9]}")
+  echo "$name" >> "$BUILDS"
+  if [ "$name" = "$BREAK" ]; then echo "broken on purpose" >&2; exit 1; fi
+  ls "$(dirname "$out")" >> "$BUILDS.visible"
+  echo binary > "$out/$name"
 done
-name=$(basename "$out")
-echo "$name" >> "$BUILDS"
-if [ "$name" = "$BREAK" ]; then echo "broken on purpose" >&2; exit 1; fi
-ls "$(dirname "$(dirname "$out")")" >> "$BUILDS.visible"
-echo binary > "$out"
 `
 
 // run builds what is embedded.
@@ -114,7 +115,7 @@ func TestFailedBuildLeavesNothingHalfDone(t *testing.T) {
 	out, goCmd, built := setup(t)
 	t.Setenv("BREAK", "kubectl")
 	err := run(t.Context(), out, goCmd, &bytes.Buffer{})
-	g.Expect(err).To(MatchError(And(ContainSubstring("building kubectl"), ContainSubstring("broken on purpose"))))
+	g.Expect(err).To(MatchError(And(ContainSubstring("building the control plane"), ContainSubstring("broken on purpose"))))
 	g.Expect(filepath.Glob(filepath.Join(out, "*", "*"))).To(BeEmpty())
 	t.Setenv("BREAK", "")
 	before := len(built())

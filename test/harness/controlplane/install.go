@@ -69,8 +69,8 @@ func (t Tool) install(ctx context.Context, dir string, o Options) error {
 	cmd := exec.CommandContext(ctx, o.goCmd(), "install", "-trimpath", "-ldflags=-s -w",
 		t.Module+"/"+t.Package+"@"+t.Version)
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOWORK=off", "GOFLAGS=", "GOBIN="+dir)
-	return compile(ctx, cmd, fmt.Sprintf("%s: building %s %s (minutes, once)", t.Name, t.Module, t.Version),
-		o.Log)
+	fmt.Fprintf(o.Log, "%s: building %s %s (minutes, once)\n", t.Name, t.Module, t.Version)
+	return compile(ctx, cmd, t.Name, o.Log)
 }
 
 func isBuilt(path string) bool {
