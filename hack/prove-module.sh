@@ -4,5 +4,6 @@
 # Go's build cache has no `make controlplane`.
 set -euo pipefail
 cd "$(dirname "$0")/.."
-export MODULE_PROOF=1 CGO_ENABLED=0 GOFLAGS="${GOFLAGS:-} -trimpath"
+# The flags of the Makefile, so that it shares their cache.
+export MODULE_PROOF=1 CGO_ENABLED=0 GOFLAGS="${GOFLAGS:-} -trimpath -gcflags=all=-dwarf=false"
 go test ./test/module -count=1 -timeout=20m -v

@@ -78,7 +78,7 @@ compile() {
   local name=${2##*/}
   [[ $2 != go.etcd.io/etcd/server/v3 ]] || name=etcd
   report "compiling $name"
-  (cd "$1" && CGO_ENABLED=0 GOWORK=off "$GO" build -trimpath -ldflags "$3" -o "$bin/$name" "$2")
+  (cd "$1" && CGO_ENABLED=0 GOWORK=off "$GO" build -trimpath -gcflags=all=-dwarf=false -ldflags "$3" -o "$bin/$name" "$2")
 }
 tools() { awk '/^\)/ {inside = 0} inside {print $1} /^tool \(/ {inside = 1}' "$1/go.mod"; }
 compile ../.. ./hack/nodeimage/pause '-s -w'
