@@ -25,7 +25,10 @@ func TestRights(t *testing.T) {
 			"patch of things.example.com ns/t by replica a", "lacks that right"),
 		"MayNotRead": wantBroken(play(asks("a", "watch", t1, history.Read, 403, forbidden))),
 		"WhoAreYou":  wantBroken(play(asks("a", "get", t1, history.Read, 401))),
-		"NoSuchKind": wantBroken(play(asks("a", "watch", t1, history.Read, 404)), "the resource does not exist"),
+		"NoSuchKind": wantBroken(play(asks("a", "watch", t1, history.Read, 404), asks("a", "list", t1, history.Read, 404),
+			asks("a", "watch", t1, history.Read, 404), asks("a", "watch", t1, history.Read, 404)), "the resource does not exist"),
+		"OptionalKind": wantHeld(play(asks("a", "list", t1, history.Read, 404), asks("b", "list", t1, history.Read, 404),
+			asks("a", "list", t1, history.Read, 404), asks("b", "list", t1, history.Read, 404))),
 		"UserMayNot": wantHeld(play(writes("a", t1), asks("alice", "patch", t1, history.Refused, 403, forbidden))),
 		"InDefault": wantInconclusive(play(writes("a", t1)), "namespace default").
 			under(func(o *invariant.Contract) { o.Lease.Namespace = "default" }),
