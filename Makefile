@@ -142,7 +142,7 @@ prove: needs-go $(if $(SHARDS),,$(CONTROLPLANE) s3server) ## Break the operator 
 	@case $(PROVE_MODE) in \
 	unprovable) echo "prove SMOKE=1 is skipped: $(UNPROVABLE)"; exit ;; \
 	shards) set -- merge --dir $(ARTIFACTS)/prove $(SHARDS) ;; \
-	smoke) set -- --make --subject '$(SUBJECT)' --dir $(ARTIFACTS)/prove-smoke --seed 4 --smoke --workers 5 ;; \
+	smoke) set -- --make --subject '$(SUBJECT)' --dir $(ARTIFACTS)/prove-smoke --seed 4 --smoke --workers 6 ;; \
 	plans) set -- --make --subject '$(SUBJECT)' --dir $(ARTIFACTS)/prove --seed '$(SEED)' --plan '$(PLAN)' $(PROVE_FLAGS) ;; \
 	esac; ($(PROVER)); exec $(TOOLS)/prove "$$@"
 
