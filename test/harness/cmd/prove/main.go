@@ -15,6 +15,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"slices"
 
 	"github.com/go-logr/logr"
 	"github.com/spf13/cobra"
@@ -104,7 +105,7 @@ func proveTo(ctx context.Context, o options, output io.Writer) (err error) {
 		fmt.Fprintln(output, note)
 	}
 	s.Operator.Report = func(text string) { fmt.Fprintln(output, text) }
-	wanted, err := chosenScenarios(s.Scenarios, o.scenario, o.plan)
+	wanted, err := chosenScenarios(s.Scenarios, o.scenarios, o.plan)
 	if err != nil {
 		return err
 	}
@@ -162,24 +163,29 @@ func whole(all []scenario.Scenario) []scenario.Scenario {
 	return some
 }
 
-// chosenScenarios are all, or the one that is named or that the plan is of.
-func chosenScenarios(all []scenario.Scenario, name, plan string) ([]scenario.Scenario, error) {
+// chosenScenarios are all, or those that are named, or the one that the plan is of.
+func chosenScenarios(all []scenario.Scenario, names []string, plan string) ([]scenario.Scenario, error) {
 	if plan != "" {
 		p, err := run.ParsePlan(plan)
 		if err != nil {
 			return nil, err
 		}
-		name = p.Scenario
+		names = []string{p.Scenario}
 	}
-	if name == "" {
+	if len(names) == 0 {
 		return all, nil
 	}
-	var names []string
-	for _, s := range all {
-		if s.Name == name {
-			return []scenario.Scenario{s}, nil
+	var chosen []scenario.Scenario
+	for _, name := range names {
+		i := slices.IndexFunc(all, func(s scenario.Scenario) bool { return s.Name == name })
+		if i < 0 {
+			var known []string
+			for _, s := range all {
+				known = append(known, s.Name)
+			}
+			return nil, fmt.Errorf("looking for the scenario: none is called %q; there are %q", name, known)
 		}
-		names = append(names, s.Name)
+		chosen = append(chosen, all[i])
 	}
-	return nil, fmt.Errorf("looking for the scenario: none is called %q; there are %q", name, names)
+	return chosen, nil
 }
