@@ -189,16 +189,25 @@ func (w *Watcher) History() *history.History {
 	return h
 }
 
-// Terminating returns the recorded objects that are being deleted and still there.
-func (w *Watcher) Terminating() (all []*unstructured.Unstructured) {
+// Unsettled returns the recorded objects that change without another write: those that are being
+// deleted, and workloads whose ready Pods are not available before minReadySeconds.
+func (w *Watcher) Unsettled() (all []*unstructured.Unstructured) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for _, v := range w.newest {
-		if !v.Gone && v.Object.GetDeletionTimestamp() != nil {
+		if !v.Gone && (v.Object.GetDeletionTimestamp() != nil || waitsForPods(v.Object)) {
 			all = append(all, v.Object)
 		}
 	}
 	return all
+}
+
+func waitsForPods(workload *unstructured.Unstructured) bool {
+	number := func(path ...string) int64 {
+		n, _, _ := unstructured.NestedInt64(workload.Object, path...)
+		return n
+	}
+	return number("spec", "minReadySeconds") > 0 && number("status", "availableReplicas") < number("status", "readyReplicas")
 }
 
 // Stop ends the watches and returns when nothing of them runs any more. It is

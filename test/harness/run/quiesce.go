@@ -26,8 +26,8 @@ import (
 const quietPeriod = time.Second
 
 const (
-	// terminatingTimeout bounds the wait for objects that are being deleted: a finalizer may keep one.
-	terminatingTimeout = 10 * time.Second
+	// unsettledTimeout bounds the wait for objects that are about to change: a finalizer may keep one that is deleted.
+	unsettledTimeout = 10 * time.Second
 	// podReaction bounds the time until kube-controller-manager updates a Job after the end of its Pod.
 	podReaction = 1500 * time.Millisecond
 )
@@ -214,15 +214,15 @@ func (ex *execution) waitForIdle(ctx context.Context, q scenario.Quiesce, last, 
 }
 
 // lastChange returns when what surrounds the operator changed last: now while a Pod that runs
-// nothing is about to change, or objects terminate that no condition of the checkpoint is about.
+// nothing is about to change, or objects that no condition of the checkpoint is about.
 func (ex *execution) lastChange(q scenario.Quiesce, began, now time.Time) (last time.Time) {
 	if ex.prover.node != nil {
 		last = ex.prover.node.LastChange(now).Add(podReaction)
 	}
-	if ex.watcher == nil || now.Sub(began) > terminatingTimeout {
+	if ex.watcher == nil || now.Sub(began) > unsettledTimeout {
 		return last
 	}
-	if slices.ContainsFunc(ex.watcher.Terminating(), func(o *unstructured.Unstructured) bool {
+	if slices.ContainsFunc(ex.watcher.Unsettled(), func(o *unstructured.Unstructured) bool {
 		return !slices.Contains(ex.hostileNamespaces, o.GetNamespace()) &&
 			!slices.ContainsFunc(q.Until, func(w scenario.Wait) bool { return w.Object == refOf(o) })
 	}) {

@@ -216,17 +216,21 @@ func TestWaitForIdle_WaitsForWork(t *testing.T) {
 	}
 }
 
-// A checkpoint waits for the end of terminating objects, but not for ever, and not for those of its
-// conditions.
-func TestWaitForIdle_WaitsForTerminatingObjects(t *testing.T) {
+// A checkpoint waits for the end of terminating objects and for minReadySeconds, but not for ever, and not for
+// the objects of its conditions.
+func TestWaitForIdle_WaitsForUnsettledObjects(t *testing.T) {
 	for name, tc := range map[string]struct {
-		until []scenario.Wait
-		gone  bool
-		waits time.Duration
+		until     []scenario.Wait
+		gone      bool
+		workload  bool // it has a ready Pod that is not available yet
+		available bool // the Pod becomes available
+		waits     time.Duration
 	}{
-		"Gone":    {gone: true, waits: quietPeriod},
-		"Kept":    {waits: terminatingTimeout + quietPeriod},
-		"Awaited": {until: []scenario.Wait{{Object: scenario.Ref{APIVersion: "example.com/v1", Kind: "Thing", Name: "a"}}}},
+		"Gone":        {gone: true, waits: quietPeriod},
+		"Kept":        {waits: unsettledTimeout + quietPeriod},
+		"Available":   {workload: true, available: true, waits: quietPeriod},
+		"Unavailable": {workload: true, waits: unsettledTimeout + quietPeriod},
+		"Awaited":     {until: []scenario.Wait{{Object: scenario.Ref{APIVersion: "example.com/v1", Kind: "Thing", Name: "a"}}}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			g := NewWithT(t)
@@ -251,9 +255,14 @@ func TestWaitForIdle_WaitsForTerminatingObjects(t *testing.T) {
 			thing := newThing("a", nil)
 			thing.SetUID("a-uid")
 			thing.SetResourceVersion("2")
-			thing.SetDeletionTimestamp(new(metav1.Now()))
+			if tc.workload {
+				thing.Object["spec"] = map[string]any{"minReadySeconds": int64(5)}
+				thing.Object["status"] = map[string]any{"readyReplicas": int64(1)}
+			} else {
+				thing.SetDeletionTimestamp(new(metav1.Now()))
+			}
 			events.Add(thing)
-			g.Eventually(run.watcher.Terminating, testTimeout).Should(HaveLen(1))
+			g.Eventually(run.watcher.Unsettled, testTimeout).Should(HaveLen(1))
 			now, done := c.Now(), make(chan error, 1)
 			go func() {
 				done <- run.waitForIdle(t.Context(), scenario.Quiesce{Until: tc.until}, now.Add(-quietPeriod), now.Add(time.Hour))
@@ -261,11 +270,17 @@ func TestWaitForIdle_WaitsForTerminatingObjects(t *testing.T) {
 			if tc.waits > 0 {
 				g.Consistently(done, 10*pollInterval).ShouldNot(Receive())
 			}
-			if tc.gone {
-				thing = thing.DeepCopy()
-				thing.SetResourceVersion("3")
+			thing = thing.DeepCopy()
+			thing.SetResourceVersion("3")
+			switch {
+			case tc.gone:
 				events.Delete(thing)
-				g.Eventually(run.watcher.Terminating, testTimeout).Should(BeEmpty())
+			case tc.available:
+				g.Expect(unstructured.SetNestedField(thing.Object, int64(1), "status", "availableReplicas")).To(Succeed())
+				events.Modify(thing)
+			}
+			if tc.gone || tc.available {
+				g.Eventually(run.watcher.Unsettled, testTimeout).Should(BeEmpty())
 			}
 			c.Step(tc.waits)
 			g.Eventually(func() <-chan error { c.Step(quietPeriod / 10); return done }, testTimeout).Should(Receive(BeNil()))
