@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"sync"
 	"time"
 
@@ -284,9 +285,25 @@ func (p *Prover) waitUntilReady(ctx context.Context) error {
 		return renewed && now == nil, nil
 	})
 	if err != nil {
-		return errors.Join(fmt.Errorf("waiting for the replicas: %w", err), last)
+		return errors.Join(fmt.Errorf("waiting for the replicas: %w", err), last, p.checkEnds())
 	}
 	return nil
+}
+
+// checkEnds returns an error that names the replicas that have ended by themselves. One that ends whenever it leads
+// may be ready each time that it is probed.
+func (p *Prover) checkEnds() error {
+	var errs []error
+	for _, r := range p.running() {
+		ends := slices.DeleteFunc(r.lifetimes(), func(life history.Process) bool {
+			return life.Ended.IsZero() || life.Killed || !life.Asked.IsZero()
+		})
+		if n := len(ends); n > 0 {
+			errs = append(errs, fmt.Errorf("replica %s has ended by itself %d times, the last time with exit code %d; the end of its log:\n%s",
+				r.process.Name(), n, ends[n-1].Exit, r.process.LogTail(5)))
+		}
+	}
+	return errors.Join(errs...)
 }
 
 // checkReady returns an error that names the replicas that are not ready.

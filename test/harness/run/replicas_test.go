@@ -3,6 +3,7 @@
 package run
 
 import (
+	"context"
 	"errors"
 	"net/http"
 	"net/http/httptest"
@@ -77,6 +78,21 @@ func TestWaitUntilReady_ProbesAgain(t *testing.T) {
 	}
 	g.Expect(s.waitUntilReady(t.Context())).To(Succeed())
 	g.Expect(probes).To(Equal(5), "once, until it is ready again, and at the end")
+}
+
+// A replica that ends whenever it leads is ready between its ends, and the Lease has no holder.
+func TestWaitUntilReady_NamesReplicasThatEnd(t *testing.T) {
+	g := NewWithT(t)
+	s := newElection(t)
+	s.processes[0].exits <- 3
+	g.Eventually(s.replicas[0].lifetimes, testTimeout).Should(HaveLen(2))
+	s.replicas[1].kill()
+	g.Eventually(s.replicas[1].lifetimes, testTimeout).Should(HaveLen(2))
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	g.Expect(s.waitUntilReady(ctx)).To(MatchError(And(
+		ContainSubstring("replica %s has ended by itself 1 times, the last time with exit code 3", s.processes[0].name),
+		Not(ContainSubstring("replica "+s.processes[1].name)))))
 }
 
 func TestProbeTargetOf(t *testing.T) {
