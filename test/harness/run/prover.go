@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"slices"
 	"sync"
 	"time"
 
@@ -174,29 +173,18 @@ func Start(ctx context.Context, o Options) (_ *Prover, err error) {
 	if err := p.waitForInformers(ctx); err != nil {
 		return nil, err
 	}
+	// What the operator makes for itself, such as its webhooks, is there before the first scenario.
+	setUp := p.clock.Now().Add(setUpTimeout)
+	if err := (&execution{prover: p}).waitForIdle(ctx, scenario.Quiesce{}, time.Time{}, setUp); err != nil {
+		return nil, err
+	}
 	p.reportUnread(ctx)
+	p.reportLongTerm(ctx)
 	return p, nil
 }
 
-// unreadTimeout bounds the wait for the metrics of a program without a probe, which is ready before
-// it listens.
-const unreadTimeout = 3 * time.Second
-
-// reportUnread reports that the metrics of a replica are not read.
-func (p *Prover) reportUnread(ctx context.Context) {
-	if p.subject.Operator.Report == nil {
-		return
-	}
-	r := p.replicas[0]
-	// The error is that it did not come to that in time.
-	_ = wait.PollUntilContextTimeout(ctx, pollInterval, unreadTimeout, true, func(context.Context) (bool, error) {
-		return r.prober.Unread() == nil, nil
-	})
-	if err := r.prober.Unread(); err != nil {
-		p.subject.Operator.Report(fmt.Sprintf("the metrics of %s are not read: work that waits, memory and goroutines are not judged (%v)",
-			r.process.Name(), err))
-	}
-}
+// setUpTimeout bounds the wait for an operator that is never idle.
+const setUpTimeout = 10 * time.Second
 
 // startEnvironment starts the external system and the node, after the replicas.
 func (p *Prover) startEnvironment(ctx context.Context) (err error) {
@@ -252,79 +240,4 @@ func (p *Prover) Stop(ctx context.Context) error {
 		errs = append(errs, p.plane.Stop())
 	}
 	return errors.Join(errs...)
-}
-
-// waitUntilReady waits until all replicas are ready and one of them has renewed the Lease. It probes them
-// until they are ready, and once after the renewal: a probe costs a replica milliseconds.
-func (p *Prover) waitUntilReady(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, recoveryTimeout)
-	defer cancel()
-	var last error
-	before := "" // the version of the Lease when all were ready; "" until then
-	err := wait.PollUntilContextCancel(ctx, pollInterval, true, func(ctx context.Context) (bool, error) {
-		var version string
-		var now error
-		if before == "" {
-			now = p.checkReady(ctx)
-		}
-		if now == nil {
-			version, now = p.leaseVersion(ctx)
-		}
-		renewed := now == nil && before != "" && before != version
-		if renewed { // a replica may have ended since
-			if now = p.checkReady(ctx); now != nil {
-				before = ""
-			}
-		}
-		if ctx.Err() == nil { // a request that the end of ctx ended shows no reason
-			last = now
-		}
-		if now == nil {
-			before = version
-		}
-		return renewed && now == nil, nil
-	})
-	if err != nil {
-		return errors.Join(fmt.Errorf("waiting for the replicas: %w", err), last, p.checkEnds())
-	}
-	return nil
-}
-
-// checkEnds returns an error that names the replicas that have ended by themselves. One that ends whenever it leads
-// may be ready each time that it is probed.
-func (p *Prover) checkEnds() error {
-	var errs []error
-	for _, r := range p.running() {
-		ends := slices.DeleteFunc(r.lifetimes(), func(life history.Process) bool {
-			return life.Ended.IsZero() || life.Killed || !life.Asked.IsZero()
-		})
-		if n := len(ends); n > 0 {
-			errs = append(errs, fmt.Errorf("replica %s has ended by itself %d times, the last time with exit code %d; the end of its log:\n%s",
-				r.process.Name(), n, ends[n-1].Exit, r.process.LogTail(5)))
-		}
-	}
-	return errors.Join(errs...)
-}
-
-// checkReady returns an error that names the replicas that are not ready.
-func (p *Prover) checkReady(ctx context.Context) error {
-	var errs []error
-	for _, r := range p.running() {
-		if err := r.process.Ready(ctx); err != nil {
-			errs = append(errs, fmt.Errorf("%w; the end of its log:\n%s", err, r.process.LogTail(5)))
-		}
-	}
-	return errors.Join(errs...)
-}
-
-// leaseVersion returns the version of the Lease, or an error if it has no holder.
-func (p *Prover) leaseVersion(ctx context.Context) (string, error) {
-	lease, err := p.readLease(ctx)
-	if err != nil {
-		return "", err
-	}
-	if holderOf(lease) == "" {
-		return "", errors.New("no replica holds the Lease")
-	}
-	return lease.ResourceVersion, nil
 }

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	. "github.com/onsi/gomega"
+	"github.com/onsi/gomega/types"
 
 	"leasehold.dev/test/harness/history"
 	"leasehold.dev/test/harness/record"
@@ -93,6 +94,24 @@ func TestWaitUntilReady_NamesReplicasThatEnd(t *testing.T) {
 	g.Expect(s.waitUntilReady(ctx)).To(MatchError(And(
 		ContainSubstring("replica %s has ended by itself 1 times, the last time with exit code 3", s.processes[0].name),
 		Not(ContainSubstring("replica "+s.processes[1].name)))))
+}
+
+func TestReportLongTerm(t *testing.T) {
+	for seconds, reports := range map[int32]types.GomegaMatcher{
+		15: BeEmpty(),
+		16: ConsistOf(ContainSubstring("the Lease lasts 16s")),
+	} {
+		g := NewWithT(t)
+		s := newElection(t)
+		lease, err := s.readLease(t.Context())
+		g.Expect(err).NotTo(HaveOccurred())
+		lease.Spec.LeaseDurationSeconds = new(seconds)
+		g.Expect(s.client.Update(t.Context(), lease)).To(Succeed())
+		var texts []string
+		s.subject.Operator.Report = func(text string) { texts = append(texts, text) }
+		s.reportLongTerm(t.Context())
+		g.Expect(texts).To(reports)
+	}
 }
 
 func TestProbeTargetOf(t *testing.T) {
