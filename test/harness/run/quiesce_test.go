@@ -5,7 +5,6 @@ package run
 import (
 	"encoding/json"
 	"fmt"
-	"io"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -288,20 +287,6 @@ func TestWaitForIdle_WaitsForUnsettledObjects(t *testing.T) {
 			g.Expect(c.Since(now)).To(BeNumerically("<", time.Hour))
 		})
 	}
-}
-
-func TestHasWork_NeedsAFreshReading(t *testing.T) {
-	g := NewWithT(t)
-	run := newExecution(t, interceptor.Funcs{})
-	r := addProbed(t, run, func(w http.ResponseWriter, _ *http.Request) {
-		_, _ = io.WriteString(w, "controller_runtime_reconcile_total 3\n")
-	})
-	g.Expect(run.hasWork(time.Now().Add(-time.Hour))).To(BeFalse())
-	g.Eventually(func() bool { _, _, known := r.workload(); return known }, testTimeout).Should(BeTrue())
-	r.prober.Stop()
-	g.Expect(run.hasWork(time.Now())).To(BeTrue(), "work may have come since")
-	r.prober.Restart()
-	g.Expect(run.hasWork(time.Now())).To(BeFalse(), "of the next process it is not known")
 }
 
 // onLatestVersion calls do where the version of the store is read.

@@ -5,6 +5,7 @@ package run
 import (
 	"context"
 	"errors"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"testing"
@@ -12,6 +13,7 @@ import (
 
 	. "github.com/onsi/gomega"
 	"github.com/onsi/gomega/types"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"leasehold.dev/test/harness/history"
 	"leasehold.dev/test/harness/record"
@@ -112,6 +114,20 @@ func TestReportLongTerm(t *testing.T) {
 		s.reportLongTerm(t.Context())
 		g.Expect(texts).To(reports)
 	}
+}
+
+func TestHasWork_NeedsAFreshReading(t *testing.T) {
+	g := NewWithT(t)
+	run := newExecution(t, interceptor.Funcs{})
+	r := addProbed(t, run, func(w http.ResponseWriter, _ *http.Request) {
+		_, _ = io.WriteString(w, "controller_runtime_reconcile_total 3\n")
+	})
+	g.Expect(run.hasWork(time.Now().Add(-time.Hour))).To(BeFalse())
+	g.Eventually(func() bool { _, _, known := r.workload(); return known }, testTimeout).Should(BeTrue())
+	r.prober.Stop()
+	g.Expect(run.hasWork(time.Now())).To(BeTrue(), "work may have come since")
+	r.prober.Restart()
+	g.Expect(run.hasWork(time.Now())).To(BeFalse(), "of the next process it is not known")
 }
 
 func TestProbeTargetOf(t *testing.T) {
