@@ -19,6 +19,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 )
@@ -38,6 +39,10 @@ var programs = []program{
 
 // etcdAsBuilt is the name that go gives to the program of etcd's module, whose folder is called server.
 const etcdAsBuilt = "server"
+
+// buildFlags build without paths, and without what only debuggers read, which takes a tenth of each build. What is built
+// with the same flags shares Go's build cache.
+var buildFlags = []string{"-trimpath", "-gcflags=all=-dwarf=false"}
 
 // heartbeat is the period of the progress lines of a long build.
 const heartbeat = 15 * time.Second
@@ -123,7 +128,8 @@ func (p *plan) build(ctx context.Context, log io.Writer) error {
 // compile builds the programs of the pins into a folder. One command builds all of them: while it links one, it
 // compiles another.
 func (p *plan) compile(ctx context.Context, module, dir string, log io.Writer) error {
-	arguments := []string{"build", "-mod=readonly", "-trimpath", "-ldflags", LDFlags(p.version), "-o", dir}
+	arguments := slices.Concat([]string{"build", "-mod=readonly"}, buildFlags,
+		[]string{"-ldflags", LDFlags(p.version), "-o", dir})
 	for _, prog := range programs {
 		arguments = append(arguments, prog.pkg)
 	}

@@ -10,6 +10,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"slices"
 )
 
 // Tool is a program that only some subjects need. The sums of its modules are those of Go's
@@ -66,8 +67,9 @@ func Install(ctx context.Context, t Tool, o Options) (path string, err error) {
 
 // install builds the program into a folder, independent of the module of the working directory.
 func (t Tool) install(ctx context.Context, dir string, o Options) error {
-	cmd := exec.CommandContext(ctx, o.goCmd(), "install", "-trimpath", "-ldflags=-s -w",
-		t.Module+"/"+t.Package+"@"+t.Version)
+	arguments := slices.Concat([]string{"install"}, buildFlags,
+		[]string{"-ldflags=-s -w", t.Module + "/" + t.Package + "@" + t.Version})
+	cmd := exec.CommandContext(ctx, o.goCmd(), arguments...)
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOWORK=off", "GOFLAGS=", "GOBIN="+dir)
 	fmt.Fprintf(o.Log, "%s: building %s %s (minutes, once)\n", t.Name, t.Module, t.Version)
 	return compile(ctx, cmd, t.Name, o.Log)

@@ -37,7 +37,7 @@ func TestInstall(t *testing.T) {
 		g.Expect(err).NotTo(HaveOccurred())
 		g.Expect(path).To(And(BeARegularFile(), ContainSubstring(Helm.Version)))
 	}
-	line := "install -trimpath -ldflags=-s -w helm.sh/helm/v4/cmd/helm@" + Helm.Version + "\n"
+	line := "install -trimpath -gcflags=all=-dwarf=false -ldflags=-s -w helm.sh/helm/v4/cmd/helm@" + Helm.Version + "\n"
 	g.Expect(os.ReadFile(builds)).To(BeEquivalentTo(line+line), "again after a failure, and not after a success")
 	g.Expect(log.String()).To(ContainSubstring("helm: building helm.sh/helm/v4 " + Helm.Version))
 }

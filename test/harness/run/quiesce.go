@@ -214,7 +214,7 @@ func (ex *execution) waitForIdle(ctx context.Context, q scenario.Quiesce, last, 
 }
 
 // lastChange returns when what surrounds the operator changed last: now while a Pod that runs
-// nothing is about to change, or objects that no condition of the checkpoint is about.
+// nothing is about to change, or an object is unsettled that no condition of the checkpoint is about.
 func (ex *execution) lastChange(q scenario.Quiesce, began, now time.Time) (last time.Time) {
 	if ex.prover.node != nil {
 		last = ex.prover.node.LastChange(now).Add(podReaction)

@@ -65,7 +65,8 @@ func register(o *options, flags *pflag.FlagSet) {
 	flags.StringVar(&o.manager, "manager", "",
 		"program of the operator in place of the subject's, which is not built then")
 	flags.StringVar(&o.dir, "dir", "artifacts/prove", "folder for the summary and for what did not hold")
-	flags.StringSliceVar(&o.scenarios, "scenario", nil, "names of the scenarios to run, with commas between them; empty runs all")
+	flags.StringSliceVar(&o.scenarios, "scenario", nil,
+		"names of the scenarios to run, with commas between them; empty runs all")
 	flags.StringVar(&o.plan, "plan", "", "ID of the one plan to run; empty runs all")
 	flags.BoolVar(&o.smoke, "smoke", false,
 		"run one plan of each family of faults only, of the scenarios in which all are tried")
