@@ -40,8 +40,8 @@ var programs = []program{
 // etcdAsBuilt is the name that go gives to the program of etcd's module, whose folder is called server.
 const etcdAsBuilt = "server"
 
-// buildFlags build without paths, and without what only debuggers read, which takes a tenth of each build. What is built
-// with the same flags shares Go's build cache.
+// buildFlags build without paths, and without what only debuggers read, which takes a tenth of each build.
+// What is built with the same flags shares Go's build cache.
 var buildFlags = []string{"-trimpath", "-gcflags=all=-dwarf=false"}
 
 // heartbeat is the period of the progress lines of a long build.
