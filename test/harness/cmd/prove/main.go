@@ -175,17 +175,16 @@ func chosenScenarios(all []scenario.Scenario, names []string, plan string) ([]sc
 	if len(names) == 0 {
 		return all, nil
 	}
-	var chosen []scenario.Scenario
+	var known []string
+	for _, s := range all {
+		known = append(known, s.Name)
+	}
 	for _, name := range names {
-		i := slices.IndexFunc(all, func(s scenario.Scenario) bool { return s.Name == name })
-		if i < 0 {
-			var known []string
-			for _, s := range all {
-				known = append(known, s.Name)
-			}
+		if !slices.Contains(known, name) {
 			return nil, fmt.Errorf("looking for the scenario: none is called %q; there are %q", name, known)
 		}
-		chosen = append(chosen, all[i])
 	}
-	return chosen, nil
+	return slices.DeleteFunc(slices.Clone(all), func(s scenario.Scenario) bool {
+		return !slices.Contains(names, s.Name)
+	}), nil
 }
