@@ -189,7 +189,8 @@ func (p *process) stop(ctx context.Context, grace time.Duration) (int, error) {
 		return p.state.ExitCode(), nil
 	case <-patience.C:
 		p.kill()
-		return p.state.ExitCode(), fmt.Errorf("stopping %s: %w: still running %v after SIGTERM, killed", p.name, ErrNotEnded, grace)
+		return p.state.ExitCode(), fmt.Errorf("stopping %s: %w: still running %v after SIGTERM, killed; the end of its log:\n%s",
+			p.name, ErrNotEnded, grace, tail(p.log, tailLines))
 	case <-ctx.Done():
 		p.kill()
 		return p.state.ExitCode(), fmt.Errorf("stopping %s: killed: %w", p.name, ctx.Err())
@@ -197,6 +198,9 @@ func (p *process) stop(ctx context.Context, grace time.Duration) (int, error) {
 }
 
 // tail returns the last lines of the file at path, or why it cannot.
+// tailLines is the length of a log's end in a message.
+const tailLines = 5
+
 func tail(path string, lines int) string {
 	text, err := os.ReadFile(path)
 	if err != nil {

@@ -117,7 +117,8 @@ func findService(objects []*unstructured.Unstructured, name types.NamespacedName
 		}
 		return &s, nil
 	}
-	return nil, fmt.Errorf("webhooks are called through Service %s, which the manifests do not have", name)
+	return nil, fmt.Errorf("webhooks or the conversions of CustomResourceDefinitions are called through Service %s, which the manifests "+
+		"do not have; add it, or leave out what names it", name)
 }
 
 // route is a serviceRoute.

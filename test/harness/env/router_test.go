@@ -172,7 +172,7 @@ func TestShippedWebhooksNeedTheirServices(t *testing.T) {
 		objects []client.Object
 		want    string
 	}{
-		"no Service": {[]client.Object{configuration}, "Service system/webhooks, which the manifests do not have"},
+		"no Service": {[]client.Object{configuration}, "Service system/webhooks, which the manifests do not have; add it"},
 		"another's": {[]client.Object{configuration, other},
 			"does not select the Pods of Deployment manager, and no other Deployment runs: the selector is map[app:other]"},
 		"nothing to call": {nil, ""},

@@ -98,12 +98,16 @@ func (v *podVolumes) fill(ctx context.Context, volume corev1.Volume, folder stri
 	var content map[string]string
 	var last error
 	err := wait.PollUntilContextTimeout(ctx, volumePoll, volumeTimeout, true, func(ctx context.Context) (bool, error) {
-		content, last = v.content(ctx, volume.VolumeSource)
-		if apierrors.IsNotFound(last) {
-			return false, nil
+		files, err := v.content(ctx, volume.VolumeSource)
+		if ctx.Err() != nil {
+			return false, nil // the answer before is the reason
 		}
-		return last == nil, last
+		content, last = files, err
+		return err == nil, client.IgnoreNotFound(err)
 	})
+	if apierrors.IsNotFound(last) {
+		return fmt.Errorf("%w after %s: the manifests have to have it, or what makes it, such as a Certificate", last, volumeTimeout)
+	}
 	if err != nil {
 		return errors.Join(last, err)
 	}

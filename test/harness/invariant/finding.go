@@ -147,7 +147,7 @@ func newObjectNames(c Case) *objectNames {
 		if life := index.Lifetime(r.UID); life != nil && r.UID != "" {
 			r.Key = collapsed(life)
 		}
-		r.Namespace, r.Name = normal.Replace(r.Namespace), normal.Replace(r.Name)
+		r.Namespace, r.Name = normal.Replace(r.Namespace), event.ReplaceAllString(normal.Replace(r.Name), ".*")
 		n.byRequest[r.ID] = r
 	}
 	for _, call := range c.History.Calls {
@@ -194,7 +194,9 @@ var (
 	remark   = regexp.MustCompile(`\s*\([^()]*\)`)
 	revision = regexp.MustCompile(`(at |after |between )?resourceVersions? \d+( and \d+)?`)
 	uid      = regexp.MustCompile(`[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}`)
-	number   = regexp.MustCompile(`(\d+(\.\d+)?(ns|µs|ms|s|m|h)?)+`)
+	// event is the time in nanoseconds that client-go appends to the name of the object that an event is about.
+	event  = regexp.MustCompile(`\.[0-9a-f]{16}\b`)
+	number = regexp.MustCompile(`(\d+(\.\d+)?(ns|µs|ms|s|m|h)?)+`)
 )
 
 // signer makes the signatures of one run's violations.
@@ -217,7 +219,7 @@ func (s signer) sign(v *Violation) {
 	for remark.MatchString(text) {
 		text = remark.ReplaceAllString(text, "")
 	}
-	for _, differs := range []*regexp.Regexp{revision, uid, number} {
+	for _, differs := range []*regexp.Regexp{revision, uid, event, number} {
 		text = differs.ReplaceAllString(text, "#")
 	}
 	v.Signature = text

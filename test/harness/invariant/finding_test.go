@@ -163,6 +163,28 @@ func TestVerdict_ListsTheFirstViolations(t *testing.T) {
 
 // A deletion without a precondition is a cause of its own, though the object has another one too; a
 // probe that answers too early is one cause for all collections.
+// Each event has a name of its own, with the time in it. What keeps events about one object from being written is one
+// cause, in each run.
+func TestFindings_EventsOfOneObject(t *testing.T) {
+	g := NewWithT(t)
+	forbidden := func(r *history.Request) { r.Forbidden = true }
+	refused := func(verb, name string) step {
+		return asks("a", verb, part(name, ""), history.Refused, 403, forbidden)
+	}
+	findings := func(steps ...step) []invariant.Finding {
+		c := invariant.Case{History: play(steps...), Contract: operator()}
+		return invariant.Findings(c, []invariant.Verdict{invariant.SufficientRights.Judge(c)})
+	}
+	found := findings(refused("create", "t.18ec3b48035a5d12"), refused("patch", "t.18ec3b48035a5d12"),
+		refused("create", "t.18ec3b49abcdef01"))
+	g.Expect(found).To(HaveLen(1))
+	g.Expect(found[0].Objects).To(ConsistOf("configmaps ns/t.*"))
+	other := findings(refused("create", "t.18ec3b51bcdef012"))
+	g.Expect(other).To(HaveLen(1))
+	g.Expect(other[0].SameCause(found[0])).To(BeTrue())
+	g.Expect(findings(refused("create", "t.18ec3b51bcdef012"), refused("create", "u.18ec3b51bcdef013"))).To(HaveLen(2))
+}
+
 func TestFindings_SeparateCauses(t *testing.T) {
 	g := NewWithT(t)
 	h := play(writes("a", part("p", "p1")))

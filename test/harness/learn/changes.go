@@ -171,5 +171,8 @@ func (w *scenarioWriter) rest(name, until, like string) {
 	if like != "" {
 		w.line("    like: %s", like)
 	}
+	if name != "gone" {
+		w.kind.writeIdle(&w.writer)
+	}
 	w.line("    for: %s", w.quiet)
 }

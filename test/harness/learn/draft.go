@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -56,6 +57,9 @@ type DraftKind struct {
 	// Until is the state at rest, as YAML has it after the object; see scenario.Wait.
 	Until      string
 	Invariants []string
+	// Pause is the longest time between two of the operator's writes for it, if that is more than the
+	// course of its work.
+	Pause time.Duration
 	// Problem is why its scenario could not be run; there is none in the files then.
 	Problem string
 	// Ignored means that the operator wrote nothing in the clean runs.
@@ -135,11 +139,11 @@ func kindOf(d *apiextensionsv1.CustomResourceDefinition, definitions []*apiexten
 	k := &DraftKind{Word: strings.ToLower(d.Spec.Names.Kind), Until: "exists: true", Invariants: []string{"single-writer"},
 		definition: d}
 	k.Resource = history.Resource{Group: d.Spec.Group, Resource: d.Spec.Names.Plural}
-	for _, s := range samples {
-		i := slices.IndexFunc(s.Objects, func(o *unstructured.Unstructured) bool { return isOf(o, d) })
-		if i < 0 {
-			continue
-		}
+	version, err := storageVersion(d)
+	if err != nil {
+		return nil, err
+	}
+	if s, i := sampleOf(d, version.Name, samples); i >= 0 {
 		for j, o := range s.Objects {
 			switch {
 			case j == i:
@@ -149,14 +153,9 @@ func kindOf(d *apiextensionsv1.CustomResourceDefinition, definitions []*apiexten
 			}
 			k.Objects = append(k.Objects, o.DeepCopy())
 		}
-		break
 	}
 	k.sampled = len(k.Objects) > 0
 	if !k.sampled {
-		version, err := storageVersion(d)
-		if err != nil {
-			return nil, err
-		}
 		o := &unstructured.Unstructured{}
 		o.SetGroupVersionKind(schema.GroupVersionKind{Group: d.Spec.Group, Version: version.Name, Kind: d.Spec.Names.Kind})
 		o.SetName(k.Word)
@@ -171,6 +170,24 @@ func kindOf(d *apiextensionsv1.CustomResourceDefinition, definitions []*apiexten
 	}
 	k.rename()
 	return k, nil
+}
+
+// sampleOf is the first sample with an object of a kind, and the object's index, or -1. An object of the stored version
+// goes first: one of another is converted for each reader, by the operator.
+func sampleOf(d *apiextensionsv1.CustomResourceDefinition, version string, samples []Sample) (Sample, int) {
+	for _, wanted := range []func(*unstructured.Unstructured) bool{
+		func(o *unstructured.Unstructured) bool {
+			return isOf(o, d) && o.GroupVersionKind().Version == version
+		},
+		func(o *unstructured.Unstructured) bool { return isOf(o, d) },
+	} {
+		for _, s := range samples {
+			if i := slices.IndexFunc(s.Objects, wanted); i >= 0 {
+				return s, i
+			}
+		}
+	}
+	return Sample{}, -1
 }
 
 // isOf reports whether an object is of a defined kind.

@@ -86,6 +86,28 @@ func TestKinds_Samples(t *testing.T) {
 	}
 }
 
+// A sample of the stored version goes before one that is converted for each reader.
+func TestKinds_SampleOfTheStoredVersion(t *testing.T) {
+	two := definition(t, guestbooks)
+	older := two.Spec.Versions[0]
+	older.Name, older.Storage = "v1alpha1", false
+	two.Spec.Versions = append([]apiextensionsv1.CustomResourceDefinitionVersion{older}, two.Spec.Versions...)
+	var samples []learn.Sample
+	for _, version := range []string{"v1alpha1", "v1"} {
+		samples = append(samples, learn.Sample{Objects: []*unstructured.Unstructured{
+			object(t, "{apiVersion: webapp.example.com/"+version+", kind: Guestbook, metadata: {name: mine}, spec: {}}")}})
+	}
+	for n, want := range map[int]string{1: "webapp.example.com/v1alpha1", 2: "webapp.example.com/v1"} {
+		kinds, err := learn.Kinds([]*apiextensionsv1.CustomResourceDefinition{two}, samples[:n])
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := kinds[0].Objects[0].GetAPIVersion(); got != want {
+			t.Errorf("with %d samples: %s, want %s", n, got, want)
+		}
+	}
+}
+
 // The user of a sample makes, changes and deletes its object; an administrator does the rest.
 func TestScenarios_UserOfASample(t *testing.T) {
 	sample := learn.Sample{Objects: []*unstructured.Unstructured{

@@ -47,7 +47,7 @@ var purposes = []purpose{
 	{names: []string{"leader-election-namespace", "leader-elect-resource-namespace"}, value: "{namespace}", shipped: true},
 	{
 		names: []string{"leader-elect-lease-duration", "leader-election-lease-duration", "lease-duration"}, value: "4s",
-		lack: "no flag for the duration of the Lease: each death of a leader costs the program's own, 15 s with controller-runtime",
+		lack: "no flag for the duration of the Lease: each death of a leader costs the program's own",
 	},
 	{names: []string{"leader-elect-renew-deadline", "leader-election-renew-deadline", "renew-deadline"}, value: "3s"},
 	{names: []string{"leader-elect-retry-period", "leader-election-retry-period", "retry-period"}, value: "500ms"},

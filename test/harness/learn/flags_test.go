@@ -48,7 +48,7 @@ Flags:
 )
 
 func TestArguments(t *testing.T) {
-	lease := "no flag for the duration of the Lease: each death of a leader costs the program's own, 15 s with controller-runtime"
+	lease := "no flag for the duration of the Lease: each death of a leader costs the program's own"
 	probe := "no known flag for the address of /readyz; replicas that are not isolated need the argument with 127.0.0.1:{probe}"
 	metrics := "no known flag for the address of the metrics; if the program serves any, add the argument with 127.0.0.1:{metrics}"
 	for name, tc := range map[string]struct {

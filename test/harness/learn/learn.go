@@ -49,6 +49,7 @@ func (d *Draft) Learn(k *DraftKind, users []string, histories ...*history.Histor
 	d.learnUnchanged(runs, users)
 	k.learnFinalizer(runs)
 	k.learnRest(runs)
+	k.learnPause(runs, users, d.Lease)
 	k.learnChildren(runs, users, d.Lease.Resource)
 	k.Ignored = !slices.ContainsFunc(runs, func(r run) bool { return r.answers(users) })
 	if k.Ignored {
@@ -154,9 +155,13 @@ func (r run) atRest() *unstructured.Unstructured {
 var preferred = []string{"Ready", "Available", "Succeeded", "Complete", "Completed", "Healthy", "Synced", "Reconciled",
 	"Programmed", "Accepted"}
 
-// abnormal are conditions that report anything but success when they are True.
-var abnormal = []string{"Stalled", "Reconciling", "Progressing", "Degraded", "Failed", "Failure", "Error",
-	"Terminating", "Deleting", "Paused"}
+// abnormal are words in the names of conditions that report anything but success when they are True.
+var abnormal = []string{"Stalled", "Reconciling", "Progressing", "Degraded", "Fail", "Error", "Terminating", "Deleting",
+	"Paused", "Suspended", "Pending", "Invalid", "NoMatching", "NotReady", "Unavailable", "Missing", "Conflict", "Pressure"}
+
+func isAbnormal(condition string) bool {
+	return slices.ContainsFunc(abnormal, func(word string) bool { return strings.Contains(condition, word) })
+}
 
 // learnRest finds what shows that the operator is done: a condition, a phase, the generation that
 // the status observed, or nothing.
@@ -210,7 +215,7 @@ func trueConditions(o *unstructured.Unstructured) []string {
 	for _, item := range list {
 		condition, _ := item.(map[string]any)
 		name, ok := condition["type"].(string)
-		if ok && condition["status"] == string(metav1.ConditionTrue) && !slices.Contains(abnormal, name) {
+		if ok && condition["status"] == string(metav1.ConditionTrue) && !isAbnormal(name) {
 			all = append(all, name)
 		}
 	}

@@ -280,6 +280,10 @@ func TestLearn_Rest(t *testing.T) {
 		"Phase": {"{phase: Running}", "{phase: Running}", `field: status.phase, value: "Running"`},
 		"Stalled": {"{conditions: [{type: Stalled, status: 'True'}]}",
 			"{conditions: [{type: Stalled, status: 'True'}]}", "exists: true"},
+		"ErrorByTheName": {"{conditions: [{type: ReconcileError, status: 'True'}]}",
+			"{conditions: [{type: ReconcileError, status: 'True'}]}", "current: true"},
+		"NoMatch": {"{conditions: [{type: NoMatchingInstance, status: 'True'}]}",
+			"{conditions: [{type: NoMatchingInstance, status: 'True'}]}", "current: true"},
 		"NotReady": {"{conditions: [{type: Ready, status: 'False'}]}",
 			"{conditions: [{type: Ready, status: 'False'}]}", "exists: true"},
 		"PhaseOfOneRun": {"{phase: Running}", "{phase: Failed}", "current: true"},
@@ -308,6 +312,53 @@ func TestLearn_Rest(t *testing.T) {
 			}
 			if kinds[0].Until != tc.want {
 				t.Errorf("Until = %q, want %q", kinds[0].Until, tc.want)
+			}
+		})
+	}
+}
+
+// A scenario waits longer than the operator paused between two writes, or since the sample. An operator that does not
+// end to write is named.
+func TestLearn_Pause(t *testing.T) {
+	const paused, again = "the operator paused for 10s", "the operator wrote again and again, the last time 25s after the sample"
+	for name, tc := range map[string]struct {
+		writes []int // seconds after the sample
+		began  int   // the checkpoint
+		idle   string
+		guess  string
+	}{
+		"None":       {nil, 11, "", ""},
+		"AtOnce":     {[]int{0, 1, 3}, 14, "", ""},
+		"TriesAgain": {[]int{0, 10}, 21, "    idle: 12s\n", paused},
+		"Looks":      {[]int{10}, 21, "    idle: 12s\n", paused},
+		"Later":      {[]int{9}, 5, "", "wrote again and again"},
+		"ForEver":    {[]int{5, 15, 25}, 30, "", again},
+	} {
+		t.Run(name, func(t *testing.T) {
+			kinds, err := learn.Kinds([]*apiextensionsv1.CustomResourceDefinition{backups(t)}, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			h := untouched(t)
+			at := func(seconds int) time.Time {
+				return h.Requests[0].Received.Add(time.Duration(seconds)*time.Second + time.Millisecond)
+			}
+			for _, seconds := range tc.writes {
+				h.Requests = append(h.Requests, history.Request{User: operator, Verb: "create", Effect: history.Stored,
+					Key: history.Key{Resource: history.Resource{Resource: "configmaps"}}, Received: at(seconds)})
+			}
+			h.Checkpoints = []history.Checkpoint{{Name: "made", Acted: at(0), Began: at(tc.began), Ended: at(tc.began + 5)}}
+			d := &learn.Draft{}
+			if err := d.Learn(&kinds[0], []string{operator}, h, h); err != nil {
+				t.Fatal(err)
+			}
+			text, err := d.Scenario(&kinds[0])
+			if err != nil {
+				t.Fatal(err)
+			}
+			if strings.Contains(string(text), "idle: ") != (tc.idle != "") || strings.Count(string(text), tc.idle) < 1 ||
+				!strings.Contains(string(text), tc.guess) || strings.Count(string(text), "again and again") > 1 {
+				t.Errorf("want idle %q and guess %q in\n%s", tc.idle, tc.guess, text)
 			}
 		})
 	}

@@ -3,6 +3,7 @@
 package learn
 
 import (
+	"cmp"
 	"encoding/json"
 	"math"
 	"regexp"
@@ -92,34 +93,38 @@ func (c *completion) object(schema *apiextensionsv1.JSONSchemaProps, given map[s
 // AtLeastOneOf.
 var hasField = regexp.MustCompile(`has\(self\.(\w+)\)`)
 
-// alternatives adds the first of several alternative fields of which the schema requires one, if
-// there is none.
+// alternatives completes the alternative of which most is there, where the schema requires one and none is complete.
 func (c *completion) alternatives(schema *apiextensionsv1.JSONSchemaProps, all map[string]any, path string) {
-	var choices [][]string
+	var choices [][][]string // of alternatives, each the fields that it requires
 	for _, rule := range schema.XValidations {
 		if !strings.Contains(rule.Message, "one of the fields in [") || strings.HasPrefix(rule.Message, "at most") {
 			continue
 		}
-		var fields []string
+		var fields [][]string
 		for _, match := range hasField.FindAllStringSubmatch(rule.Rule, -1) {
-			fields = append(fields, match[1])
+			fields = append(fields, match[1:])
 		}
 		choices = append(choices, fields)
 	}
 	for _, branches := range [][]apiextensionsv1.JSONSchemaProps{schema.OneOf, schema.AnyOf} {
-		var fields []string
+		var fields [][]string
 		for _, branch := range branches {
-			fields = append(fields, branch.Required...)
+			fields = append(fields, branch.Required)
 		}
 		choices = append(choices, fields)
 	}
-	for _, fields := range choices {
-		there := func(name string) bool { return all[name] != nil }
-		if len(fields) == 0 || slices.ContainsFunc(fields, there) {
+	missing := func(fields []string) []string {
+		return slices.DeleteFunc(slices.Clone(fields), func(name string) bool { return all[name] != nil })
+	}
+	for _, alternatives := range choices {
+		if len(alternatives) == 0 {
 			continue
 		}
-		if field, known := schema.Properties[fields[0]]; known {
-			all[fields[0]] = c.madeUp(&field, path+"."+fields[0])
+		nearest := slices.MinFunc(alternatives, func(a, b []string) int { return cmp.Compare(len(missing(a)), len(missing(b))) })
+		for _, name := range missing(nearest) {
+			if field, known := schema.Properties[name]; known {
+				all[name] = c.madeUp(&field, path+"."+name)
+			}
 		}
 	}
 }

@@ -67,6 +67,10 @@ func TestComplete(t *testing.T) {
 			"{}", "{}", nil},
 		"RequiredOfOneOf": {"{type: object, properties: {a: {type: string}, b: {type: string}}, oneOf: [{required: [a]}, {required: [b]}]}",
 			"{}", "{a: example}", []string{"a"}},
+		"RestOfOneOf": {"{type: object, properties: {a: {type: string}, b: {type: string}, c: {type: string}}, oneOf: [{required: [a, b]}, {required: [c, b]}]}",
+			"{c: x}", "{c: x, b: example}", []string{"b"}},
+		"CompleteOneOf": {"{type: object, properties: {a: {type: string}, b: {type: string}, c: {type: string}}, oneOf: [{required: [a, b]}, {required: [c]}]}",
+			"{a: x, c: x}", "{a: x, c: x}", nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			g := NewWithT(t)

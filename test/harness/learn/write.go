@@ -232,6 +232,7 @@ func (d *Draft) Scenario(k *DraftKind) ([]byte, error) {
 	w.line("- name: made")
 	w.line("  quiesce:")
 	w.line("    until: [{object: %s, %s}]", ref, k.Until)
+	k.writeIdle(w)
 	w.line("    for: %s", quiet)
 	w.line("- name: delete")
 	writeAs(w, k.Objects[k.Main])
@@ -244,7 +245,7 @@ func (d *Draft) Scenario(k *DraftKind) ([]byte, error) {
 }
 
 // Observing is the scenario of the runs from which to learn. Nothing shows yet when the operator is
-// done, so it has some time before each checkpoint.
+// done, so it has some time before the first checkpoint.
 func (d *Draft) Observing(k *DraftKind) ([]byte, error) {
 	w, quiet := &writer{}, d.quiet()
 	w.line("name: %s", k.ScenarioName())
@@ -255,8 +256,7 @@ func (d *Draft) Observing(k *DraftKind) ([]byte, error) {
 		return nil, err
 	}
 	ref := k.ref()
-	w.line("- sleep: %s", observing)
-	w.line("- {name: made, quiesce: {until: [{object: %s, exists: true}], for: %s, within: 30s}}", ref, quiet)
+	w.line("- {name: made, quiesce: {until: [{object: %s, exists: true}], idle: %s, for: %s, within: 30s}}", ref, observing, quiet)
 	w.line("- name: delete")
 	writeAs(w, k.Objects[k.Main])
 	w.line("  delete: %s", ref)
@@ -264,9 +264,6 @@ func (d *Draft) Observing(k *DraftKind) ([]byte, error) {
 	w.line("- {name: gone, quiesce: {until: [{object: %s, gone: true}], for: %s, within: 30s}}", ref, quiet)
 	return []byte(w.String()), nil
 }
-
-// observing is the time that an operator may take for its first write to an object.
-const observing = "5s"
 
 func (k *DraftKind) writeApplies(w *writer) error {
 	for i, o := range k.Objects {

@@ -3,6 +3,7 @@
 package run
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -21,8 +22,8 @@ import (
 	"leasehold.dev/test/harness/scenario"
 )
 
-// quietPeriod is the time without writes of the operator before a checkpoint begins. Its last
-// writes on convergence, such as events, belong to the work before.
+// quietPeriod is the time without writes of the operator before a checkpoint begins, unless the
+// checkpoint has its own. Its last writes on convergence, such as events, belong to the work before.
 const quietPeriod = time.Second
 
 const (
@@ -184,10 +185,15 @@ func (ex *execution) waitForIdleReplicas(ctx context.Context, q scenario.Quiesce
 	return ex.waitForIdle(ctx, q, recovered.Add(pause), recovered.Add(within(q.Within)))
 }
 
-// waitForIdle waits until the operator has not written for quietPeriod and has no work, and what
-// surrounds it is at rest, or until a time. last is the time of its last known write.
+// waitForIdle waits until the operator has not written for quietPeriod, or the checkpoint's own, and has
+// no work, and what surrounds it is at rest, or until a time. last is the time of its last known write.
 func (ex *execution) waitForIdle(ctx context.Context, q scenario.Quiesce, last, until time.Time) error {
 	from, began := ex.bookmark, ex.prover.clock.Now()
+	quiet := cmp.Or(q.Idle.Duration, quietPeriod)
+	// An operator that looks at times only may not have seen the last action yet.
+	if n := len(ex.actionTimes); n > 0 && quiet > quietPeriod && ex.actionTimes[n-1].After(last) {
+		last = ex.actionTimes[n-1]
+	}
 	err := wait.PollUntilContextCancel(ctx, pollInterval, true, func(context.Context) (bool, error) {
 		events, end, err := record.ReadAuditLogFrom(ex.prover.auditLog, from)
 		if err != nil {
@@ -205,7 +211,7 @@ func (ex *execution) waitForIdle(ctx context.Context, q scenario.Quiesce, last, 
 		if at := ex.lastChange(q, began, now); at.After(last) {
 			last = at
 		}
-		return now.Sub(last) >= quietPeriod && !ex.hasWork(last) || now.After(until), nil
+		return now.Sub(last) >= quiet && !ex.hasWork(last) || now.After(until), nil
 	})
 	if err != nil {
 		return fmt.Errorf("waiting for the operator to rest: %w", err)

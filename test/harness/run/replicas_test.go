@@ -99,20 +99,26 @@ func TestWaitUntilReady_NamesReplicasThatEnd(t *testing.T) {
 }
 
 func TestReportLongTerm(t *testing.T) {
-	for seconds, reports := range map[int32]types.GomegaMatcher{
-		15: BeEmpty(),
-		16: ConsistOf(ContainSubstring("the Lease lasts 16s")),
+	for _, tc := range []struct {
+		seconds  int32
+		released bool
+		reports  types.GomegaMatcher
+	}{
+		{15, false, BeEmpty()},
+		{16, false, ConsistOf(ContainSubstring("the Lease lasts 16s"))},
+		{16, true, BeEmpty()},
 	} {
 		g := NewWithT(t)
 		s := newElection(t)
 		lease, err := s.readLease(t.Context())
 		g.Expect(err).NotTo(HaveOccurred())
-		lease.Spec.LeaseDurationSeconds = new(seconds)
+		lease.Spec.LeaseDurationSeconds = new(tc.seconds)
 		g.Expect(s.client.Update(t.Context(), lease)).To(Succeed())
 		var texts []string
 		s.subject.Operator.Report = func(text string) { texts = append(texts, text) }
+		s.subject.ReleaseLease = tc.released
 		s.reportLongTerm(t.Context())
-		g.Expect(texts).To(reports)
+		g.Expect(texts).To(tc.reports)
 	}
 }
 

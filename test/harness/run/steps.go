@@ -165,7 +165,10 @@ func (ex *execution) waitFor(ctx context.Context, timeout time.Duration, all ...
 	defer cancel()
 	err := wait.PollUntilContextCancel(limited, pollInterval, true, func(ctx context.Context) (bool, error) {
 		for _, w := range all {
-			if met, _, err := ex.check(ctx, w); err != nil || !met {
+			switch met, _, err := ex.check(ctx, w); {
+			case isUnavailable(err):
+				return false, nil
+			case err != nil || !met:
 				return false, err
 			}
 		}
@@ -184,15 +187,21 @@ func (ex *execution) unmet(ctx context.Context, all []scenario.Wait) ([]string, 
 	var texts []string
 	for _, w := range all {
 		met, o, err := ex.check(ctx, w)
-		if err != nil {
+		switch {
+		case isUnavailable(err):
+			texts = append(texts, fmt.Sprintf("%s; %v", w, err))
+		case err != nil:
 			return nil, err
-		}
-		if !met {
+		case !met:
 			texts = append(texts, w.Unmet(o))
 		}
 	}
 	return texts, nil
 }
+
+// isUnavailable reports whether the API server answered that it could not read an object: the operator converts it,
+// and a fault has just killed the operator.
+func isUnavailable(err error) bool { return isAnswer(err) && !isRefusal(err) }
 
 // check reports whether a condition is met. It returns also the object, which is nil if it does not
 // exist.

@@ -149,6 +149,36 @@ func TestUnmet(t *testing.T) {
 	})).To(HaveExactElements("ConfigMap ns/a to be gone", "ConfigMap ns/a to have Ready=True"))
 }
 
+// The API server cannot read an object that a killed operator converts. A wait goes on; other errors are the harness's.
+func TestWaitFor_ObjectsThatTheOperatorConverts(t *testing.T) {
+	g := NewWithT(t)
+	conversion := apierrors.NewInternalError(errors.New("conversion webhook failed: unexpected EOF"))
+	failures, failure := 2, error(conversion)
+	run := newExecution(t, interceptor.Funcs{Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey,
+		o client.Object, opts ...client.GetOption) error {
+		if failures > 0 {
+			failures--
+			return failure
+		}
+		return c.Get(ctx, key, o, opts...)
+	}})
+	g.Expect(run.perform(t.Context(), scenario.Step{Apply: applied("a")})).To(Succeed())
+	exists := scenario.Wait{Object: refTo("a"), Exists: true}
+	g.Expect(run.waitFor(t.Context(), testTimeout, exists)).To(BeTrue())
+	g.Expect(failures).To(BeZero())
+
+	failures = 1_000_000
+	g.Expect(run.waitFor(t.Context(), 3*pollInterval, exists)).To(BeFalse())
+	g.Expect(run.unmet(t.Context(), []scenario.Wait{exists})).To(HaveExactElements(
+		ContainSubstring("ConfigMap ns/a to exist; reading ConfigMap ns/a: Internal error occurred: conversion webhook failed")))
+	for _, failure = range []error{denial(403), errors.New("connection refused")} {
+		_, err := run.waitFor(t.Context(), testTimeout, exists)
+		g.Expect(err).To(MatchError(failure))
+		_, err = run.unmet(t.Context(), []scenario.Wait{exists})
+		g.Expect(err).To(MatchError(failure))
+	}
+}
+
 func TestRunSteps_SleepsByTheClockAndScales(t *testing.T) {
 	g := NewWithT(t)
 	var scaled, body string

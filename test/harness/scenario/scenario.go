@@ -95,6 +95,9 @@ type Quiesce struct {
 	Like string `json:"like,omitempty"`
 	// For is the duration of the observation.
 	For metav1.Duration `json:"for"`
+	// Idle is how long the operator has not written before the observation begins: longer than it pauses before it tries
+	// again. Zero: a second.
+	Idle metav1.Duration `json:"idle,omitzero"`
 	// Within bounds the time until the desired state. Zero: a minute.
 	Within metav1.Duration `json:"within,omitzero"`
 }

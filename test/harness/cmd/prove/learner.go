@@ -208,13 +208,22 @@ func (l *learner) learnKind(ctx context.Context, prover *run.Prover, k *learn.Dr
 			"there, be in a namespace or have labels that the operator does not select, or its controller is off.\n%s",
 			k.ScenarioName(), (&report.Run{Logs: reference.Outcomes[0].Logs}).LogTails())
 	}
-	if err == nil {
-		err = l.grow(ctx, prover, k, users)
-	}
 	if err != nil {
 		return nil, err
 	}
-	return reference.Histories, nil
+	if !k.Ignored {
+		err = withoutChange(ctx, k, l.grow(ctx, prover, k, users))
+	}
+	return reference.Histories, err
+}
+
+// withoutChange returns the error of growing a kind's object. An interruption is none: the kind's life is known.
+func withoutChange(ctx context.Context, k *learn.DraftKind, err error) error {
+	if err == nil || ctx.Err() == nil {
+		return err
+	}
+	k.Grown, k.Added = nil, nil
+	return nil
 }
 
 // interrupted leaves the kinds from n on without a scenario, and returns nil if there are others.

@@ -38,10 +38,10 @@ func TestWaitForLease(t *testing.T) {
 	before, err := leases(t.Context(), c)
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Expect(before).To(HaveLen(1))
-	_, err = waitForLease(t.Context(), c, before, func() bool { return false })
+	_, err = waitForLease(t.Context(), c, before, leaseTimeout, func() bool { return false })
 	g.Expect(err).To(MatchError(ContainSubstring("waiting for a Lease of the operator: the program ended")))
 	g.Expect(c.Create(t.Context(), lease("ns", "new", "manager-0_1"))).To(Succeed())
-	g.Expect(waitForLease(t.Context(), c, before, func() bool { return true })).To(Equal(
+	g.Expect(waitForLease(t.Context(), c, before, leaseTimeout, func() bool { return true })).To(Equal(
 		[]history.Key{{Resource: history.Leases, Namespace: "ns", Name: "new"}}))
 }
 
@@ -53,8 +53,8 @@ func TestWaitForLease_none(t *testing.T) {
 				return ctx.Err()
 			},
 		}).Build()
-		_, err := waitForLease(t.Context(), c, nil, func() bool { return true })
-		NewWithT(t).Expect(err).To(MatchError("waiting for a Lease of the operator: it took none within 1m0s"))
+		_, err := waitForLease(t.Context(), c, nil, refusedTimeout, func() bool { return true })
+		NewWithT(t).Expect(err).To(MatchError("waiting for a Lease of the operator: it took none within 15s"))
 	})
 }
 
@@ -74,16 +74,16 @@ func TestNoteNotEnded(t *testing.T) {
 func TestElectionAdvice(t *testing.T) {
 	shipped := &appsv1.Deployment{}
 	shipped.Namespace, shipped.Spec.Template.Spec.ServiceAccountName = "ns", "account"
-	const flags = "see whether it needs a flag, and whether it takes its namespace from a flag or from POD_NAMESPACE"
+	const flags, rights = "see whether it needs a flag", "its ServiceAccount may not create Leases in namespace ns: add a Role"
 	for name, each := range map[string]struct {
 		allowed bool
 		fail    error
+		timeout time.Duration
 		want    string
 	}{
-		"NoRight": {false, nil, flags + "; its ServiceAccount may not create Leases in namespace ns, " +
-			"and an operator without leader election cannot be judged"},
-		"Right":       {true, nil, flags},
-		"NotAnswered": {false, errors.New("no answer"), flags},
+		"NoRight":     {false, nil, refusedTimeout, rights},
+		"Right":       {true, nil, leaseTimeout, flags},
+		"NotAnswered": {false, errors.New("no answer"), leaseTimeout, flags},
 	} {
 		t.Run(name, func(t *testing.T) {
 			g := NewWithT(t)
@@ -100,7 +100,9 @@ func TestElectionAdvice(t *testing.T) {
 					return each.fail
 				},
 			}).Build()
-			g.Expect(electionAdvice(t.Context(), c, shipped)).To(Equal(each.want))
+			timeout, advice := electionAdvice(t.Context(), c, shipped)
+			g.Expect(timeout).To(Equal(each.timeout))
+			g.Expect(advice).To(ContainSubstring(each.want))
 		})
 	}
 }
@@ -157,6 +159,22 @@ func TestInterrupted_KeepsWhatIsLearned(t *testing.T) {
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Expect(files).To(HaveLen(2))
 	g.Expect(os.ReadFile(files[0])).To(ContainSubstring("There is no scenario of it: prove init was interrupted before it."))
+}
+
+// An interruption while the object of a kind is grown leaves the scenario of its life.
+func TestInterrupted_WhileAnObjectIsGrown(t *testing.T) {
+	g := NewWithT(t)
+	d := &learn.Draft{Kinds: backups(t)}
+	k := &d.Kinds[0]
+	g.Expect(k.Grow(learn.GrowAll)).To(BeTrue())
+	failed := errors.New("the replicas did not become ready")
+	g.Expect(withoutChange(t.Context(), k, nil)).To(Succeed())
+	g.Expect(withoutChange(t.Context(), k, failed)).To(MatchError(failed))
+	g.Expect(d.Scenarios(k)).To(HaveLen(2))
+	ctx, interrupt := context.WithCancel(t.Context())
+	interrupt()
+	g.Expect(withoutChange(ctx, k, failed)).To(Succeed())
+	g.Expect(d.Scenarios(k)).To(HaveExactElements(HaveField("Name", "backup-life")))
 }
 
 func TestKeep_KeepsWhatWasTried(t *testing.T) {

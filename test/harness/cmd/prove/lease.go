@@ -27,9 +27,11 @@ import (
 )
 
 const (
-	// leaseTimeout bounds the wait for the operator's Lease.
-	leaseTimeout  = time.Minute
-	leaseInterval = 200 * time.Millisecond
+	// leaseTimeout bounds the wait for the operator's Lease, and refusedTimeout that for one that it may
+	// not create beside its Deployment: it may be elected elsewhere.
+	leaseTimeout   = time.Minute
+	refusedTimeout = 15 * time.Second
+	leaseInterval  = 200 * time.Millisecond
 )
 
 // findLease runs one replica on a control plane of its own until it holds a Lease.
@@ -62,12 +64,12 @@ func (l *learner) findLease(ctx context.Context) (err error) {
 		return err
 	}
 	own := &programLog{path: replica.LogPath()}
-	if l.draft.Leases, err = waitForLease(ctx, c, before, l.restarting(replica, own)); err != nil {
+	timeout, advice := electionAdvice(ctx, c, installation.Shipped())
+	if l.draft.Leases, err = waitForLease(ctx, c, before, timeout, l.restarting(replica, own)); err != nil {
 		if errors.Is(err, errProgramEnded) {
 			return fmt.Errorf("%w; its log shows why: give it what it needs with --args, --env or --values", err)
 		}
-		return fmt.Errorf("%w; the operator has to elect a leader: %s. The end of its log:\n%s", err,
-			electionAdvice(ctx, c, installation.Shipped()), own.next())
+		return fmt.Errorf("%w; %s. The end of its log:\n%s", err, advice, own.next())
 	}
 	l.draft.Lease = l.draft.Leases[0]
 	namespace := installation.Shipped().Namespace
@@ -119,9 +121,9 @@ type restartable interface {
 }
 
 // waitForLease returns the Leases that the operator has taken while it ran.
-func waitForLease(ctx context.Context, c client.Client, before []history.Key,
+func waitForLease(ctx context.Context, c client.Client, before []history.Key, timeout time.Duration,
 	running func() bool) (taken []history.Key, err error) {
-	err = wait.PollUntilContextTimeout(ctx, leaseInterval, leaseTimeout, true, func(ctx context.Context) (bool, error) {
+	err = wait.PollUntilContextTimeout(ctx, leaseInterval, timeout, true, func(ctx context.Context) (bool, error) {
 		now, err := leases(ctx, c)
 		taken = slices.DeleteFunc(now, func(k history.Key) bool { return slices.Contains(before, k) })
 		if err == nil && len(taken) == 0 && !running() {
@@ -130,7 +132,7 @@ func waitForLease(ctx context.Context, c client.Client, before []history.Key,
 		return len(taken) > 0, err
 	})
 	if ctx.Err() == nil && errors.Is(err, context.DeadlineExceeded) {
-		return nil, fmt.Errorf("waiting for a Lease of the operator: it took none within %s", leaseTimeout)
+		return nil, fmt.Errorf("waiting for a Lease of the operator: it took none within %s", timeout)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("waiting for a Lease of the operator: %w", err)
@@ -138,9 +140,8 @@ func waitForLease(ctx context.Context, c client.Client, before []history.Key,
 	return taken, nil
 }
 
-// electionAdvice returns what to do about an operator that took no Lease. One that may not create
-// Leases beside its Deployment probably elects no leader.
-func electionAdvice(ctx context.Context, c client.Client, shipped *appsv1.Deployment) string {
+// electionAdvice returns how long to wait for a Lease of the operator, and what to do if it takes none.
+func electionAdvice(ctx context.Context, c client.Client, shipped *appsv1.Deployment) (time.Duration, string) {
 	review := &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{
 		User:   serviceaccount.MakeUsername(shipped.Namespace, shipped.Spec.Template.Spec.ServiceAccountName),
 		Groups: append(serviceaccount.MakeGroupNames(shipped.Namespace), user.AllAuthenticated),
@@ -148,12 +149,12 @@ func electionAdvice(ctx context.Context, c client.Client, shipped *appsv1.Deploy
 			Verb: "create", Group: history.Leases.Group, Resource: history.Leases.Resource, Namespace: shipped.Namespace,
 		},
 	}}
-	advice := "see whether it needs a flag, and whether it takes its namespace from a flag or from POD_NAMESPACE"
 	if err := c.Create(ctx, review); err == nil && !review.Status.Allowed {
-		advice += fmt.Sprintf("; its ServiceAccount may not create Leases in namespace %s, and an operator without leader "+
-			"election cannot be judged", shipped.Namespace)
+		return refusedTimeout, fmt.Sprintf("its ServiceAccount may not create Leases in namespace %s: add a Role and a RoleBinding to the "+
+			"manifests, or have it elected elsewhere. An operator without leader election cannot be judged", shipped.Namespace)
 	}
-	return advice
+	return leaseTimeout, "the operator has to elect a leader: see whether it needs a flag, and whether it takes its namespace from a flag " +
+		"or from POD_NAMESPACE"
 }
 
 // leases are all Leases with a holder, other than those of the API server itself.
