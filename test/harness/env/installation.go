@@ -77,10 +77,15 @@ func (c *ControlPlane) Install(ctx context.Context, s InstallOptions) (*Installa
 	if err != nil {
 		return nil, fmt.Errorf("installing %s: %w", s.Manifests, err)
 	}
-	objects = slices.DeleteFunc(objects, func(o *unstructured.Unstructured) bool { return o.GetKind() == "Deployment" })
-	objects, note, err := withoutUndefined(objects, c.client.RESTMapper())
-	if note != "" && s.Report != nil {
-		s.Report(note)
+	objects, others, err := i.withoutOthers(objects)
+	if err != nil {
+		return nil, fmt.Errorf("installing %s: %w", s.Manifests, err)
+	}
+	objects, undefined, err := withoutUndefined(objects, c.client.RESTMapper())
+	for _, note := range []string{others, undefined} {
+		if note != "" && s.Report != nil {
+			s.Report(note)
+		}
 	}
 	if err == nil {
 		err = i.routeWebhooks(objects)

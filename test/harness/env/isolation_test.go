@@ -3,16 +3,21 @@
 package env
 
 import (
+	"context"
 	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"testing/synctest"
 
 	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 )
 
 // isolatedOperator is the template of a Pod with a volume of each kind.
@@ -180,6 +185,25 @@ func TestVolumesThatCannotBeProvided(t *testing.T) {
 	v := podVolumes{template: template, client: shared.client}
 	_, err := v.mounts(t.Context(), t.TempDir())
 	g.Expect(err).To(MatchError(ContainSubstring("there is no volume certs")))
+}
+
+// A Secret that nothing makes is named, even if the time is up within a request.
+func TestMounts_MissingSecret(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		requests := 0
+		v := podVolumes{template: isolatedOperator(), client: fake.NewClientBuilder().WithInterceptorFuncs(interceptor.Funcs{
+			Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, o client.Object, opts ...client.GetOption) error {
+				if requests++; requests > 1 {
+					<-ctx.Done()
+					return ctx.Err()
+				}
+				return c.Get(ctx, key, o, opts...)
+			}}).Build()}
+		v.pod.Namespace = "system"
+		_, err := v.mounts(t.Context(), t.TempDir())
+		NewWithT(t).Expect(err).To(MatchError(`providing the volume certs: reading Secret system/certs: secrets "certs" not found ` +
+			"after 30s: the manifests have to have it, or what makes it, such as a Certificate"))
+	})
 }
 
 // Files change all at once, and go with their keys.

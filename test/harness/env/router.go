@@ -8,8 +8,10 @@ import (
 	"fmt"
 	"net"
 	"slices"
+	"strings"
 	"sync"
 
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -104,6 +106,41 @@ func (i *Installation) routeWebhooks(objects []*unstructured.Unstructured) error
 		}
 	}
 	return nil
+}
+
+// withoutOthers leaves out the Deployments, and the webhooks that are served by those that do not run. note names these
+// webhooks; it is "" if there is none.
+func (i *Installation) withoutOthers(objects []*unstructured.Unstructured) (rest []*unstructured.Unstructured, note string, err error) {
+	deployments, err := Deployments(objects)
+	if err != nil {
+		return nil, "", err
+	}
+	servedByOther := func(call webhookCall) bool {
+		service, err := findService(objects, call.service)
+		return err == nil && !i.selects(service) &&
+			slices.ContainsFunc(deployments, func(d appsv1.Deployment) bool { return selects(service, d) })
+	}
+	var left []string
+	for _, o := range objects {
+		switch o.GetKind() {
+		case "Deployment":
+			continue
+		case "ValidatingWebhookConfiguration", "MutatingWebhookConfiguration":
+			calls, err := webhookCalls([]*unstructured.Unstructured{o})
+			if err != nil {
+				return nil, "", err
+			}
+			if len(calls) > 0 && !slices.ContainsFunc(calls, func(c webhookCall) bool { return !servedByOther(c) }) {
+				left = append(left, fmt.Sprintf("%s %s", o.GetKind(), o.GetName()))
+				continue
+			}
+		}
+		rest = append(rest, o)
+	}
+	if len(left) > 0 {
+		note = "not installed, as their Deployment does not run: " + strings.Join(left, ", ")
+	}
+	return rest, note, nil
 }
 
 func findService(objects []*unstructured.Unstructured, name types.NamespacedName) (*corev1.Service, error) {

@@ -10,6 +10,7 @@ import (
 
 	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/intstr"
@@ -160,6 +161,29 @@ func TestServicesThatLeadNowhereAreNamed(t *testing.T) {
 			g.Eventually(creating(t, ns), eventually).Should(MatchError(ContainSubstring(tc.want)))
 		})
 	}
+}
+
+// The webhooks of a Deployment that does not run are left out; what else leads nowhere stays, and is an error.
+func TestWithoutOthers(t *testing.T) {
+	g := NewWithT(t)
+	i := routed(t, "system")
+	own, others := types.NamespacedName{Namespace: "system", Name: "webhooks"}, types.NamespacedName{Namespace: "system", Name: "others"}
+	ofOther := service(others)
+	ofOther.Spec.Selector = map[string]string{"app": "other"}
+	i.shipped.TypeMeta = metav1.TypeMeta{APIVersion: "apps/v1", Kind: "Deployment"}
+	other := i.Shipped()
+	other.Name, other.Spec.Template.Labels = "other", ofOther.Spec.Selector
+	keep := []*unstructured.Unstructured{object(t, refusing(own, "own", nil)), object(t, service(own)), object(t, ofOther),
+		object(t, refusing(types.NamespacedName{Namespace: "system", Name: "none"}, "nowhere", nil))}
+	foreign := object(t, refusing(others, "foreign", nil))
+	rest, note, err := i.withoutOthers(append([]*unstructured.Unstructured{foreign, object(t, i.Shipped()), object(t, other)}, keep...))
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(rest).To(Equal(keep))
+	g.Expect(note).To(Equal("not installed, as their Deployment does not run: ValidatingWebhookConfiguration " + foreign.GetName()))
+	rest, note, err = i.withoutOthers(append([]*unstructured.Unstructured{foreign, object(t, i.Shipped())}, keep...))
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(rest).To(HaveLen(len(keep)+1), "no Deployment of the manifests serves it")
+	g.Expect(note).To(BeEmpty())
 }
 
 func TestShippedWebhooksNeedTheirServices(t *testing.T) {

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
@@ -56,8 +57,12 @@ func (i *Installation) variables() containerVariables {
 }
 
 func (i *Installation) selects(s *corev1.Service) bool {
-	return len(s.Spec.Selector) > 0 && s.Namespace == i.shipped.Namespace &&
-		labels.SelectorFromSet(s.Spec.Selector).Matches(labels.Set(i.shipped.Spec.Template.Labels))
+	return selects(s, i.shipped)
+}
+
+func selects(s *corev1.Service, d appsv1.Deployment) bool {
+	return len(s.Spec.Selector) > 0 && s.Namespace == d.Namespace &&
+		labels.SelectorFromSet(s.Spec.Selector).Matches(labels.Set(d.Spec.Template.Labels))
 }
 
 // targetPort is the port of a Pod that a port of a Service leads to. A name that no port of the

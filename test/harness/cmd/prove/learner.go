@@ -3,6 +3,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -211,10 +212,26 @@ func (l *learner) learnKind(ctx context.Context, prover *run.Prover, k *learn.Dr
 	if err != nil {
 		return nil, err
 	}
+	fmt.Fprintf(l.output, "%s: %s\n", k.ScenarioName(), learned(k))
 	if !k.Ignored {
 		err = withoutChange(ctx, k, l.grow(ctx, prover, k, users))
 	}
 	return reference.Histories, err
+}
+
+// learned is what the clean runs of a kind have shown.
+func learned(k *learn.DraftKind) string {
+	var made []string
+	for _, c := range k.Children {
+		made = append(made, c.Resource.String())
+	}
+	slices.Sort(made)
+	text := fmt.Sprintf("it waits for %q, and the operator makes %s", k.Until,
+		cmp.Or(strings.Join(slices.Compact(made), ", "), "nothing that names the object"))
+	if k.Pause > 0 {
+		text += fmt.Sprintf("; it pauses for %s", k.Pause.Round(time.Second))
+	}
+	return text
 }
 
 // withoutChange returns the error of growing a kind's object. An interruption is none: the kind's life is known.

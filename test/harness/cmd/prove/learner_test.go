@@ -23,6 +23,7 @@ import (
 
 	"leasehold.dev/test/harness/env"
 	"leasehold.dev/test/harness/history"
+	"leasehold.dev/test/harness/invariant"
 	"leasehold.dev/test/harness/learn"
 )
 
@@ -159,6 +160,15 @@ func TestInterrupted_KeepsWhatIsLearned(t *testing.T) {
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Expect(files).To(HaveLen(2))
 	g.Expect(os.ReadFile(files[0])).To(ContainSubstring("There is no scenario of it: prove init was interrupted before it."))
+}
+
+func TestLearned(t *testing.T) {
+	g := NewWithT(t)
+	k := &learn.DraftKind{Until: "condition: Ready"}
+	g.Expect(learned(k)).To(Equal(`it waits for "condition: Ready", and the operator makes nothing that names the object`))
+	jobs := invariant.Child{Resource: history.Resource{Group: "batch", Resource: "jobs"}}
+	k.Children, k.Pause = []invariant.Child{jobs, {Resource: history.Secrets}, jobs}, 10_004*time.Millisecond
+	g.Expect(learned(k)).To(Equal(`it waits for "condition: Ready", and the operator makes jobs.batch, secrets; it pauses for 10s`))
 }
 
 // An interruption while the object of a kind is grown leaves the scenario of its life.
