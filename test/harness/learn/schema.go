@@ -28,6 +28,9 @@ var formats = map[string]string{
 	"byte": "ZXhhbXBsZQ==", "uuid": "7c9e6679-7425-40de-944b-e07fc1f90ae7",
 }
 
+// duration matches names of fields whose text is probably a duration, which no schema needs to say.
+var duration = regexp.MustCompile(`(?i)(interval|duration|timeout|period|ttl|delay|jitter)$`)
+
 // maxExamples bounds the search for a text that a pattern accepts.
 const maxExamples = 50
 
@@ -164,6 +167,9 @@ func (c *completion) madeUp(schema *apiextensionsv1.JSONSchemaProps, path string
 	case "boolean":
 		return guess(false)
 	case "string":
+		if duration.MatchString(path) && fits(schema, "1m") {
+			return guess("1m")
+		}
 		return guess(text(schema))
 	}
 	return guess(map[string]any{})
