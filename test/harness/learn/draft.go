@@ -60,6 +60,8 @@ type DraftKind struct {
 	// Pause is the longest time between two of the operator's writes for it, if that is more than the
 	// course of its work.
 	Pause time.Duration
+	// Restless means that nothing showed when the operator is done, and that it wrote again and again.
+	Restless bool
 	// Problem is why its scenario could not be run; there is none in the files then.
 	Problem string
 	// Ignored means that the operator wrote nothing in the clean runs.
@@ -136,7 +138,7 @@ func fields(schema *apiextensionsv1.JSONSchemaProps) (n int) {
 
 func kindOf(d *apiextensionsv1.CustomResourceDefinition, definitions []*apiextensionsv1.CustomResourceDefinition,
 	samples []Sample) (*DraftKind, error) {
-	k := &DraftKind{Word: strings.ToLower(d.Spec.Names.Kind), Until: "exists: true", Invariants: []string{"single-writer"},
+	k := &DraftKind{Word: strings.ToLower(d.Spec.Names.Kind), Until: untilExists, Invariants: []string{"single-writer"},
 		definition: d}
 	k.Resource = history.Resource{Group: d.Spec.Group, Resource: d.Spec.Names.Plural}
 	version, err := storageVersion(d)

@@ -81,8 +81,9 @@ func (d *Draft) Require(promises invariant.Contract, histories [][]*history.Hist
 				}
 			}
 		}
-		d.Kinds[i].Invariants = slices.DeleteFunc(slices.Clone(judged),
-			func(id string) bool { return could[id] < len(histories[i]) })
+		d.Kinds[i].Invariants = slices.DeleteFunc(slices.Clone(judged), func(id string) bool {
+			return could[id] < len(histories[i]) || d.Kinds[i].Restless && slices.Contains(atRestOnly, id)
+		})
 	}
 }
 
@@ -163,6 +164,9 @@ func isAbnormal(condition string) bool {
 	return slices.ContainsFunc(abnormal, func(word string) bool { return strings.Contains(condition, word) })
 }
 
+// The states of an object that do not show that the operator is done.
+const untilExists, untilCurrent = "exists: true", "current: true"
+
 // learnRest finds what shows that the operator is done: a condition, a phase, the generation that
 // the status observed, or nothing.
 func (k *DraftKind) learnRest(runs []run) {
@@ -191,14 +195,14 @@ func (k *DraftKind) learnRest(runs []run) {
 			return
 		}
 	}
-	k.Until = "exists: true"
+	k.Until = untilExists
 	switch {
 	case !slices.ContainsFunc(runs, func(r run) bool { return hasStatus(r.atRest()) }):
 		k.Guesses = append(k.Guesses, "the operator wrote no status, so nothing shows that it is done")
 	case slices.ContainsFunc(runs, func(r run) bool { return !scenario.Wait{Current: true}.Met(r.atRest()) }):
 		k.Guesses = append(k.Guesses, "the status did not report success, so the sample may need what is not there; nothing shows that the operator is done")
 	default:
-		k.Until = "current: true"
+		k.Until = untilCurrent
 		k.Guesses = append(k.Guesses, "no condition reported success; kstatus judges the status")
 	}
 }

@@ -321,6 +321,7 @@ func TestLearn_Rest(t *testing.T) {
 // end to write is named.
 func TestLearn_Pause(t *testing.T) {
 	const paused, again = "the operator paused for 10s", "the operator wrote again and again, the last time 25s after the sample"
+	const within = "    within: 20s\n"
 	for name, tc := range map[string]struct {
 		writes []int // seconds after the sample
 		began  int   // the checkpoint
@@ -331,8 +332,8 @@ func TestLearn_Pause(t *testing.T) {
 		"AtOnce":     {[]int{0, 1, 3}, 14, "", ""},
 		"TriesAgain": {[]int{0, 10}, 21, "    idle: 12s\n", paused},
 		"Looks":      {[]int{10}, 21, "    idle: 12s\n", paused},
-		"Later":      {[]int{9}, 5, "", "wrote again and again"},
-		"ForEver":    {[]int{5, 15, 25}, 30, "", again},
+		"Later":      {[]int{9}, 5, within, "wrote again and again"},
+		"ForEver":    {[]int{5, 15, 25}, 30, within, again},
 	} {
 		t.Run(name, func(t *testing.T) {
 			kinds, err := learn.Kinds([]*apiextensionsv1.CustomResourceDefinition{backups(t)}, nil)
@@ -356,11 +357,31 @@ func TestLearn_Pause(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if strings.Contains(string(text), "idle: ") != (tc.idle != "") || strings.Count(string(text), tc.idle) < 1 ||
+			if strings.Contains(string(text), "idle: ") != strings.HasPrefix(tc.idle, "    idle") || strings.Count(string(text), tc.idle) < 1 ||
 				!strings.Contains(string(text), tc.guess) || strings.Count(string(text), "again and again") > 1 {
 				t.Errorf("want idle %q and guess %q in\n%s", tc.idle, tc.guess, text)
 			}
 		})
+	}
+}
+
+// States of an operator that is never done are not compared.
+func TestRequire_Restless(t *testing.T) {
+	runs := [][]*history.History{{archive(t, "b0"), archive(t, "b1")}}
+	backup := invariant.Kind{Resource: history.Resource{Group: "archive.example.com", Resource: "backups"}}
+	promises := invariant.Contract{Users: []string{operator}, Kinds: []invariant.Kind{backup}}
+	for restless, want := range map[bool][]string{
+		false: {"end-state", "single-lifecycle", "preconditions"},
+		true:  {"preconditions"},
+	} {
+		d := &learn.Draft{Kinds: []learn.DraftKind{{Restless: restless}}}
+		d.Require(promises, runs)
+		got := slices.DeleteFunc(slices.Clone(d.Kinds[0].Invariants), func(id string) bool {
+			return !slices.Contains([]string{"end-state", "single-lifecycle", "quiescence", "preconditions"}, id)
+		})
+		if !slices.Equal(got, want) {
+			t.Errorf("restless %t: %v, want %v", restless, got, want)
+		}
 	}
 }
 

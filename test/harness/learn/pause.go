@@ -30,9 +30,11 @@ func (k *DraftKind) learnPause(runs []run, users []string, lease history.Key) {
 			}
 		}
 		if made.Began.Sub(last) < longest { // it may go on like that
-			k.Pause = 0
-			k.Guesses = append(k.Guesses, fmt.Sprintf("the operator wrote again and again, the last time %s after the sample, so nothing "+
-				"shows that it is done", last.Sub(made.Acted).Round(time.Second)))
+			k.Pause, k.Restless = 0, k.Until == untilExists || k.Until == untilCurrent
+			if k.Restless {
+				k.Guesses = append(k.Guesses, fmt.Sprintf("the operator wrote again and again, the last time %s after the sample: it is never "+
+					"done, and states are not compared", last.Sub(made.Acted).Round(time.Second)))
+			}
 			return
 		}
 		k.Pause = max(k.Pause, longest)
@@ -46,9 +48,15 @@ func (k *DraftKind) learnPause(runs []run, users []string, lease history.Key) {
 }
 
 // writeIdle writes the silence after which the operator is done, if it is longer than that of all
-// checkpoints.
+// checkpoints, or how long to wait in vain.
 func (k *DraftKind) writeIdle(w *writer) {
-	if k.Pause > 0 {
+	switch {
+	case k.Pause > 0:
 		w.line("    idle: %s", (k.Pause + 2*time.Second).Round(time.Second))
+	case k.Restless:
+		w.line("    within: 20s")
 	}
 }
+
+// atRestOnly are the promises that compare states in which the operator is done.
+var atRestOnly = []string{"end-state", "single-lifecycle", "quiescence"}

@@ -213,7 +213,7 @@ func (l *learner) learnKind(ctx context.Context, prover *run.Prover, k *learn.Dr
 		return nil, err
 	}
 	fmt.Fprintf(l.output, "%s: %s\n", k.ScenarioName(), learned(k))
-	if !k.Ignored {
+	if !k.Ignored && !k.Restless {
 		err = withoutChange(ctx, k, l.grow(ctx, prover, k, users))
 	}
 	return reference.Histories, err
@@ -228,8 +228,11 @@ func learned(k *learn.DraftKind) string {
 	slices.Sort(made)
 	text := fmt.Sprintf("it waits for %q, and the operator makes %s", k.Until,
 		cmp.Or(strings.Join(slices.Compact(made), ", "), "nothing that names the object"))
-	if k.Pause > 0 {
+	switch {
+	case k.Pause > 0:
 		text += fmt.Sprintf("; it pauses for %s", k.Pause.Round(time.Second))
+	case k.Restless:
+		text += "; it is never done, so states are not compared"
 	}
 	return text
 }
