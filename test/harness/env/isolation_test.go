@@ -192,7 +192,8 @@ func TestMounts_MissingSecret(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		requests := 0
 		v := podVolumes{template: isolatedOperator(), client: fake.NewClientBuilder().WithInterceptorFuncs(interceptor.Funcs{
-			Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, o client.Object, opts ...client.GetOption) error {
+			Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, o client.Object,
+				opts ...client.GetOption) error {
 				if requests++; requests > 1 {
 					<-ctx.Done()
 					return ctx.Err()

@@ -110,7 +110,9 @@ func (i *Installation) routeWebhooks(objects []*unstructured.Unstructured) error
 
 // withoutOthers leaves out the Deployments, and the webhooks that are served by those that do not run. note names these
 // webhooks; it is "" if there is none.
-func (i *Installation) withoutOthers(objects []*unstructured.Unstructured) (rest []*unstructured.Unstructured, note string, err error) {
+func (i *Installation) withoutOthers(
+	objects []*unstructured.Unstructured,
+) (rest []*unstructured.Unstructured, note string, err error) {
 	deployments, err := Deployments(objects)
 	if err != nil {
 		return nil, "", err

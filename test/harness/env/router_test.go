@@ -5,6 +5,7 @@ package env
 import (
 	"context"
 	"encoding/base64"
+	"slices"
 	"strings"
 	"testing"
 
@@ -176,11 +177,12 @@ func TestWithoutOthers(t *testing.T) {
 	keep := []*unstructured.Unstructured{object(t, refusing(own, "own", nil)), object(t, service(own)), object(t, ofOther),
 		object(t, refusing(types.NamespacedName{Namespace: "system", Name: "none"}, "nowhere", nil))}
 	foreign := object(t, refusing(others, "foreign", nil))
-	rest, note, err := i.withoutOthers(append([]*unstructured.Unstructured{foreign, object(t, i.Shipped()), object(t, other)}, keep...))
+	deployments := []*unstructured.Unstructured{object(t, i.Shipped()), object(t, other)}
+	rest, note, err := i.withoutOthers(slices.Concat(deployments, []*unstructured.Unstructured{foreign}, keep))
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Expect(rest).To(Equal(keep))
 	g.Expect(note).To(Equal("not installed, as their Deployment does not run: ValidatingWebhookConfiguration " + foreign.GetName()))
-	rest, note, err = i.withoutOthers(append([]*unstructured.Unstructured{foreign, object(t, i.Shipped())}, keep...))
+	rest, note, err = i.withoutOthers(slices.Concat(deployments[:1], []*unstructured.Unstructured{foreign}, keep))
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Expect(rest).To(HaveLen(len(keep)+1), "no Deployment of the manifests serves it")
 	g.Expect(note).To(BeEmpty())

@@ -99,10 +99,9 @@ func (v *podVolumes) fill(ctx context.Context, volume corev1.Volume, folder stri
 	var last error
 	err := wait.PollUntilContextTimeout(ctx, volumePoll, volumeTimeout, true, func(ctx context.Context) (bool, error) {
 		files, err := v.content(ctx, volume.VolumeSource)
-		if ctx.Err() != nil {
-			return false, nil // the answer before is the reason
+		if ctx.Err() == nil { // or else the answer before is the reason
+			content, last = files, err
 		}
-		content, last = files, err
 		return err == nil, client.IgnoreNotFound(err)
 	})
 	if apierrors.IsNotFound(last) {

@@ -123,7 +123,9 @@ func (c *completion) alternatives(schema *apiextensionsv1.JSONSchemaProps, all m
 		if len(alternatives) == 0 {
 			continue
 		}
-		nearest := slices.MinFunc(alternatives, func(a, b []string) int { return cmp.Compare(len(missing(a)), len(missing(b))) })
+		nearest := slices.MinFunc(alternatives, func(a, b []string) int {
+			return cmp.Compare(len(missing(a)), len(missing(b)))
+		})
 		for _, name := range missing(nearest) {
 			if field, known := schema.Properties[name]; known {
 				all[name] = c.madeUp(&field, path+"."+name)

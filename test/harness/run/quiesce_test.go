@@ -79,31 +79,6 @@ func TestWaitForIdle_IgnoresOtherWriters(t *testing.T) {
 	}
 }
 
-// A checkpoint may need a longer silence, which counts from the last action too.
-func TestWaitForIdle_OfItsOwn(t *testing.T) {
-	for name, tc := range map[string]struct{ acted, waits time.Duration }{
-		"SinceTheLastWrite":  {-time.Hour, 9 * time.Second},
-		"SinceTheLastAction": {0, 10 * time.Second},
-	} {
-		t.Run(name, func(t *testing.T) {
-			g := NewWithT(t)
-			run := newExecution(t, interceptor.Funcs{})
-			g.Expect(os.WriteFile(run.prover.auditLog, nil, 0o600)).To(Succeed())
-			c := clocktesting.NewFakeClock(time.Now())
-			run.prover.clock = c
-			now, done := c.Now(), make(chan error, 1)
-			run.actionTimes = []time.Time{now.Add(tc.acted)}
-			q := scenario.Quiesce{Idle: metav1.Duration{Duration: 10 * time.Second}}
-			go func() { done <- run.waitForIdle(t.Context(), q, now.Add(-quietPeriod), now.Add(time.Hour)) }()
-			g.Consistently(done, 3*pollInterval).ShouldNot(Receive())
-			c.Step(tc.waits - time.Millisecond)
-			g.Consistently(done, 3*pollInterval).ShouldNot(Receive())
-			c.Step(time.Millisecond)
-			g.Eventually(done, testTimeout).Should(Receive(BeNil()))
-		})
-	}
-}
-
 func TestWaitForIdle_EndsAtTheDeadline(t *testing.T) {
 	g := NewWithT(t)
 	run := newExecution(t, interceptor.Funcs{})

@@ -223,7 +223,7 @@ func (l *learner) learnKind(ctx context.Context, prover *run.Prover, k *learn.Dr
 func learned(k *learn.DraftKind) string {
 	var made []string
 	for _, c := range k.Children {
-		made = append(made, c.Resource.String())
+		made = append(made, c.String())
 	}
 	slices.Sort(made)
 	text := fmt.Sprintf("it waits for %q, and the operator makes %s", k.Until,
