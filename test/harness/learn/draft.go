@@ -60,8 +60,9 @@ type DraftKind struct {
 	// Pause is the longest time between two of the operator's writes for it, if that is more than the
 	// course of its work.
 	Pause time.Duration
-	// Restless means that nothing showed when the operator is done, and that it wrote again and again.
-	Restless bool
+	// Unfinished means that the status reported no success, or that nothing showed when the operator is
+	// done and it wrote again and again. The states at rest of two runs may differ then.
+	Unfinished bool
 	// Problem is why its scenario could not be run; there is none in the files then.
 	Problem string
 	// Ignored means that the operator wrote nothing in the clean runs.

@@ -13,7 +13,6 @@ import (
 
 	"leasehold.dev/test/harness/history"
 	"leasehold.dev/test/harness/invariant"
-	"leasehold.dev/test/harness/scenario"
 )
 
 // judged are the promises that a scenario may require, because every run of it can show them.
@@ -82,7 +81,7 @@ func (d *Draft) Require(promises invariant.Contract, histories [][]*history.Hist
 			}
 		}
 		d.Kinds[i].Invariants = slices.DeleteFunc(slices.Clone(judged), func(id string) bool {
-			return could[id] < len(histories[i]) || d.Kinds[i].Restless && slices.Contains(atRestOnly, id)
+			return could[id] < len(histories[i]) || d.Kinds[i].Unfinished && slices.Contains(atRestOnly, id)
 		})
 	}
 }
@@ -150,80 +149,6 @@ func (r run) atRest() *unstructured.Unstructured {
 		}
 	}
 	return last
-}
-
-// preferred are the conditions that report success, the most common first.
-var preferred = []string{"Ready", "Available", "Succeeded", "Complete", "Completed", "Healthy", "Synced", "Reconciled",
-	"Programmed", "Accepted"}
-
-// abnormal are words in the names of conditions that report anything but success when they are True.
-var abnormal = []string{"Stalled", "Reconciling", "Progressing", "Degraded", "Fail", "Error", "Terminating", "Deleting",
-	"Paused", "Suspended", "Pending", "Invalid", "NoMatching", "NotReady", "Unavailable", "Missing", "Conflict", "Pressure"}
-
-func isAbnormal(condition string) bool {
-	return slices.ContainsFunc(abnormal, func(word string) bool { return strings.Contains(condition, word) })
-}
-
-// The states of an object that do not show that the operator is done.
-const untilExists, untilCurrent = "exists: true", "current: true"
-
-// learnRest finds what shows that the operator is done: a condition, a phase, the generation that
-// the status observed, or nothing.
-func (k *DraftKind) learnRest(runs []run) {
-	conditions := steady(runs, func(r run) []string { return trueConditions(r.atRest()) })
-	i := slices.IndexFunc(preferred, func(name string) bool { return slices.Contains(conditions, name) })
-	switch {
-	case i >= 0:
-		k.Ready = preferred[i]
-	case len(conditions) == 1:
-		k.Ready = conditions[0]
-	}
-	if k.Ready != "" {
-		k.Until = "condition: " + k.Ready
-		k.Notes = append(k.Notes, fmt.Sprintf("guess: of the conditions %q that were True at rest, %s reports success",
-			conditions, k.Ready))
-		return
-	}
-	for _, field := range []string{"phase", "state"} {
-		values := steady(runs, func(r run) []string {
-			value, _, _ := unstructured.NestedString(r.atRest().Object, "status", field)
-			return []string{value}
-		})
-		if len(values) == 1 && values[0] != "" {
-			k.Until = fmt.Sprintf("field: status.%s, value: %q", field, values[0])
-			k.Guesses = append(k.Guesses, fmt.Sprintf("no condition was True at rest; both runs ended with this %s", field))
-			return
-		}
-	}
-	k.Until = untilExists
-	switch {
-	case !slices.ContainsFunc(runs, func(r run) bool { return hasStatus(r.atRest()) }):
-		k.Guesses = append(k.Guesses, "the operator wrote no status, so nothing shows that it is done")
-	case slices.ContainsFunc(runs, func(r run) bool { return !scenario.Wait{Current: true}.Met(r.atRest()) }):
-		k.Guesses = append(k.Guesses, "the status did not report success, so the sample may need what is not there; nothing shows that the operator is done")
-	default:
-		k.Until = untilCurrent
-		k.Guesses = append(k.Guesses, "no condition reported success; kstatus judges the status")
-	}
-}
-
-func hasStatus(o *unstructured.Unstructured) bool {
-	fields, _, _ := unstructured.NestedMap(o.Object, "status")
-	return len(fields) > 0
-}
-
-// trueConditions are the types of the conditions that may report success, and are True.
-func trueConditions(o *unstructured.Unstructured) []string {
-	var all []string
-	list, _, _ := unstructured.NestedSlice(o.Object, "status", "conditions")
-	for _, item := range list {
-		condition, _ := item.(map[string]any)
-		name, ok := condition["type"].(string)
-		if ok && condition["status"] == string(metav1.ConditionTrue) && !isAbnormal(name) {
-			all = append(all, name)
-		}
-	}
-	return all
 }
 
 // found is a child with what its objects have in common.

@@ -267,56 +267,6 @@ spec:
         selector: {type: object, additionalProperties: {type: string}}}}}}}
 `
 
-// What an operator writes into a status decides what its scenario waits for.
-func TestLearn_Rest(t *testing.T) {
-	for name, tc := range map[string]struct{ first, second, want string }{
-		"Nothing": {"{}", "{}", "exists: true"},
-		"OnlyCondition": {"{conditions: [{type: Rolled, status: 'True'}]}",
-			"{conditions: [{type: Rolled, status: 'True'}]}", "condition: Rolled"},
-		"Preferred": {"{conditions: [{type: A, status: 'True'}, {type: Available, status: 'True'}]}",
-			"{conditions: [{type: Available, status: 'True'}, {type: A, status: 'True'}]}", "condition: Available"},
-		"InOneRun": {"{conditions: [{type: Ready, status: 'True'}]}",
-			"{conditions: [{type: Ready, status: 'False'}]}", "exists: true"},
-		"Phase": {"{phase: Running}", "{phase: Running}", `field: status.phase, value: "Running"`},
-		"Stalled": {"{conditions: [{type: Stalled, status: 'True'}]}",
-			"{conditions: [{type: Stalled, status: 'True'}]}", "exists: true"},
-		"ErrorByTheName": {"{conditions: [{type: ReconcileError, status: 'True'}]}",
-			"{conditions: [{type: ReconcileError, status: 'True'}]}", "current: true"},
-		"NoMatch": {"{conditions: [{type: NoMatchingInstance, status: 'True'}]}",
-			"{conditions: [{type: NoMatchingInstance, status: 'True'}]}", "current: true"},
-		"NotReady": {"{conditions: [{type: Ready, status: 'False'}]}",
-			"{conditions: [{type: Ready, status: 'False'}]}", "exists: true"},
-		"PhaseOfOneRun": {"{phase: Running}", "{phase: Failed}", "current: true"},
-		"Generation":    {"{observedGeneration: 1}", "{observedGeneration: 1}", "current: true"},
-		"SeveralUnrelated": {"{conditions: [{type: A, status: 'True'}, {type: B, status: 'True'}]}",
-			"{conditions: [{type: A, status: 'True'}, {type: B, status: 'True'}]}", "current: true"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			d := &learn.Draft{}
-			kinds, err := learn.Kinds([]*apiextensionsv1.CustomResourceDefinition{backups(t)}, nil)
-			if err != nil {
-				t.Fatal(err)
-			}
-			var histories []*history.History
-			for i, status := range []string{tc.first, tc.second} {
-				r := record("b" + string(rune('0'+i)))
-				o := object(t, "{apiVersion: archive.example.com/v1, kind: Backup, metadata: {namespace: default}, status: "+status+
-					"}")
-				o.SetName("b" + string(rune('0'+i)))
-				o.SetUID(types.UID(o.GetName()))
-				r.store("admin", "backups.archive.example.com", o)
-				histories = append(histories, &r.History)
-			}
-			if err := d.Learn(&kinds[0], []string{operator}, histories...); err != nil {
-				t.Fatal(err)
-			}
-			if kinds[0].Until != tc.want {
-				t.Errorf("Until = %q, want %q", kinds[0].Until, tc.want)
-			}
-		})
-	}
-}
-
 // A sample without writes of the operator is reported, despite writes of users and to its Lease.
 func TestLearn_Ignored(t *testing.T) {
 	lease := history.Request{User: operator, Verb: "update", Effect: history.Stored,

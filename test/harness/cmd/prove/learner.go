@@ -213,7 +213,7 @@ func (l *learner) learnKind(ctx context.Context, prover *run.Prover, k *learn.Dr
 		return nil, err
 	}
 	fmt.Fprintf(l.output, "%s: %s\n", k.ScenarioName(), learned(k))
-	if !k.Ignored && !k.Restless {
+	if !k.Ignored && !k.Unfinished {
 		err = withoutChange(ctx, k, l.grow(ctx, prover, k, users))
 	}
 	return reference.Histories, err
@@ -231,8 +231,8 @@ func learned(k *learn.DraftKind) string {
 	switch {
 	case k.Pause > 0:
 		text += fmt.Sprintf("; it pauses for %s", k.Pause.Round(time.Second))
-	case k.Restless:
-		text += "; it is never done, so states are not compared"
+	case k.Unfinished:
+		text += "; it may never be done, so states are not compared"
 	}
 	return text
 }

@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package learn_test
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"leasehold.dev/test/harness/history"
+	"leasehold.dev/test/harness/invariant"
+	"leasehold.dev/test/harness/learn"
+)
+
+// What an operator writes into a status decides what its scenario waits for.
+func TestLearn_Rest(t *testing.T) {
+	for name, tc := range map[string]struct{ first, second, want string }{
+		"Nothing": {"{}", "{}", "exists: true"},
+		"OnlyCondition": {"{conditions: [{type: Rolled, status: 'True'}]}",
+			"{conditions: [{type: Rolled, status: 'True'}]}", "condition: Rolled"},
+		"Preferred": {"{conditions: [{type: A, status: 'True'}, {type: Available, status: 'True'}]}",
+			"{conditions: [{type: Available, status: 'True'}, {type: A, status: 'True'}]}", "condition: Available"},
+		"InOneRun": {"{conditions: [{type: Ready, status: 'True'}]}",
+			"{conditions: [{type: Ready, status: 'False'}]}", "exists: true"},
+		"Phase": {"{phase: Running}", "{phase: Running}", `field: status.phase, value: "Running"`},
+		"Stalled": {"{conditions: [{type: Stalled, status: 'True'}]}",
+			"{conditions: [{type: Stalled, status: 'True'}]}", "exists: true"},
+		"ErrorByTheName": {"{conditions: [{type: ReconcileError, status: 'True'}]}",
+			"{conditions: [{type: ReconcileError, status: 'True'}]}", "exists: true"},
+		"NoMatch": {"{conditions: [{type: NoMatchingInstance, status: 'True'}]}",
+			"{conditions: [{type: NoMatchingInstance, status: 'True'}]}", "exists: true"},
+		"NoPhaseOfSuccess": {"{phase: Initializing}", "{phase: Initializing}", "exists: true"},
+		"NotReady": {"{conditions: [{type: Ready, status: 'False'}]}",
+			"{conditions: [{type: Ready, status: 'False'}]}", "exists: true"},
+		"PhaseOfOneRun":  {"{phase: Running}", "{phase: Done}", "current: true"},
+		"FailedInOneRun": {"{phase: Running}", "{phase: Failed}", "exists: true"},
+		"Generation":     {"{observedGeneration: 1}", "{observedGeneration: 1}", "current: true"},
+		"SeveralUnrelated": {"{conditions: [{type: A, status: 'True'}, {type: B, status: 'True'}]}",
+			"{conditions: [{type: A, status: 'True'}, {type: B, status: 'True'}]}", "current: true"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			d := &learn.Draft{}
+			kinds, err := learn.Kinds([]*apiextensionsv1.CustomResourceDefinition{backups(t)}, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var histories []*history.History
+			for i, status := range []string{tc.first, tc.second} {
+				r := record("b" + string(rune('0'+i)))
+				o := object(t, "{apiVersion: archive.example.com/v1, kind: Backup, metadata: {namespace: default}, status: "+status+
+					"}")
+				o.SetName("b" + string(rune('0'+i)))
+				o.SetUID(types.UID(o.GetName()))
+				r.store("admin", "backups.archive.example.com", o)
+				histories = append(histories, &r.History)
+			}
+			if err := d.Learn(&kinds[0], []string{operator}, histories...); err != nil {
+				t.Fatal(err)
+			}
+			if kinds[0].Until != tc.want {
+				t.Errorf("Until = %q, want %q", kinds[0].Until, tc.want)
+			}
+			if unfinished := tc.want == "exists: true" && name != "Nothing"; kinds[0].Unfinished != unfinished {
+				t.Errorf("Unfinished = %t, want %t", kinds[0].Unfinished, unfinished)
+			}
+		})
+	}
+}
+
+// A scenario waits longer than the operator paused between two writes, or since the sample. An operator that does not
+// end to write is named.
+func TestLearn_Pause(t *testing.T) {
+	const paused, again = "the operator paused for 10s", "the operator wrote again and again, the last time 25s after the sample: it may never be done"
+	const within = "    within: 20s\n"
+	for name, tc := range map[string]struct {
+		writes []int // seconds after the sample
+		began  int   // the checkpoint
+		idle   string
+		guess  string
+	}{
+		"None":       {nil, 11, "", ""},
+		"AtOnce":     {[]int{0, 1, 3}, 14, "", ""},
+		"TriesAgain": {[]int{0, 10}, 21, "    idle: 12s\n", paused},
+		"Looks":      {[]int{10}, 21, "    idle: 12s\n", paused},
+		"Later":      {[]int{9}, 5, within, "wrote again and again"},
+		"ForEver":    {[]int{5, 15, 25}, 30, within, again},
+	} {
+		t.Run(name, func(t *testing.T) {
+			kinds, err := learn.Kinds([]*apiextensionsv1.CustomResourceDefinition{backups(t)}, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			h := untouched(t)
+			at := func(seconds int) time.Time {
+				return h.Requests[0].Received.Add(time.Duration(seconds)*time.Second + time.Millisecond)
+			}
+			for _, seconds := range tc.writes {
+				h.Requests = append(h.Requests, history.Request{User: operator, Verb: "create", Effect: history.Stored,
+					Key: history.Key{Resource: history.Resource{Resource: "configmaps"}}, Received: at(seconds)})
+			}
+			h.Checkpoints = []history.Checkpoint{{Name: "made", Acted: at(0), Began: at(tc.began), Ended: at(tc.began + 5)}}
+			d := &learn.Draft{}
+			if err := d.Learn(&kinds[0], []string{operator}, h, h); err != nil {
+				t.Fatal(err)
+			}
+			text, err := d.Scenario(&kinds[0])
+			if err != nil {
+				t.Fatal(err)
+			}
+			idles := strings.Contains(string(text), "idle: ")
+			if idles != strings.HasPrefix(tc.idle, "    idle") || !strings.Contains(string(text), tc.idle) {
+				t.Errorf("want idle %q in\n%s", tc.idle, text)
+			}
+			if !strings.Contains(string(text), tc.guess) || strings.Count(string(text), "again and again") > 1 {
+				t.Errorf("want guess %q in\n%s", tc.guess, text)
+			}
+		})
+	}
+}
+
+// States of an operator that is never done are not compared.
+func TestRequire_Restless(t *testing.T) {
+	runs := [][]*history.History{{archive(t, "b0"), archive(t, "b1")}}
+	backup := invariant.Kind{Resource: history.Resource{Group: "archive.example.com", Resource: "backups"}}
+	promises := invariant.Contract{Users: []string{operator}, Kinds: []invariant.Kind{backup}}
+	for unfinished, want := range map[bool][]string{
+		false: {"end-state", "single-lifecycle", "preconditions"},
+		true:  {"preconditions"},
+	} {
+		d := &learn.Draft{Kinds: []learn.DraftKind{{Unfinished: unfinished}}}
+		d.Require(promises, runs)
+		got := slices.DeleteFunc(slices.Clone(d.Kinds[0].Invariants), func(id string) bool {
+			return !slices.Contains([]string{"end-state", "single-lifecycle", "quiescence", "preconditions"}, id)
+		})
+		if !slices.Equal(got, want) {
+			t.Errorf("unfinished %t: %v, want %v", unfinished, got, want)
+		}
+	}
+}
