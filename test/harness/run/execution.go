@@ -11,7 +11,6 @@ import (
 	"strings"
 	"time"
 
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"leasehold.dev/test/harness/history"
@@ -87,7 +86,7 @@ func (p *Prover) beginExecution(ctx context.Context, s scenario.Scenario) (*exec
 	if err := ex.snapshotExternal(ctx, s); err != nil {
 		return nil, err
 	}
-	watched, err := p.watchedResources()
+	watched, err := p.watchedResources(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -253,28 +252,4 @@ func (ex *execution) writes(h *history.History) []write {
 		writes[i] = w.write
 	}
 	return writes
-}
-
-// watchedResources returns the resources of the promises, each once and in the
-// API server's preferred version.
-func (p *Prover) watchedResources() ([]schema.GroupVersionResource, error) {
-	var all []schema.GroupVersionResource
-	var known []history.Resource
-	for _, r := range slices.Concat(p.subject.Contract.Resources(), p.subject.Contract.Watched) {
-		if slices.Contains(known, r) {
-			continue
-		}
-		known = append(known, r)
-		if r.Group == "" {
-			// The mapper takes an empty group for any group. The core group has one version.
-			all = append(all, schema.GroupVersionResource{Version: "v1", Resource: r.Resource})
-			continue
-		}
-		versioned, err := p.client.RESTMapper().ResourceFor(schema.GroupVersionResource{Group: r.Group, Resource: r.Resource})
-		if err != nil {
-			return nil, fmt.Errorf("looking for the version of %s to watch: %w", r, err)
-		}
-		all = append(all, versioned)
-	}
-	return all, nil
 }

@@ -12,9 +12,7 @@ import (
 	"time"
 
 	. "github.com/onsi/gomega"
-	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/api/meta/testrestmapper"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	dynamicfake "k8s.io/client-go/dynamic/fake"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/utils/clock"
@@ -129,30 +127,4 @@ func TestStrays(t *testing.T) {
 	g.Expect(os.WriteFile(p.auditLog, []byte(lease+event("one", "", "secrets", `"11"}}`)+webhooks+webhooks), 0o600)).To(Succeed())
 	g.Expect(p.Strays()).To(Equal([]history.Resource{{Group: "admissionregistration.k8s.io",
 		Resource: "mutatingwebhookconfigurations"}}))
-}
-
-func TestWatchedResources(t *testing.T) {
-	g := NewWithT(t)
-	mapper := meta.NewDefaultRESTMapper(nil)
-	for _, kind := range []schema.GroupVersionKind{
-		{Group: "example.com", Version: "v1beta1", Kind: "Thing"},
-		{Group: "batch", Version: "v1", Kind: "Job"},
-		{Group: "events.k8s.io", Version: "v1", Kind: "Event"},
-		{Version: "v1", Kind: "Event"},
-	} {
-		mapper.Add(kind, meta.RESTScopeNamespace)
-	}
-	jobs := history.Resource{Group: "batch", Resource: "jobs"}
-	p := &Prover{client: fake.NewClientBuilder().WithRESTMapper(mapper).Build()}
-	p.subject.Contract.Kinds = []invariant.Kind{{Resource: things, Children: []invariant.Child{{Resource: jobs}}}}
-	p.subject.Contract.Watched = []history.Resource{jobs, {Resource: "events"}}
-	g.Expect(p.watchedResources()).To(Equal([]schema.GroupVersionResource{
-		{Group: "example.com", Version: "v1beta1", Resource: "things"},
-		{Group: "batch", Version: "v1", Resource: "jobs"},
-		{Version: "v1", Resource: "events"},
-	}))
-
-	p.subject.Contract.Watched = []history.Resource{{Group: "example.com", Resource: "thingies"}}
-	_, err := p.watchedResources()
-	g.Expect(err).To(MatchError(ContainSubstring("looking for the version of thingies.example.com to watch")))
 }

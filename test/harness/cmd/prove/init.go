@@ -146,7 +146,7 @@ func (o *initOptions) paths() []*string {
 }
 
 // describe writes the subject and the scenarios of an operator that has none.
-func describe(ctx context.Context, o initOptions, output io.Writer) error {
+func describe(ctx context.Context, o initOptions, output io.Writer) (err error) {
 	log.SetLogger(logr.Discard())
 	progress := newTimedWriter(output, time.Now)
 	if err := ensure(ctx, env.IsChart(o.manifests), false, progress); err != nil {
@@ -171,6 +171,11 @@ func describe(ctx context.Context, o initOptions, output io.Writer) error {
 			_ = os.RemoveAll(work) // the system's folder for temporary files
 		}
 	}()
+	clientLog, err := program.LogTo(work)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, clientLog.Close()) }()
 	if err := l.learn(ctx); err != nil {
 		return fmt.Errorf("describing %s: %w", d.Name, err)
 	}
