@@ -51,9 +51,6 @@ func (d *Draft) Learn(k *DraftKind, users []string, histories ...*history.Histor
 	k.learnPause(runs, users, d.Lease)
 	k.learnChildren(runs, users, d.Lease.Resource)
 	k.Ignored = !slices.ContainsFunc(runs, func(r run) bool { return r.answers(users) })
-	if k.Ignored {
-		k.Guesses = append(k.Guesses, "the operator wrote nothing for it, so its scenarios show nothing")
-	}
 	return nil
 }
 

@@ -196,6 +196,10 @@ func (l *learner) keep(k *learn.DraftKind) (string, error) {
 	return file, nil
 }
 
+// errIgnored means that a scenario of the kind would show nothing.
+var errIgnored = errors.New("the operator wrote nothing for the sample: no child, no status, no event. It may refer to what is not " +
+	"there, be in a namespace or have labels that the operator does not select, or its controller is off")
+
 // learnKind runs a kind's scenario twice, learns from the runs, and grows its object.
 func (l *learner) learnKind(ctx context.Context, prover *run.Prover, k *learn.DraftKind, s scenario.Scenario,
 	users []string) ([]*history.History, error) {
@@ -205,15 +209,14 @@ func (l *learner) learnKind(ctx context.Context, prover *run.Prover, k *learn.Dr
 		err = l.draft.Learn(k, users, reference.Histories...)
 	}
 	if err == nil && k.Ignored {
-		fmt.Fprintf(l.output, "%s: the operator wrote nothing for the sample: no child, no status, no event. It may refer to what is not "+
-			"there, be in a namespace or have labels that the operator does not select, or its controller is off.\n%s",
-			k.ScenarioName(), (&report.Run{Logs: reference.Outcomes[0].Logs}).LogTails())
+		fmt.Fprint(l.output, (&report.Run{Logs: reference.Outcomes[0].Logs}).LogTails())
+		err = errIgnored
 	}
 	if err != nil {
 		return nil, err
 	}
 	fmt.Fprintf(l.output, "%s: %s\n", k.ScenarioName(), learned(k))
-	if !k.Ignored && !k.Unfinished {
+	if !k.Unfinished {
 		err = withoutChange(ctx, k, l.grow(ctx, prover, k, users))
 	}
 	return reference.Histories, err
