@@ -32,13 +32,15 @@ type sweeper struct {
 	options  options
 	promises invariant.Contract
 	output   io.Writer
+	plans    func(*run.Reference) []run.Plan
 
 	mu     sync.Mutex // the ledger is for one goroutine
 	ledger *ledger
 }
 
 func newSweep(o options, promises invariant.Contract, output io.Writer) *sweeper {
-	return &sweeper{options: o, promises: promises, output: output, ledger: newLedger(o, promises.Except, output)}
+	return &sweeper{options: o, promises: promises, output: output, ledger: newLedger(o, promises.Except, output),
+		plans: func(r *run.Reference) []run.Plan { return r.Plans(o.seed) }}
 }
 
 // run does the work of a fleet: first the clean runs of each scenario, then what can
@@ -49,10 +51,10 @@ func (s *sweeper) run(ctx context.Context, fleet *run.Fleet, of []scenario.Scena
 		return err
 	}
 	jobs, err := s.jobs(references)
-	if err != nil {
+	if len(jobs) == 0 {
 		return err
 	}
-	return s.do(ctx, fleet, jobs)
+	return errors.Join(err, s.do(ctx, fleet, jobs))
 }
 
 // compare makes the references, with the runs of any prover. The scenarios with most steps begin, or one
@@ -102,8 +104,8 @@ func (s *sweeper) do(ctx context.Context, fleet *run.Fleet, jobs []job) error {
 	})
 }
 
-// jobs returns the runs that the options select. Choices depend on the seed alone, so that a plan
-// can be repeated.
+// jobs returns the runs that the options select, and an error for scenarios that have none. Choices
+// depend on the seed alone, so that a plan can be repeated.
 func (s *sweeper) jobs(references []*run.Reference) ([]job, error) {
 	var jobs []job
 	if s.options.clean > 0 {
@@ -117,11 +119,12 @@ func (s *sweeper) jobs(references []*run.Reference) ([]job, error) {
 		return slices.Repeat([]job{{references[0], &plan}}, s.options.repeat), err
 	}
 	matching := 0 // in all shards
+	var silent error
 	for _, ref := range references {
-		plans := ref.Plans(s.options.seed)
+		plans := s.plans(ref)
 		if len(plans) == 0 {
-			return nil, fmt.Errorf("deriving the plans of scenario %s: the operator has written nothing in the clean runs",
-				ref.Scenario.Name)
+			silent = errors.Join(silent, fmt.Errorf("deriving the plans of scenario %s: the operator has written nothing in the clean runs",
+				ref.Scenario.Name))
 		}
 		for _, plan := range plans {
 			if !s.options.match.MatchString(plan.ID()) {
@@ -133,13 +136,13 @@ func (s *sweeper) jobs(references []*run.Reference) ([]job, error) {
 			}
 		}
 	}
-	if matching == 0 {
+	if matching == 0 && silent == nil {
 		return nil, fmt.Errorf("choosing plans: none has %s in its ID", s.options.match)
 	}
 	if s.options.smoke {
 		jobs = subset(jobs, s.options.seed)
 	}
-	return slices.Repeat(jobs, s.options.repeat), nil
+	return slices.Repeat(jobs, s.options.repeat), silent
 }
 
 // subset returns one plan of each family of faults. The seed draws the scenario first: otherwise, most

@@ -29,6 +29,30 @@ func TestSweep_SpreadsCleanRuns(t *testing.T) {
 	g.Expect(s.jobs([]*run.Reference{one, two})).To(Equal([]job{{one, nil}, {two, nil}, {one, nil}}))
 }
 
+// A scenario without a write in its clean runs is an error, and the plans of the others run all the same.
+func TestSweep_ScenarioWithoutPlans(t *testing.T) {
+	g := NewWithT(t)
+	silent := &run.Reference{Scenario: scenario.Scenario{Name: "silent"}}
+	busy := &run.Reference{Scenario: scenario.Scenario{Name: "busy"}}
+	plan := run.Plan{Scenario: "busy", Fault: "lost-response"}
+	s := &sweeper{options: asked(t), plans: func(r *run.Reference) []run.Plan {
+		if r == busy {
+			return []run.Plan{plan}
+		}
+		return nil
+	}}
+	const noted = "deriving the plans of scenario silent: the operator has written nothing in the clean runs"
+	jobs, err := s.jobs([]*run.Reference{silent, busy})
+	g.Expect(err).To(MatchError(noted))
+	g.Expect(jobs).To(Equal([]job{{busy, &plan}}))
+	jobs, err = s.jobs([]*run.Reference{silent})
+	g.Expect(err).To(MatchError(noted))
+	g.Expect(jobs).To(BeEmpty())
+	s.options = asked(t, "--match=nothing")
+	_, err = s.jobs([]*run.Reference{busy})
+	g.Expect(err).To(MatchError("choosing plans: none has nothing in its ID"))
+}
+
 func TestLongestFirst(t *testing.T) {
 	g := NewWithT(t)
 	took := func(d time.Duration) *run.Reference {
