@@ -139,7 +139,9 @@ type Checkpoint struct {
 	Like string `json:"like,omitempty"`
 	// Hasty means that users changed one object several times since the checkpoint before, so the
 	// operator may have missed what was between.
-	Hasty bool      `json:"hasty,omitempty"`
+	Hasty bool `json:"hasty,omitempty"`
+	// Busy means that the operator is not done, so that the state may differ from run to run.
+	Busy  bool      `json:"busy,omitempty"`
 	Began time.Time `json:"began"`
 	Ended time.Time `json:"ended"`
 	// Acted is the time of the users' last action before, and Reached the time of convergence

@@ -41,6 +41,10 @@ func judgeLifecycle(b *judgement) {
 		b.addDoubt("the counts are not comparable with clean runs: %s", rejected[0])
 		return
 	}
+	if i := slices.IndexFunc(b.History.Checkpoints, func(m history.Checkpoint) bool { return m.Busy }); i >= 0 {
+		b.addDoubt("the operator is not done at %q, so counts differ from run to run", b.History.Checkpoints[i].Name)
+		return
+	}
 	counted := count(b.History, b.comparison)
 	references := make([]map[string]comings, len(clean))
 	keys := sets.KeySet(counted)

@@ -233,7 +233,7 @@ func orAbsent(value string, there bool) string {
 	return fmt.Sprintf("%q", value)
 }
 
-// compared calls judge with the differences at each checkpoint with convergence. It adds a doubt
+// compared calls judge with the differences at each checkpoint at which the operator is done. It adds a doubt
 // if there is nothing to compare with.
 func (b *judgement) compared(of scope, judge func(m history.Checkpoint, got state, found []difference)) {
 	if len(b.References) < 2 {
@@ -242,7 +242,7 @@ func (b *judgement) compared(of scope, judge func(m history.Checkpoint, got stat
 	}
 	touched := b.touched()
 	for _, m := range b.History.Checkpoints {
-		if !m.Converged {
+		if !m.Converged || m.Busy {
 			continue
 		}
 		if rejected := b.rejectedOnlyHere(); len(rejected) > 0 && !rejected[0].At.After(m.Ended) {

@@ -111,8 +111,9 @@ func conditionsThatAreTrue(o *unstructured.Unstructured) []string {
 }
 
 // observing is longer than operators usually pause before they look or try again, which is 10 s. A
-// pause shorter than shortest is one between two writes of the same work.
-const observing, shortest = 11 * time.Second, 3 * time.Second
+// pause shorter than shortest is one between two writes of the same work. Where no state shows that the
+// operator is done, only the silence of a checkpoint does, which begins after a second.
+const observing, shortest, shortestUnknown = 11 * time.Second, 3 * time.Second, 800 * time.Millisecond
 
 // learnPause finds how long the operator paused between two writes for the kind's object: it looks
 // again at times, or waits before it tries again. Only a longer silence shows that it is done.
@@ -140,7 +141,11 @@ func (k *DraftKind) learnPause(runs []run, users []string, lease history.Key) {
 		}
 		k.Pause = max(k.Pause, longest)
 	}
-	if k.Pause < shortest {
+	least := shortest
+	if k.Until == untilExists || k.Until == untilCurrent {
+		least = shortestUnknown
+	}
+	if k.Pause < least || k.Unfinished {
 		k.Pause = 0
 		return
 	}
@@ -155,6 +160,7 @@ func (k *DraftKind) writeIdle(w *writer) {
 	case k.Pause > 0:
 		w.line("    idle: %s", (k.Pause + 2*time.Second).Round(time.Second))
 	case k.Unfinished:
+		w.line("    busy: true")
 		w.line("    within: 20s")
 	}
 }

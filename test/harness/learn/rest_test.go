@@ -75,19 +75,20 @@ func TestLearn_Rest(t *testing.T) {
 // end to write is named.
 func TestLearn_Pause(t *testing.T) {
 	const paused, again = "the operator paused for 10s", "the operator wrote again and again, the last time 25s after the sample: it may never be done"
-	const within = "    within: 20s\n"
+	const within = "    busy: true\n    within: 20s\n"
 	for name, tc := range map[string]struct {
 		writes []int // seconds after the sample
 		began  int   // the checkpoint
 		idle   string
 		guess  string
 	}{
-		"None":       {nil, 11, "", ""},
-		"AtOnce":     {[]int{0, 1, 3}, 14, "", ""},
-		"TriesAgain": {[]int{0, 10}, 21, "    idle: 12s\n", paused},
-		"Looks":      {[]int{10}, 21, "    idle: 12s\n", paused},
-		"Later":      {[]int{9}, 5, within, "wrote again and again"},
-		"ForEver":    {[]int{5, 15, 25}, 30, within, again},
+		"None":        {nil, 11, "", ""},
+		"AtOnce":      {[]int{0}, 14, "", ""},
+		"SomeSeconds": {[]int{0, 2}, 14, "    idle: 4s\n", "paused for 2s"},
+		"TriesAgain":  {[]int{0, 10}, 21, "    idle: 12s\n", paused},
+		"Looks":       {[]int{10}, 21, "    idle: 12s\n", paused},
+		"Later":       {[]int{9}, 5, within, "wrote again and again"},
+		"ForEver":     {[]int{5, 15, 25}, 30, within, again},
 	} {
 		t.Run(name, func(t *testing.T) {
 			kinds, err := learn.Kinds([]*apiextensionsv1.CustomResourceDefinition{backups(t)}, nil)

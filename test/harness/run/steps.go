@@ -45,7 +45,7 @@ func (ex *execution) runSteps(ctx context.Context, s scenario.Scenario) ([]histo
 		case step.Quiesce != nil:
 			var mark history.Checkpoint
 			if mark, err = ex.quiesce(ctx, step.Name, *step.Quiesce); err == nil {
-				mark.Like, mark.Hasty = step.Quiesce.Like, s.IsHasty(i)
+				mark.Like, mark.Hasty, mark.Busy = step.Quiesce.Like, s.IsHasty(i), step.Quiesce.Busy
 				marks = append(marks, mark)
 			}
 		case step.Wait != nil:
