@@ -108,8 +108,8 @@ func (i *Installation) routeWebhooks(objects []*unstructured.Unstructured) error
 	return nil
 }
 
-// withoutOthers leaves out the Deployments, and the webhooks that are served by those that do not run. note names these
-// webhooks; it is "" if there is none.
+// withoutOthers leaves out the Deployments, and the webhooks that are served by those that do not run: also conversions,
+// where there is one version only. note names what has them; it is "" if nothing has.
 func (i *Installation) withoutOthers(
 	objects []*unstructured.Unstructured,
 ) (rest []*unstructured.Unstructured, note string, err error) {
@@ -124,18 +124,23 @@ func (i *Installation) withoutOthers(
 	}
 	var left []string
 	for _, o := range objects {
-		switch o.GetKind() {
-		case "Deployment":
+		if o.GetKind() == "Deployment" {
 			continue
-		case "ValidatingWebhookConfiguration", "MutatingWebhookConfiguration":
-			calls, err := webhookCalls([]*unstructured.Unstructured{o})
-			if err != nil {
-				return nil, "", err
-			}
-			if len(calls) > 0 && !slices.ContainsFunc(calls, func(c webhookCall) bool { return !servedByOther(c) }) {
-				left = append(left, fmt.Sprintf("%s %s", o.GetKind(), o.GetName()))
-				continue
-			}
+		}
+		calls, err := webhookCalls([]*unstructured.Unstructured{o})
+		if err != nil {
+			return nil, "", err
+		}
+		others := len(calls) > 0 && !slices.ContainsFunc(calls, func(c webhookCall) bool { return !servedByOther(c) })
+		versions, _, _ := unstructured.NestedSlice(o.Object, "spec", "versions")
+		switch {
+		case others && o.GetKind() != "CustomResourceDefinition":
+			left = append(left, fmt.Sprintf("%s %s", o.GetKind(), o.GetName()))
+			continue
+		case others && len(versions) == 1:
+			left = append(left, "the conversion of "+o.GetName())
+			o = o.DeepCopy()
+			unstructured.RemoveNestedField(o.Object, "spec", "conversion")
 		}
 		rest = append(rest, o)
 	}
