@@ -108,8 +108,8 @@ func (i *Installation) routeWebhooks(objects []*unstructured.Unstructured) error
 	return nil
 }
 
-// withoutOthers leaves out the Deployments, and the webhooks that are served by those that do not run: also conversions,
-// where there is one version only. note names what has them; it is "" if nothing has.
+// withoutOthers leaves out the Deployments, and the webhooks that are served by those that do not run, also
+// conversions, where there is one version only. note names what has them; it is "" if nothing has.
 func (i *Installation) withoutOthers(
 	objects []*unstructured.Unstructured,
 ) (rest []*unstructured.Unstructured, note string, err error) {
