@@ -33,8 +33,8 @@ esac
 // fakeGo compiles a kubeadm that prints the images it requires, and fails for the program named $BROKEN.
 const fakeGo = `#!/usr/bin/env bash
 [[ $1 == build ]] || exec "$REAL" "$@"
-[[ $7 != *"$BROKEN" ]] || { echo "broken on purpose" >&2; exit 1; }
-mkdir -p "$(dirname "$6")" && printf '#!/bin/sh\necho "$WANTED"\n' >"$6" && chmod 755 "$6"
+[[ $8 != *"$BROKEN" ]] || { echo "broken on purpose" >&2; exit 1; }
+mkdir -p "$(dirname "$7")" && printf '#!/bin/sh\necho "$WANTED"\n' >"$7" && chmod 755 "$7"
 `
 
 const wanted = "registry.test/kube-apiserver:v1 registry.test/kube-controller-manager:v1 registry.test/kube-scheduler:v1 " +
