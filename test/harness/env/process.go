@@ -197,10 +197,10 @@ func (p *process) stop(ctx context.Context, grace time.Duration) (int, error) {
 	}
 }
 
-// tail returns the last lines of the file at path, or why it cannot.
 // tailLines is the length of a log's end in a message.
 const tailLines = 5
 
+// tail returns the last lines of the file at path, or why it cannot.
 func tail(path string, lines int) string {
 	text, err := os.ReadFile(path)
 	if err != nil {

@@ -104,7 +104,7 @@ func (v *podVolumes) fill(ctx context.Context, volume corev1.Volume, folder stri
 		}
 		return err == nil, client.IgnoreNotFound(err)
 	})
-	if apierrors.IsNotFound(last) {
+	if apierrors.IsNotFound(last) && ctx.Err() == nil {
 		return fmt.Errorf("%w after %s: the manifests have to have it, or what makes it, such as a Certificate", last, volumeTimeout)
 	}
 	if err != nil {

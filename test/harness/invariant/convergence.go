@@ -37,6 +37,9 @@ func judgeSettled(b *judgement) {
 			b.judgeUnreached(m)
 			continue
 		}
+		if m.Busy {
+			continue
+		}
 		for _, k := range b.Contract.Kinds {
 			if k.Ready == "" {
 				continue

@@ -161,8 +161,6 @@ func TestVerdict_ListsTheFirstViolations(t *testing.T) {
 	g.Expect(v.String()).NotTo(ContainSubstring("the last"))
 }
 
-// A deletion without a precondition is a cause of its own, though the object has another one too; a
-// probe that answers too early is one cause for all collections.
 // Each event has a name of its own, with the time in it. What keeps events about one object from being written is one
 // cause, in each run.
 func TestFindings_EventsOfOneObject(t *testing.T) {
@@ -185,6 +183,8 @@ func TestFindings_EventsOfOneObject(t *testing.T) {
 	g.Expect(findings(refused("create", "t.18ec3b51bcdef012"), refused("create", "u.18ec3b51bcdef013"))).To(HaveLen(2))
 }
 
+// A deletion without a precondition is a cause of its own, though the object has another one too; a
+// probe that answers too early is one cause for all collections.
 func TestFindings_SeparateCauses(t *testing.T) {
 	g := NewWithT(t)
 	h := play(writes("a", part("p", "p1")))

@@ -21,12 +21,12 @@ var preferred = []string{"Ready", "Available", "Succeeded", "Complete", "Complet
 
 // abnormal are words in the names of conditions that report anything but success when they are True,
 // and in phases.
-var abnormal = []string{"Stalled", "Reconciling", "Progressing", "Degraded", "Fail", "Error", "Terminating", "Deleting",
-	"Paused", "Suspended", "Pending", "Invalid", "NoMatching", "NotReady", "Unavailable", "Missing", "Conflict", "Pressure",
-	"Initializing", "Creating", "Provisioning", "Waiting", "Unknown"}
+var abnormal = []string{"stalled", "reconciling", "progressing", "degraded", "failed", "failure", "error", "terminating",
+	"deleting", "paused", "suspended", "pending", "invalid", "nomatching", "notready", "unavailable", "missing", "conflict",
+	"pressure", "initializing", "creating", "provisioning", "waiting", "unknown"}
 
 func isAbnormal(name string) bool {
-	return slices.ContainsFunc(abnormal, func(word string) bool { return strings.Contains(name, word) })
+	return slices.ContainsFunc(abnormal, func(word string) bool { return strings.Contains(strings.ToLower(name), word) })
 }
 
 // The states of an object that do not show that the operator is done.
@@ -40,7 +40,7 @@ func (k *DraftKind) learnRest(runs []run) {
 	switch {
 	case i >= 0:
 		k.Ready = preferred[i]
-	case len(conditions) == 1:
+	case len(conditions) == 1 && !slices.ContainsFunc(runs, func(r run) bool { return deniesSuccess(r.atRest()) }):
 		k.Ready = conditions[0]
 	}
 	if k.Ready != "" {
@@ -54,7 +54,8 @@ func (k *DraftKind) learnRest(runs []run) {
 			value, _, _ := unstructured.NestedString(r.atRest().Object, "status", field)
 			return []string{value}
 		})
-		if len(values) == 1 && values[0] != "" && !isAbnormal(values[0]) {
+		if len(values) == 1 && values[0] != "" && !isAbnormal(values[0]) &&
+			!slices.ContainsFunc(runs, func(r run) bool { return deniesSuccess(r.atRest()) }) {
 			k.Until = fmt.Sprintf("field: status.%s, value: %q", field, values[0])
 			k.Guesses = append(k.Guesses, fmt.Sprintf("no condition was True at rest; both runs ended with this %s", field))
 			return
@@ -84,7 +85,8 @@ func reportsSuccess(o *unstructured.Unstructured) bool {
 			return false
 		}
 	}
-	return scenario.Wait{Current: true}.Met(o) && !slices.ContainsFunc(conditionsThatAreTrue(o), isAbnormal)
+	return scenario.Wait{Current: true}.Met(o) && !deniesSuccess(o) &&
+		!slices.ContainsFunc(conditionsThatAreTrue(o), isAbnormal)
 }
 
 func hasStatus(o *unstructured.Unstructured) bool {
@@ -98,12 +100,22 @@ func trueConditions(o *unstructured.Unstructured) []string {
 }
 
 func conditionsThatAreTrue(o *unstructured.Unstructured) []string {
+	return conditionsThatAre(o, metav1.ConditionTrue)
+}
+
+// deniesSuccess reports whether a condition that reports success is False.
+func deniesSuccess(o *unstructured.Unstructured) bool {
+	return slices.ContainsFunc(conditionsThatAre(o, metav1.ConditionFalse),
+		func(name string) bool { return slices.Contains(preferred, name) })
+}
+
+func conditionsThatAre(o *unstructured.Unstructured, status metav1.ConditionStatus) []string {
 	var all []string
 	list, _, _ := unstructured.NestedSlice(o.Object, "status", "conditions")
 	for _, item := range list {
 		condition, _ := item.(map[string]any)
 		name, ok := condition["type"].(string)
-		if ok && condition["status"] == string(metav1.ConditionTrue) {
+		if ok && condition["status"] == string(status) {
 			all = append(all, name)
 		}
 	}

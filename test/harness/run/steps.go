@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -199,9 +200,11 @@ func (ex *execution) unmet(ctx context.Context, all []scenario.Wait) ([]string, 
 	return texts, nil
 }
 
-// isUnavailable reports whether the API server answered that it could not read an object: the operator converts it,
-// and a fault has just killed the operator.
-func isUnavailable(err error) bool { return isAnswer(err) && !isRefusal(err) }
+// isUnavailable reports whether the API server could not read an object because the operator, which converts it, did
+// not answer: a fault has just killed it.
+func isUnavailable(err error) bool {
+	return apierrors.IsInternalError(err) && strings.Contains(err.Error(), "conversion webhook")
+}
 
 // check reports whether a condition is met. It returns also the object, which is nil if it does not
 // exist.

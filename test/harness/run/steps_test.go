@@ -171,7 +171,8 @@ func TestWaitFor_ObjectsThatTheOperatorConverts(t *testing.T) {
 	g.Expect(run.waitFor(t.Context(), 3*pollInterval, exists)).To(BeFalse())
 	g.Expect(run.unmet(t.Context(), []scenario.Wait{exists})).To(HaveExactElements(
 		ContainSubstring("ConfigMap ns/a to exist; reading ConfigMap ns/a: Internal error occurred: conversion webhook failed")))
-	for _, failure = range []error{denial(403), errors.New("connection refused")} {
+	for _, failure = range []error{denial(403), errors.New("connection refused"),
+		apierrors.NewInternalError(errors.New("etcdserver: request timed out"))} {
 		_, err := run.waitFor(t.Context(), testTimeout, exists)
 		g.Expect(err).To(MatchError(failure))
 		_, err = run.unmet(t.Context(), []scenario.Wait{exists})
