@@ -48,7 +48,7 @@ func (d *Draft) Learn(k *DraftKind, users []string, histories ...*history.Histor
 	d.learnUnchanged(runs, users)
 	k.learnFinalizer(runs)
 	k.learnRest(runs)
-	k.learnPause(runs, users, d.Lease)
+	k.learnPause(runs, users, append(slices.Clone(d.Leases), d.Lease))
 	k.learnChildren(runs, users, d.Lease.Resource)
 	k.Ignored = !slices.ContainsFunc(runs, func(r run) bool { return r.answers(users) })
 	return nil

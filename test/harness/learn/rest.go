@@ -127,9 +127,9 @@ func conditionsThatAre(o *unstructured.Unstructured, status metav1.ConditionStat
 // operator is done, only the silence of a checkpoint does, which begins after a second.
 const observing, shortest, shortestUnknown = 11 * time.Second, 3 * time.Second, 800 * time.Millisecond
 
-// learnPause finds how long the operator paused between two writes for the kind's object: it looks
+// learnPause finds how long the operator paused between two writes after the sample: it looks
 // again at times, or waits before it tries again. Only a longer silence shows that it is done.
-func (k *DraftKind) learnPause(runs []run, users []string, lease history.Key) {
+func (k *DraftKind) learnPause(runs []run, users []string, leases []history.Key) {
 	for _, r := range runs {
 		if len(r.history.Checkpoints) == 0 || r.history.Checkpoints[0].Acted.IsZero() {
 			continue
@@ -137,7 +137,8 @@ func (k *DraftKind) learnPause(runs []run, users []string, lease history.Key) {
 		made := r.history.Checkpoints[0]
 		last, longest := made.Acted, time.Duration(0)
 		for _, q := range r.history.Requests {
-			if q.Done() && slices.Contains(users, q.User) && q.Key != lease && !slices.Contains(events, q.Resource) &&
+			if q.Done() && slices.Contains(users, q.User) &&
+				!slices.Contains(leases, q.Key) && !slices.Contains(events, q.Resource) &&
 				q.Received.After(last) && q.Received.Before(made.Ended) {
 				last, longest = q.Received, max(longest, q.Received.Sub(last))
 			}

@@ -119,6 +119,9 @@ func TestLearn_Pause(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
+			if strings.Contains(string(text), "busy: ") != strings.Contains(tc.idle, "busy: ") {
+				t.Errorf("want busy in %q in\n%s", tc.idle, text)
+			}
 			idles := strings.Contains(string(text), "idle: ")
 			if idles != strings.HasPrefix(tc.idle, "    idle") || !strings.Contains(string(text), tc.idle) {
 				t.Errorf("want idle %q in\n%s", tc.idle, text)

@@ -98,8 +98,8 @@ type Quiesce struct {
 	// Idle is how long the operator has not written before the observation begins: longer than it pauses before it tries
 	// again. Zero: a second.
 	Idle metav1.Duration `json:"idle,omitzero"`
-	// Busy means that the operator is not done here, as what it needs is not there: it may write, and neither the state nor
-	// what was created and deleted in the run is compared with clean runs.
+	// Busy means that the operator is not done here, as what it needs is not there: it may write, and
+	// neither the state nor what was created and deleted in the run is compared with clean runs.
 	Busy bool `json:"busy,omitempty"`
 	// Within bounds the time until the desired state. Zero: a minute.
 	Within metav1.Duration `json:"within,omitzero"`

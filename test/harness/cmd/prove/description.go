@@ -64,8 +64,8 @@ func (o *initOptions) relative(d *learn.Draft) (err error) {
 	return nil
 }
 
-// write writes the files of a description, and replaces others only if it may. It returns their
-// paths.
+// write writes the files of a description, and replaces others only if it may: scenarios of its kinds
+// that it does not have are removed then. It returns their paths.
 func write(dir string, d *learn.Draft, overwrite bool) ([]string, error) {
 	files := map[string][]byte{filepath.Join(dir, "subject.yaml"): d.Subject()}
 	order := []string{filepath.Join(dir, "subject.yaml")}
@@ -89,6 +89,17 @@ func write(dir string, d *learn.Draft, overwrite bool) ([]string, error) {
 	}
 	if err := os.MkdirAll(filepath.Join(dir, "scenarios"), 0o750); err != nil {
 		return nil, fmt.Errorf("writing the subject: %w", err)
+	}
+	for i := range d.Kinds {
+		for _, name := range d.Kinds[i].ScenarioNames() {
+			file := scenarioFile(dir, name)
+			if _, written := files[file]; written || !overwrite {
+				continue
+			}
+			if err := os.Remove(file); err != nil && !errors.Is(err, os.ErrNotExist) {
+				return nil, fmt.Errorf("removing a scenario of before: %w", err)
+			}
+		}
 	}
 	for _, file := range order {
 		if err := writeFile(file, mode, files[file]); err != nil {

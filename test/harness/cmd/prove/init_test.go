@@ -184,6 +184,15 @@ func TestWrite_ReplacesNothingUnlessItMay(t *testing.T) {
 	_, err = write(dir, d, true)
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Expect(os.ReadFile(files[1])).NotTo(BeEquivalentTo("mine"))
+
+	// What an earlier run described and this one cannot would still be run.
+	d.Kinds[0].Problem = "the operator wrote nothing for the sample"
+	others := filepath.Join(dir, "scenarios", "mine.yaml")
+	g.Expect(os.WriteFile(others, nil, 0o600)).To(Succeed())
+	_, err = write(dir, d, true)
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(files[1]).NotTo(BeAnExistingFile())
+	g.Expect(others).To(BeAnExistingFile())
 }
 
 // endingReplica is a replica whose process ends a number of times. Each appends a line to its log.

@@ -217,7 +217,7 @@ func (l *learner) learnKind(ctx context.Context, prover *run.Prover, k *learn.Dr
 	}
 	fmt.Fprintf(l.output, "%s: %s\n", k.ScenarioName(), learned(k))
 	if !k.Unfinished {
-		err = withoutChange(ctx, k, l.grow(ctx, prover, k, users))
+		err = l.withoutChange(ctx, k, l.grow(ctx, prover, k, users))
 	}
 	return reference.Histories, err
 }
@@ -235,17 +235,20 @@ func learned(k *learn.DraftKind) string {
 	case k.Pause > 0:
 		text += fmt.Sprintf("; it pauses for %s", k.Pause.Round(time.Second))
 	case k.Unfinished:
-		text += "; it may never be done, so states are not compared"
+		text += "; " + k.Guesses[len(k.Guesses)-1]
 	}
 	return text
 }
 
-// withoutChange returns the error of growing a kind's object. An interruption is none: the kind's life is known.
-func withoutChange(ctx context.Context, k *learn.DraftKind, err error) error {
+// withoutChange returns the error of growing a kind's object. An interruption is none: the kind's life is known, and it
+// is noted that its change is not.
+func (l *learner) withoutChange(ctx context.Context, k *learn.DraftKind, err error) error {
 	if err == nil || ctx.Err() == nil {
 		return err
 	}
 	k.Grown, k.Added = nil, nil
+	k.Guesses = append(k.Guesses, "prove init was interrupted before it had a scenario with a change")
+	l.undone = fmt.Errorf("it was interrupted: %s has no scenario with a change", k.Word)
 	return nil
 }
 

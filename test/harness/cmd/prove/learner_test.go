@@ -175,16 +175,19 @@ func TestLearned(t *testing.T) {
 func TestInterrupted_WhileAnObjectIsGrown(t *testing.T) {
 	g := NewWithT(t)
 	d := &learn.Draft{Kinds: backups(t)}
-	k := &d.Kinds[0]
+	k, l := &d.Kinds[0], &learner{draft: d}
 	g.Expect(k.Grow(learn.GrowAll)).To(BeTrue())
 	failed := errors.New("the replicas did not become ready")
-	g.Expect(withoutChange(t.Context(), k, nil)).To(Succeed())
-	g.Expect(withoutChange(t.Context(), k, failed)).To(MatchError(failed))
+	g.Expect(l.withoutChange(t.Context(), k, nil)).To(Succeed())
+	g.Expect(l.withoutChange(t.Context(), k, failed)).To(MatchError(failed))
 	g.Expect(d.Scenarios(k)).To(HaveLen(2))
+	g.Expect(l.undone).To(Succeed())
 	ctx, interrupt := context.WithCancel(t.Context())
 	interrupt()
-	g.Expect(withoutChange(ctx, k, failed)).To(Succeed())
-	g.Expect(d.Scenarios(k)).To(HaveExactElements(HaveField("Name", "backup-life")))
+	g.Expect(l.withoutChange(ctx, k, failed)).To(Succeed())
+	g.Expect(d.Scenarios(k)).To(HaveExactElements(And(HaveField("Name", "backup-life"),
+		HaveField("Text", ContainSubstring("# guess: prove init was interrupted before it had a scenario with a change.")))))
+	g.Expect(l.undone).To(MatchError("it was interrupted: backup has no scenario with a change"))
 }
 
 func TestKeep_KeepsWhatWasTried(t *testing.T) {

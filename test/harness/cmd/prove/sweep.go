@@ -33,6 +33,7 @@ type sweeper struct {
 	promises invariant.Contract
 	output   io.Writer
 	plans    func(*run.Reference) []run.Plan
+	silent   []string // scenarios without a write in their clean runs
 
 	mu     sync.Mutex // the ledger is for one goroutine
 	ledger *ledger
@@ -51,10 +52,10 @@ func (s *sweeper) run(ctx context.Context, fleet *run.Fleet, of []scenario.Scena
 		return err
 	}
 	jobs, err := s.jobs(references)
-	if len(jobs) == 0 {
+	if err != nil {
 		return err
 	}
-	return errors.Join(err, s.do(ctx, fleet, jobs))
+	return s.do(ctx, fleet, jobs)
 }
 
 // compare makes the references, with the runs of any prover. The scenarios with most steps begin, or one
@@ -104,7 +105,7 @@ func (s *sweeper) do(ctx context.Context, fleet *run.Fleet, jobs []job) error {
 	})
 }
 
-// jobs returns the runs that the options select, and an error for scenarios that have none. Choices
+// jobs returns the runs that the options select, and notes the scenarios that have none. Choices
 // depend on the seed alone, so that a plan can be repeated.
 func (s *sweeper) jobs(references []*run.Reference) ([]job, error) {
 	var jobs []job
@@ -119,12 +120,10 @@ func (s *sweeper) jobs(references []*run.Reference) ([]job, error) {
 		return slices.Repeat([]job{{references[0], &plan}}, s.options.repeat), err
 	}
 	matching := 0 // in all shards
-	var silent error
 	for _, ref := range references {
 		plans := s.plans(ref)
 		if len(plans) == 0 {
-			silent = errors.Join(silent, fmt.Errorf("deriving the plans of scenario %s: the operator has written nothing in the clean runs",
-				ref.Scenario.Name))
+			s.silent = append(s.silent, ref.Scenario.Name)
 		}
 		for _, plan := range plans {
 			if !s.options.match.MatchString(plan.ID()) {
@@ -136,13 +135,16 @@ func (s *sweeper) jobs(references []*run.Reference) ([]job, error) {
 			}
 		}
 	}
-	if matching == 0 && silent == nil {
+	switch {
+	case len(s.silent) == len(references):
+		return nil, fmt.Errorf("deriving plans: the operator has written nothing in the clean runs of %s", strings.Join(s.silent, ", "))
+	case matching == 0:
 		return nil, fmt.Errorf("choosing plans: none has %s in its ID", s.options.match)
 	}
 	if s.options.smoke {
 		jobs = subset(jobs, s.options.seed)
 	}
-	return slices.Repeat(jobs, s.options.repeat), silent
+	return slices.Repeat(jobs, s.options.repeat), nil
 }
 
 // subset returns one plan of each family of faults. The seed draws the scenario first: otherwise, most
@@ -192,6 +194,9 @@ func (s *sweeper) finish(undone error) error {
 				errs = append(errs, fmt.Errorf("%w: %s gave %v", errFound, plan, results[plan]))
 			}
 		}
+	}
+	if len(s.silent) > 0 && undone == nil {
+		errs = append(errs, fmt.Errorf("%w: the operator has written nothing in the clean runs of %s", errFound, strings.Join(s.silent, ", ")))
 	}
 	return errors.Join(append(errs, s.ledger.close())...)
 }

@@ -4,6 +4,7 @@ package main
 
 import (
 	"bytes"
+	"io"
 	"regexp"
 	"testing"
 	"time"
@@ -41,15 +42,18 @@ func TestSweep_ScenarioWithoutPlans(t *testing.T) {
 		}
 		return nil
 	}}
-	const noted = "deriving the plans of scenario silent: the operator has written nothing in the clean runs"
-	jobs, err := s.jobs([]*run.Reference{silent, busy})
-	g.Expect(err).To(MatchError(noted))
-	g.Expect(jobs).To(Equal([]job{{busy, &plan}}))
-	jobs, err = s.jobs([]*run.Reference{silent})
-	g.Expect(err).To(MatchError(noted))
-	g.Expect(jobs).To(BeEmpty())
+	g.Expect(s.jobs([]*run.Reference{silent, busy})).To(Equal([]job{{busy, &plan}}))
+	g.Expect(s.silent).To(Equal([]string{"silent"}))
+	finished := newSweep(options{dir: t.TempDir(), repeat: 1}, invariant.Contract{}, io.Discard)
+	finished.silent = s.silent
+	g.Expect(finished.finish(nil)).To(And(MatchError(errFound),
+		MatchError(ContainSubstring("nothing in the clean runs of silent"))))
+	s.silent = nil
+	_, err := s.jobs([]*run.Reference{silent})
+	g.Expect(err).To(MatchError("deriving plans: the operator has written nothing in the clean runs of silent"))
+	s.silent = nil
 	s.options = asked(t, "--match=nothing")
-	_, err = s.jobs([]*run.Reference{busy})
+	_, err = s.jobs([]*run.Reference{silent, busy})
 	g.Expect(err).To(MatchError("choosing plans: none has nothing in its ID"))
 }
 
