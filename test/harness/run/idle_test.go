@@ -15,6 +15,15 @@ import (
 	"leasehold.dev/test/harness/scenario"
 )
 
+// newQuietExecution is an execution whose audit log is empty, and its clock, which stands still.
+func newQuietExecution(t *testing.T) (*execution, *clocktesting.FakeClock) {
+	t.Helper()
+	run, c := newExecution(t, interceptor.Funcs{}), clocktesting.NewFakeClock(time.Now())
+	NewWithT(t).Expect(os.WriteFile(run.prover.auditLog, nil, 0o600)).To(Succeed())
+	run.prover.clock = c
+	return run, c
+}
+
 // A checkpoint may need a longer silence, which counts from the last action too.
 func TestWaitForIdle_OfItsOwn(t *testing.T) {
 	for name, tc := range map[string]struct{ acted, waits time.Duration }{
@@ -23,10 +32,7 @@ func TestWaitForIdle_OfItsOwn(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			g := NewWithT(t)
-			run := newExecution(t, interceptor.Funcs{})
-			g.Expect(os.WriteFile(run.prover.auditLog, nil, 0o600)).To(Succeed())
-			c := clocktesting.NewFakeClock(time.Now())
-			run.prover.clock = c
+			run, c := newQuietExecution(t)
 			now, done := c.Now(), make(chan error, 1)
 			run.actionTimes = []time.Time{now.Add(tc.acted)}
 			q := scenario.Quiesce{Idle: metav1.Duration{Duration: 10 * time.Second}}

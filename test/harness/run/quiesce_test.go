@@ -233,10 +233,7 @@ func TestWaitForIdle_WaitsForUnsettledObjects(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			g := NewWithT(t)
-			run := newExecution(t, interceptor.Funcs{})
-			g.Expect(os.WriteFile(run.prover.auditLog, nil, 0o600)).To(Succeed())
-			c := clocktesting.NewFakeClock(time.Now())
-			run.prover.clock = c
+			run, c := newQuietExecution(t)
 			things := schema.GroupVersionResource{Group: "example.com", Version: "v1", Resource: "things"}
 			store := dynamicfake.NewSimpleDynamicClientWithCustomListKinds(runtime.NewScheme(),
 				map[schema.GroupVersionResource]string{things: "ThingList"})
