@@ -132,7 +132,8 @@ func (i *Installation) withoutOthers(
 			return nil, "", err
 		}
 		others := len(calls) > 0 && !slices.ContainsFunc(calls, func(c webhookCall) bool { return !servedByOther(c) })
-		versions, _, _ := unstructured.NestedSlice(o.Object, "spec", "versions")
+		found, _, _ := unstructured.NestedFieldNoCopy(o.Object, "spec", "versions")
+		versions, _ := found.([]any)
 		switch {
 		case others && o.GetKind() != "CustomResourceDefinition":
 			left = append(left, fmt.Sprintf("%s %s", o.GetKind(), o.GetName()))

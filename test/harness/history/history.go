@@ -156,6 +156,9 @@ type Checkpoint struct {
 	Things []ExternalThing `json:"things,omitempty"`
 }
 
+// AtRest reports whether the operator was done at the checkpoint, so that its state can be compared.
+func (m Checkpoint) AtRest() bool { return m.Converged && !m.Busy }
+
 // Contains reports whether a request certainly happened during the checkpoint. The revisions place
 // what was stored; the times also place what was not.
 func (m Checkpoint) Contains(s RevisionRange, at time.Time) bool {

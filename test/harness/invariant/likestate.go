@@ -18,7 +18,7 @@ import (
 func (b *judgement) judgeLike() {
 	for _, m := range b.History.Checkpoints {
 		earlier := stateAt(b.History, b.comparison, m.Like, comparison.concerns)
-		if m.Like == "" || !m.Converged || m.Busy || earlier == nil {
+		if m.Like == "" || !m.AtRest() || earlier == nil {
 			continue
 		}
 		all := []state{earlier}

@@ -25,7 +25,7 @@ func judgeQuiet(b *judgement) {
 	}
 	rested := false
 	for _, m := range b.History.Checkpoints {
-		if !m.Converged || m.Busy {
+		if !m.AtRest() {
 			continue
 		}
 		rested = true

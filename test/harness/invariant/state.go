@@ -242,7 +242,7 @@ func (b *judgement) compared(of scope, judge func(m history.Checkpoint, got stat
 	}
 	touched := b.touched()
 	for _, m := range b.History.Checkpoints {
-		if !m.Converged || m.Busy {
+		if !m.AtRest() {
 			continue
 		}
 		if rejected := b.rejectedOnlyHere(); len(rejected) > 0 && !rejected[0].At.After(m.Ended) {

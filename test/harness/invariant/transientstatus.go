@@ -125,7 +125,7 @@ func (b *judgement) judgeBecomesReady() {
 func (d desired) add(h *history.History, o Contract) {
 	normal, index := h.Normalizer(), h.Index()
 	for _, m := range h.Checkpoints {
-		if !m.Converged || m.Busy {
+		if !m.AtRest() {
 			continue
 		}
 		at := atMark(index, o, m)
