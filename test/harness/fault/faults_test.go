@@ -41,7 +41,7 @@ func TestDelay(t *testing.T) {
 			clock.Step(1)
 			g.Eventually(answers, eventually).Should(Receive(HaveField("Body", "done")))
 			g.Expect(s.requests()).To(Equal([]string{"POST / body"}))
-			g.Expect(p.Journal().Requests[0].Rule).To(Equal(injection.Name()))
+			g.Expect(p.Journal().Requests[0].Rule).To(Equal(injection.name))
 		})
 	}
 }
@@ -95,7 +95,7 @@ func TestCut(t *testing.T) {
 			g.Expect(injection.Count()).To(Equal(1))
 			g.Expect(s.requests()).To(Equal(tc.carried))
 			noted := p.Journal().Requests[0]
-			g.Expect(noted.Rule).To(Equal(injection.Name()))
+			g.Expect(noted.Rule).To(Equal(injection.name))
 			g.Expect(noted.Status).To(Equal(tc.status))
 			g.Expect(noted.Forwarded.IsZero()).To(Equal(tc.status == 0))
 			g.Expect(ask(t.Context(), p, http.MethodPost, "/", "body").Status).To(Equal(200), "the next one passes")

@@ -18,22 +18,17 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	jsonserializer "k8s.io/apimachinery/pkg/runtime/serializer/json"
 	"k8s.io/apimachinery/pkg/runtime/serializer/protobuf"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/watch"
 )
 
 // Frame is one event of a watch of a Kubernetes API server, bookmarks among them.
 // The times are the proxy's clock; zero: not yet or never.
 type Frame struct {
-	ID      int // from 1, over all watches
 	Request int // the ID of its watch
 	// Type is ADDED, MODIFIED, DELETED, BOOKMARK or ERROR.
-	Type            watch.EventType
-	Kind            string
-	Namespace       string
-	Name            string
-	UID             types.UID
-	ResourceVersion string
+	Type      watch.EventType
+	Namespace string
+	Name      string
 	// Synced is true for the bookmark that ends the initial events. A client that requested them
 	// waits for it.
 	Synced bool
@@ -120,7 +115,7 @@ func describeJSON(event []byte, into *Frame) error {
 	if err := json.Unmarshal(read.Object.Raw, &object); err != nil {
 		return err
 	}
-	into.describe(read.Type, object.Kind, object.ObjectMeta)
+	into.describe(read.Type, object.ObjectMeta)
 	return nil
 }
 
@@ -144,12 +139,11 @@ func describeProtobuf(event []byte, into *Frame) error {
 			return err
 		}
 	}
-	into.describe(read.Type, object.Kind, partial.ObjectMeta)
+	into.describe(read.Type, partial.ObjectMeta)
 	return nil
 }
 
-func (f *Frame) describe(event, kind string, object metav1.ObjectMeta) {
-	f.Type, f.Kind = watch.EventType(event), kind
-	f.Namespace, f.Name, f.UID, f.ResourceVersion = object.Namespace, object.Name, object.UID, object.ResourceVersion
+func (f *Frame) describe(event string, object metav1.ObjectMeta) {
+	f.Type, f.Namespace, f.Name = watch.EventType(event), object.Namespace, object.Name
 	f.Synced = object.Annotations[metav1.InitialEventsAnnotationKey] == "true"
 }

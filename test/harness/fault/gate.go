@@ -17,13 +17,11 @@ import (
 type Gate struct {
 	at      Point
 	arrived chan *HeldRequest
-	opened  chan struct{}
-	once    sync.Once
 }
 
-// NewGate returns a closed gate at one point of the way.
+// NewGate returns a gate at one point of the way.
 func NewGate(at Point) *Gate {
-	return &Gate{at: at, arrived: make(chan *HeldRequest), opened: make(chan struct{})}
+	return &Gate{at: at, arrived: make(chan *HeldRequest)}
 }
 
 // Name returns a short word for it.
@@ -39,9 +37,6 @@ func (g *Gate) Wait(ctx context.Context) (*HeldRequest, error) {
 		return nil, fmt.Errorf("waiting for a request at the gate: %w", ctx.Err())
 	}
 }
-
-// Open releases all requests, those held and later ones. It is safe to call more than once.
-func (g *Gate) Open() { g.once.Do(func() { close(g.opened) }) }
 
 // HeldRequest is a request that stands at a Gate.
 type HeldRequest struct {
@@ -74,7 +69,7 @@ func (g *Gate) act(x *exchange) {
 }
 
 // hold waits until the request is released, and returns the reason if it is not forwarded. A
-// decision about the request takes precedence over a gate that is opened right after.
+// decision about the request takes precedence over an injection that is healed right after.
 func (g *Gate) hold(held *HeldRequest, healed <-chan struct{}) error {
 	arrived := g.arrived
 	for {
@@ -84,7 +79,6 @@ func (g *Gate) hold(held *HeldRequest, healed <-chan struct{}) error {
 			continue
 		case err := <-held.decided:
 			return err
-		case <-g.opened:
 		case <-healed:
 		}
 		select {

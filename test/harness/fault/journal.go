@@ -38,7 +38,6 @@ type ProxiedRequest struct {
 	Path       string
 	Query      url.Values  // the values of credentials are Redacted
 	Header     http.Header // without credentials
-	Host       string
 	// Body is the body of the request, and Problem that of an upstream's response with a code of
 	// 400 or more, up to Options.Bodies.
 	Body, Problem []byte
@@ -133,7 +132,7 @@ type journal struct {
 	requests    []*ProxiedRequest
 	frames      []*Frame
 	// The numbers of all records, including dropped ones, which are the last IDs.
-	connectionsSoFar, requestsSoFar, framesSoFar int
+	connectionsSoFar, requestsSoFar int
 }
 
 // keptFrames is the minimum number of watch events that a journal keeps of those it has received.
@@ -143,8 +142,6 @@ const keptFrames = 10_000
 func (j *journal) framed(f *Frame) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	j.framesSoFar++
-	f.ID = j.framesSoFar
 	if len(j.frames) == 2*keptFrames {
 		j.frames = slices.Clone(j.frames[keptFrames:])
 	}

@@ -198,7 +198,7 @@ func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	x := &exchange{
 		proxy: p, writer: w, request: r, conn: c, done: make(chan struct{}),
 		entry: &ProxiedRequest{
-			Connection: c.entry.ID, Method: r.Method, Path: r.URL.Path, Host: r.Host,
+			Connection: c.entry.ID, Method: r.Method, Path: r.URL.Path,
 			Query: sanitize(r.URL.Query()), Header: sanitize(r.Header), Received: p.clock.Now(),
 		},
 	}
@@ -248,7 +248,7 @@ func (p *Proxy) pick(r *http.Request) *Injection {
 // first has precedence.
 func (p *Proxy) Inject(rule Rule) *Injection {
 	name := rule.Name
-	if name == "" && rule.Fault != nil {
+	if name == "" {
 		name = rule.Fault.Name()
 	}
 	i := &Injection{name: name, rule: rule, healed: make(chan struct{}), onHeal: p.remove}

@@ -3,7 +3,6 @@
 package fault
 
 import (
-	"fmt"
 	"net/http"
 	"regexp"
 	"slices"
@@ -64,8 +63,7 @@ type Rule struct {
 	// Name identifies the rule in the journal. Empty: the name of its fault.
 	Name  string
 	Match Match
-	// Fault is applied to the requests. Nil: they are counted and forwarded.
-	Fault Fault
+	Fault Fault // what happens to the requests
 }
 
 // Fault is one way in which a request fails: Delay, Cut, Answer, BlackHole or *Gate; or a watch of an
@@ -92,9 +90,6 @@ type Injection struct {
 	count int
 }
 
-// Name returns the name of the rule or of its fault.
-func (i *Injection) Name() string { return i.name }
-
 // Count returns how often the fault has really happened so far. Requests that
 // matched and then failed for another reason do not count.
 func (i *Injection) Count() int {
@@ -105,9 +100,6 @@ func (i *Injection) Count() int {
 
 // Happened reports whether the fault has happened at all.
 func (i *Injection) Happened() bool { return i.Count() > 0 }
-
-// String returns the fault and its count, for messages.
-func (i *Injection) String() string { return fmt.Sprintf("%s (happened %d times)", i.name, i.Count()) }
 
 // Heal ends the injection: new requests pass. Those it has a hold on go on if
 // they were delayed, lag or stand at a Gate, and are cut in all other cases. It is
@@ -144,12 +136,5 @@ func (i *Injection) takes(r *http.Request) bool {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	i.fits++
-	if !i.rule.Match.due(i.fits) {
-		return false
-	}
-	if i.rule.Fault == nil {
-		i.count++
-		return false
-	}
-	return true
+	return i.rule.Match.due(i.fits)
 }

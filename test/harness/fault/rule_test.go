@@ -81,7 +81,6 @@ func TestRule_ActsOnARange(t *testing.T) {
 func TestRule_FirstDueRuleActs(t *testing.T) {
 	g := NewWithT(t)
 	p := startProxy(t, Options{Upstream: startService(t).URL})
-	counter := p.Inject(Rule{Name: "counter"})
 	second := p.Inject(Rule{Match: Match{From: 2, To: 2}, Fault: Answer{Status: 502}})
 	rest := p.Inject(Rule{Match: Match{From: 3}, Fault: Answer{Status: 503}})
 	var got []int
@@ -89,8 +88,7 @@ func TestRule_FirstDueRuleActs(t *testing.T) {
 		got = append(got, ask(t.Context(), p, http.MethodGet, "/", "").Status)
 	}
 	g.Expect(got).To(Equal([]int{200, 502, 503, 503}))
-	g.Expect([]int{counter.Count(), second.Count(), rest.Count()}).To(Equal([]int{4, 1, 2}))
-	g.Expect(rest.String()).To(Equal("answer 503 (happened 2 times)"))
+	g.Expect([]int{second.Count(), rest.Count()}).To(Equal([]int{1, 2}))
 
 	rest.Heal()
 	rest.Heal()

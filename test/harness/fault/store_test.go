@@ -17,7 +17,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/serializer/protobuf"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/watch"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
@@ -134,8 +133,7 @@ func (s *store) send(t *testing.T, kind watch.EventType, name string, annotation
 		events = s.watches[0]
 		return true
 	}, eventually).Should(BeTrue())
-	n := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name, UID: types.UID("uid-of-" + name),
-		ResourceVersion: "7"}}
+	n := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name, ResourceVersion: "7"}}
 	for _, a := range annotations {
 		n.Annotations = map[string]string{a: "true"}
 	}

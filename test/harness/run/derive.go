@@ -17,8 +17,6 @@ type write struct {
 	Path string
 	// Effective means that the write changed something.
 	Effective bool
-	// Made means that it created an object, other than those that the subject reconciles.
-	Made bool
 }
 
 // observation is the behavior of the subject in one clean run, with placeholders for names of the

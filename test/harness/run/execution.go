@@ -14,7 +14,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"leasehold.dev/test/harness/history"
-	"leasehold.dev/test/harness/invariant"
 	"leasehold.dev/test/harness/record"
 	"leasehold.dev/test/harness/scenario"
 )
@@ -223,9 +222,6 @@ func (ex *execution) writes(h *history.History) []write {
 	for _, r := range h.Requests {
 		known[r.ID] = r
 	}
-	reconciled := func(r history.Resource) bool {
-		return slices.ContainsFunc(promises.Kinds, func(k invariant.Kind) bool { return k.Resource == r })
-	}
 	type arrival struct {
 		at time.Time
 		write
@@ -242,7 +238,7 @@ func (ex *execution) writes(h *history.History) []write {
 			arrivals = append(arrivals, arrival{asked.Received, write{
 				// A name at the end of a path stands there as it is; a slash does not matter.
 				Method: asked.Method, Path: strings.TrimSuffix(normal.Replace(asked.Path), "/"),
-				Effective: r.Done(), Made: r.Made && !reconciled(r.Resource),
+				Effective: r.Done(),
 			}})
 		}
 	}

@@ -105,7 +105,7 @@ func interruptedCases() map[string]faultCase {
 	cases := map[string]faultCase{}
 	for _, f := range []string{"late-write", "leader-pause", "false-evidence-replaced"} {
 		cases[f+"/no successor"] = faultCase{plan: f, void: "no other replica than one came to lead within 200ms",
-			before: func(s *testbed) { s.timeouts.failover = 200 * time.Millisecond },
+			before: func(s *testbed) { s.failover = 200 * time.Millisecond },
 			cause:  func(s *testbed) { s.beginTarget(); s.Eventually(s.answer).Should(Receive()) },
 			also:   func(s *testbed, _ history.FaultRecord) { s.expectReached(0, leasePath) }}
 	}

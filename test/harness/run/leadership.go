@@ -113,7 +113,7 @@ func (a *activeFault) waitForSuccessor(ctx context.Context, old *replica) (*lead
 
 // waitForSuccessorOf is waitForSuccessor for an old leader with a known identity.
 func (a *activeFault) waitForSuccessorOf(ctx context.Context, old *replica, before string) (*leader, error) {
-	limited, cancel := context.WithTimeout(ctx, a.prover.timeouts.failover)
+	limited, cancel := context.WithTimeout(ctx, a.prover.failover)
 	defer cancel()
 	next := &leader{}
 	led := before != "" // old did, as far as is known, when it was looked at first
@@ -140,7 +140,7 @@ func (a *activeFault) waitForSuccessorOf(ctx context.Context, old *replica, befo
 	case ctx.Err() != nil:
 		return nil, fmt.Errorf("waiting for another leader: %w", err)
 	case limited.Err() != nil:
-		a.setVoidReason("no other replica than %s came to lead within %s", old.process.Name(), a.prover.timeouts.failover)
+		a.setVoidReason("no other replica than %s came to lead within %s", old.process.Name(), a.prover.failover)
 		return nil, nil //nolint:nilnil // no other leader is no error
 	case err != nil:
 		return nil, err

@@ -213,7 +213,7 @@ func richRun() observation {
 	run := observation{Leases: "/leases"}
 	for i := range 6 {
 		path := fmt.Sprintf("/%d", i)
-		run.Writes = append(run.Writes, write{Method: "PATCH", Path: path, Effective: true, Made: i%2 == 0})
+		run.Writes = append(run.Writes, write{Method: "PATCH", Path: path, Effective: true})
 		run.Calls = append(run.Calls, call{Method: "PUT", Path: path, Changed: true, Answered: true},
 			call{Method: "GET", Path: path, Answered: true})
 		run.WatchEvents = append(run.WatchEvents, watchEvent{Path: "/teams", Action: 1 + 2*i}, watchEvent{Path: "/parts",
@@ -248,7 +248,7 @@ func kindOf(id string) string {
 func TestPlans_OneMoreLeavesTheOthersAsTheyAre(t *testing.T) {
 	for name, add := range map[string]func(run *observation, at int){
 		"Write": func(run *observation, at int) {
-			run.Writes = slices.Insert(run.Writes, at, write{Method: "PATCH", Path: added, Effective: true, Made: true})
+			run.Writes = slices.Insert(run.Writes, at, write{Method: "PATCH", Path: added, Effective: true})
 		},
 		"ChangingCall": func(run *observation, at int) {
 			run.Calls = slices.Insert(run.Calls, at, call{Method: "PUT", Path: added, Changed: true, Answered: true})

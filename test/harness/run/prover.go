@@ -51,16 +51,6 @@ func sleep(ctx context.Context, c clock.Clock, d time.Duration) error {
 	}
 }
 
-// timeouts bound what a fault waits for.
-type timeouts struct {
-	failover time.Duration // of a wait for another leader
-	// rollout bounds the wait for a replica of an upgrade to be ready. The roll-out of a Deployment
-	// stops at a replica that is not ready.
-	rollout time.Duration
-}
-
-var defaultTimeouts = timeouts{failover: recoveryTimeout, rollout: 15 * time.Second}
-
 // Subject describes the operator under test.
 type Subject struct {
 	// Plane configures its control plane.
@@ -117,7 +107,7 @@ type Prover struct {
 	node         *env.Node // nil if there is none
 	auditLog     string
 	runs         int
-	timeouts     timeouts
+	failover     time.Duration // bounds a wait for another leader
 
 	mu sync.Mutex
 	// replicas is changed under the lock only, because faults run beside the scenario.
@@ -132,7 +122,7 @@ type Prover struct {
 // stop the Prover.
 func Start(ctx context.Context, o Options) (_ *Prover, err error) {
 	p := &Prover{subject: o.Subject, random: o.Random, salt: o.Salt.OrNew(), clock: o.Clock,
-		timeouts: defaultTimeouts, stopAtRefusal: o.StopAtRefusal}
+		failover: recoveryTimeout, stopAtRefusal: o.StopAtRefusal}
 	if p.clock == nil {
 		p.clock = clock.RealClock{}
 	}

@@ -80,7 +80,7 @@ func newStoppedTestbed(t *testing.T) *testbed {
 
 func newTestbedAt(t *testing.T, c clock.Clock) *testbed {
 	t.Helper()
-	s := &testbed{Prover: &Prover{clock: c, runs: 1, timeouts: defaultTimeouts}, WithT: NewWithT(t), t: t,
+	s := &testbed{Prover: &Prover{clock: c, runs: 1, failover: recoveryTimeout}, WithT: NewWithT(t), t: t,
 		requests: make(chan string, 99)}
 	s.SetDefaultEventuallyTimeout(testTimeout)
 	s.code.Store(http.StatusOK)
