@@ -139,22 +139,6 @@ func TestAPIProxyKeepsItsConnections(t *testing.T) {
 	g.Expect(s.connections.Load()).To(BeEquivalentTo(1))
 }
 
-func TestJournal_CutAnswerIsNotDelivered(t *testing.T) {
-	g := NewWithT(t)
-	s := startAPIServer(t, func(w http.ResponseWriter, _ *http.Request) {
-		answers(w, runtime.ContentTypeJSON, http.StatusOK, &corev1.Namespace{})
-	})
-	p, config := replicaOf(t, s, nil)
-	cut := p.Inject(Rule{Match: Match{Methods: []string{http.MethodDelete}}, Fault: Cut{At: AfterAnswer}})
-	err := namespaces(t, config, runtime.ContentTypeJSON).CoreV1().Namespaces().Delete(t.Context(), "a",
-		metav1.DeleteOptions{})
-	g.Expect(err).To(HaveOccurred())
-	g.Expect(cut.Happened()).To(BeTrue())
-	g.Eventually(func() time.Time { return p.Journal().Requests[0].Done }, eventually).ShouldNot(BeZero())
-	g.Expect(p.Journal().Requests[0].Committed()).To(BeTrue())
-	g.Expect(p.Journal().Requests[0].Delivered).To(BeZero())
-}
-
 func TestRefusal_ClientDecodesIt(t *testing.T) {
 	for code, is := range map[int]func(error) bool{
 		http.StatusForbidden:           apierrors.IsForbidden,

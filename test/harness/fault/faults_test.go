@@ -98,6 +98,7 @@ func TestCut(t *testing.T) {
 			g.Expect(noted.Rule).To(Equal(injection.name))
 			g.Expect(noted.Status).To(Equal(tc.status))
 			g.Expect(noted.Forwarded.IsZero()).To(Equal(tc.status == 0))
+			g.Expect(noted.Delivered).To(BeZero())
 			g.Expect(ask(t.Context(), p, http.MethodPost, "/", "body").Status).To(Equal(200), "the next one passes")
 		})
 	}

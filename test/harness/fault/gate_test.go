@@ -91,14 +91,6 @@ func TestGate_HealDoesNotReleaseCutRequests(t *testing.T) {
 	}
 }
 
-func TestGate_WaitEndsWithItsContext(t *testing.T) {
-	t.Parallel()
-	ctx, cancel := context.WithCancel(t.Context())
-	cancel()
-	_, err := NewGate(BeforeForward).Wait(ctx)
-	NewWithT(t).Expect(err).To(MatchError(context.Canceled))
-}
-
 // TestRequestArrivesLate has a client that is killed while its request is in the proxy.
 func TestRequestArrivesLate(t *testing.T) {
 	g := NewWithT(t)

@@ -135,13 +135,3 @@ func TestHasWork_NeedsAFreshReading(t *testing.T) {
 	r.prober.Restart()
 	g.Expect(run.hasWork(time.Now())).To(BeFalse(), "of the next process it is not known")
 }
-
-func TestProbeTargetOf(t *testing.T) {
-	g := NewWithT(t)
-	s := newElection(t)
-	target := probeTargetOf(s.processes[0], true)
-	g.Expect(target.Name).To(Equal("one"))
-	g.Expect([]string{target.Ready, target.Metrics, target.Webhook}).
-		To(Equal([]string{"http://one/ready", "127.0.0.1:2", "127.0.0.1:3"}))
-	g.Expect(probeTargetOf(s.processes[0], false).Webhook).To(BeEmpty())
-}
