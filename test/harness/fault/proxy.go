@@ -259,9 +259,6 @@ func (p *Proxy) Inject(rule Rule) *Injection {
 	p.mu.Lock()
 	p.rules = append(p.rules, i)
 	p.mu.Unlock()
-	if lag, is := rule.Fault.(Lag); is {
-		p.running.Go(func() { lag.end(p, i) })
-	}
 	return i
 }
 

@@ -111,9 +111,6 @@ func (i *Injection) Heal() {
 	})
 }
 
-// Done returns a channel that is closed when the injection was healed or has ended by itself.
-func (i *Injection) Done() <-chan struct{} { return i.healed }
-
 func (i *Injection) happened() {
 	i.mu.Lock()
 	defer i.mu.Unlock()

@@ -177,10 +177,3 @@ func (w *watching) open(t *testing.T) watch.Interface {
 	t.Cleanup(i.Stop)
 	return i
 }
-
-// step lets time pass when the proxy waits for it to.
-func (w *watching) step(t *testing.T, d time.Duration) {
-	t.Helper()
-	NewWithT(t).Eventually(w.clock.HasWaiters, eventually).Should(BeTrue())
-	w.clock.Step(d)
-}

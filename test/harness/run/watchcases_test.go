@@ -38,7 +38,6 @@ var watchCases = map[string]faultCase{
 		}},
 	"watch-delay/no watch": {plan: "watch-delay:WATCH:/things:1", stopped: true, void: "no events of /things were",
 		cause: func(s *testbed) { s.step(0); s.waitUntilOver() }},
-	// A client that does not watch again is waited for only up to the limit.
 }
 
 // collection is known to the dynamic client.

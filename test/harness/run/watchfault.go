@@ -89,13 +89,9 @@ func (d *derivation) oneStart(possible func(Target) []Plan) []Plan {
 	return plans
 }
 
-const (
-	// silenceFor is the time for which watches send nothing: long enough for several writes that
-	// rely on a stale cache.
-	silenceFor = 3 * time.Second
-	// rewatchTimeout bounds the time until the operator has opened its watches again.
-	rewatchTimeout = 20 * time.Second
-)
+// silenceFor is the time for which watches send nothing: long enough for several writes that rely on
+// a stale cache.
+const silenceFor = 3 * time.Second
 
 // collection matches reads of the target's collection.
 func (a *activeFault) collection() fault.Match {
@@ -113,9 +109,10 @@ func (w watchFault) begin(ctx context.Context, a *activeFault) error {
 	return a.beforeAction(func() {
 		for _, r := range a.prover.replicas {
 			began := a.now()
-			injection := a.inject(r, a.collection(), fault.Lag{For: lasts})
+			injection := a.inject(r, a.collection(), fault.Lag{})
 			a.goOngoing(func() {
-				a.waitForHealed(ctx, injection, lasts)
+				a.sleep(ctx, lasts)
+				injection.Heal()
 				step := fmt.Sprintf("late after step %d", a.plan.Target.Nth)
 				if !injection.Happened() {
 					a.setVoidReason("no events of %s were %s", a.plan.Target.Path, step)
@@ -138,18 +135,6 @@ func (watchFault) duration(ctx context.Context, a *activeFault) (time.Duration, 
 	}
 	term, err := a.leaseTerm(ctx)
 	return term + silenceFor, err
-}
-
-// waitForHealed waits until the fault ends by itself, and heals it after a timeout.
-func (a *activeFault) waitForHealed(ctx context.Context, injection *fault.Injection, lasts time.Duration) {
-	timer := a.prover.clock.NewTimer(lasts + rewatchTimeout)
-	defer timer.Stop()
-	select {
-	case <-injection.Done():
-	case <-timer.C():
-		injection.Heal() // a checkpoint must not begin while the fault lasts
-	case <-ctx.Done():
-	}
 }
 
 // describeWithheld describes the first few events that the API server sent to a replica from the
