@@ -4,7 +4,6 @@ package fault
 
 import (
 	"crypto/tls"
-	"errors"
 	"net"
 	"sync"
 
@@ -19,10 +18,6 @@ type listener struct {
 	journal *journal
 	config  *tls.Config                        // nil: clients do not use TLS
 	peer    func(client, server string) string // nil if the peers of connections are unknown
-
-	mu     sync.Mutex
-	open   map[*conn]struct{}
-	closed bool
 }
 
 // conn is a connection that counts the received bytes.
@@ -43,74 +38,28 @@ func (c *conn) Read(p []byte) (int, error) {
 func (c *conn) Close() error {
 	err := c.Conn.Close()
 	c.once.Do(func() {
-		c.owner.forget(c)
 		now := c.owner.clock.Now()
 		c.owner.journal.note(func() { c.entry.Closed = now })
 	})
 	return err
 }
 
-// Accept returns the next connection that can carry a request.
+// Accept returns the next connection.
 func (l *listener) Accept() (net.Conn, error) {
-	for {
-		accepted, err := l.Listener.Accept()
-		if err != nil {
-			return nil, err
-		}
-		c := &conn{Conn: accepted, owner: l,
-			entry: &Connection{Remote: accepted.RemoteAddr().String(), Accepted: l.clock.Now()}}
-		if l.peer != nil {
-			c.entry.Peer = l.peer(c.entry.Remote, accepted.LocalAddr().String())
-		}
-		l.journal.accepted(c.entry)
-		if !l.track(c) {
-			continue // the listener has been closed, and the next Accept fails
-		}
-		if l.config != nil {
-			return tls.Server(c, l.config), nil
-		}
-		return c, nil
+	accepted, err := l.Listener.Accept()
+	if err != nil {
+		return nil, err
 	}
-}
-
-// track notes c so that shut closes it, or closes it when that has passed.
-func (l *listener) track(c *conn) bool {
-	l.mu.Lock()
-	closed := l.closed
-	if !closed {
-		l.open[c] = struct{}{}
+	c := &conn{Conn: accepted, owner: l,
+		entry: &Connection{Remote: accepted.RemoteAddr().String(), Accepted: l.clock.Now()}}
+	if l.peer != nil {
+		c.entry.Peer = l.peer(c.entry.Remote, accepted.LocalAddr().String())
 	}
-	l.mu.Unlock()
-	if closed {
-		_ = c.Close() // no handler has the connection yet
+	l.journal.accepted(c.entry)
+	if l.config != nil {
+		return tls.Server(c, l.config), nil
 	}
-	return !closed
-}
-
-func (l *listener) forget(c *conn) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	delete(l.open, c)
-}
-
-// shut closes the listener and every accepted connection, including those that the HTTP server has
-// not received yet.
-func (l *listener) shut() error {
-	err := l.Close()
-	if errors.Is(err, net.ErrClosed) {
-		err = nil
-	}
-	l.mu.Lock()
-	l.closed = true
-	var open []*conn
-	for c := range l.open {
-		open = append(open, c)
-	}
-	l.mu.Unlock()
-	for _, c := range open {
-		_ = c.Close() // only to unblock a reader
-	}
-	return err
+	return c, nil
 }
 
 // rawConn returns the conn beneath TLS.

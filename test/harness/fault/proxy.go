@@ -102,8 +102,7 @@ func NewProxy(o Options) (_ *Proxy, err error) {
 	p := &Proxy{clock: o.Clock, journal: &journal{}, bodies: o.Bodies, closed: make(chan struct{}),
 		open: map[*exchange]struct{}{}}
 	p.url = "http://" + tcp.Addr().String()
-	p.listener = &listener{Listener: tcp, clock: o.Clock, journal: p.journal, peer: o.Peer,
-		open: map[*conn]struct{}{}}
+	p.listener = &listener{Listener: tcp, clock: o.Clock, journal: p.journal, peer: o.Peer}
 	if o.TLS {
 		p.url = "https://" + tcp.Addr().String()
 		// Certificates need the real time, because clients check it.
@@ -290,7 +289,7 @@ func (p *Proxy) Close() error {
 		injections := slices.Clone(p.rules)
 		p.mu.Unlock()
 		close(p.closed)
-		p.stopErr = errors.Join(p.server.Close(), p.listener.shut())
+		p.stopErr = p.server.Close()
 		for _, i := range injections {
 			i.Heal()
 		}
