@@ -74,13 +74,8 @@ func (a *activeFault) target() fault.Match {
 	return match
 }
 
-// inject makes requests of a replica meet a fault, under the plan's name.
-func (a *activeFault) inject(r *replica, match fault.Match, f fault.Fault) *fault.Injection {
-	return a.injectAt(r.proxy, match, f)
-}
-
-// injectAt makes requests at a proxy meet a fault, under the plan's name.
-func (a *activeFault) injectAt(p *fault.Proxy, match fault.Match, f fault.Fault) *fault.Injection {
+// inject makes requests at a proxy meet a fault, under the plan's name.
+func (a *activeFault) inject(p *fault.Proxy, match fault.Match, f fault.Fault) *fault.Injection {
 	injection := p.Inject(fault.Rule{Name: a.ruleName(), Match: match, Fault: f})
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -151,7 +151,7 @@ func (f externalFault) begin(_ context.Context, a *activeFault) error {
 	}
 	met, err := f.newFault(a)
 	if err == nil {
-		a.injectAt(proxy, match, met)
+		a.inject(proxy, match, met)
 	}
 	return err
 }

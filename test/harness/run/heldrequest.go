@@ -38,7 +38,7 @@ func (h heldAction) begin(ctx context.Context, a *activeFault) error {
 func (a *activeFault) holdAt(ctx context.Context, first *sync.Once, proxy *fault.Proxy, match fault.Match,
 	point fault.Point, do func(*fault.HeldRequest) error) {
 	gate := fault.NewGate(point)
-	a.injectAt(proxy, match, gate)
+	a.inject(proxy, match, gate)
 	a.tasks.Go(func() {
 		held, err := gate.Wait(ctx)
 		if err != nil {

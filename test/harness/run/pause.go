@@ -18,37 +18,24 @@ var leaderPause = spec{
 	derive: fewWrites, newInjector: held(fault.AfterAnswer, pauseUntilFailover),
 }
 
-// whilePaused calls do while the replica is stopped (SIGSTOP). The API server has carried out the replica's
-// request; the answer waits for the replica to run again. If do returns a detail, whilePaused
-// records the fault and waits until the replica steps down.
-func whilePaused(ctx context.Context, a *activeFault, r *replica, held *fault.HeldRequest,
-	do func(began time.Time) (detail string, err error)) error {
-	name, life := r.process.Name(), len(r.lifetimes())-1
-	paused := func() (time.Time, string, error) {
-		if err := r.process.Pause(ctx); err != nil {
-			return time.Time{}, "", err
-		}
-		began := a.now()
+// pauseUntilFailover stops the replica (SIGSTOP) until another one leads, and then waits until it steps
+// down. The API server has carried out the replica's request; the answer waits for the replica to run again.
+func pauseUntilFailover(ctx context.Context, a *activeFault, r *replica, held *fault.HeldRequest) error {
+	life := len(r.lifetimes()) - 1
+	err := r.process.Pause(ctx)
+	began := a.now()
+	var next *leader
+	if err == nil {
 		held.Release()
-		detail, err := do(began)
-		return began, detail, err
+		next, err = a.waitForSuccessor(ctx, r)
 	}
-	began, detail, err := paused()
+	paused := a.now().Sub(began)
 	// A process whose stop was not confirmed may stop later, so it is resumed in any case.
-	if err := errors.Join(err, r.process.Resume()); err != nil || detail == "" {
+	if err := errors.Join(err, r.process.Resume()); err != nil || next == nil {
 		return err
 	}
-	a.record(history.FaultRecord{Replica: name, Began: began, Ended: a.now(), Detail: detail})
+	a.record(history.FaultRecord{Replica: r.process.Name(), Began: began, Ended: a.now(),
+		Detail: fmt.Sprintf("paused at %s, and went on %s later, when replica %s led",
+			held.Request, paused.Round(time.Millisecond), next.process.Name())})
 	return a.waitUntilStepsDown(ctx, r, life)
-}
-
-func pauseUntilFailover(ctx context.Context, a *activeFault, r *replica, held *fault.HeldRequest) error {
-	return whilePaused(ctx, a, r, held, func(began time.Time) (string, error) {
-		next, err := a.waitForSuccessor(ctx, r)
-		if next == nil || err != nil {
-			return "", err
-		}
-		return fmt.Sprintf("paused at %s, and went on %s later, when replica %s led",
-			held.Request, a.now().Sub(began).Round(time.Millisecond), next.process.Name()), nil
-	})
 }

@@ -20,7 +20,7 @@ func (f requestFault) begin(_ context.Context, a *activeFault) error {
 		return err
 	}
 	for _, r := range a.prover.running() {
-		a.inject(r, a.target(), met)
+		a.inject(r.proxy, a.target(), met)
 	}
 	return nil
 }

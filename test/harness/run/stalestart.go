@@ -94,14 +94,14 @@ func (s staleStart) begin(ctx context.Context, a *activeFault) error {
 func (staleStart) restart(ctx context.Context, a *activeFault, r *replica, refusal fault.Answer, before []listing) {
 	begins := a.collection()
 	begins.Query = map[string]string{"sendInitialEvents": "true"}
-	injections := []*fault.Injection{a.inject(r, begins, refusal)}
+	injections := []*fault.Injection{a.inject(r.proxy, begins, refusal)}
 	for _, l := range before {
 		lists := a.collection()
 		lists.Query = maps.Clone(l.selected)
 		lists.Query["resourceVersion"] = anyVersion
-		injections = append(injections, a.inject(r, lists, l.Answer))
+		injections = append(injections, a.inject(r.proxy, lists, l.Answer))
 	}
-	injections = append(injections, a.inject(r, a.collection(), fault.Lag{}))
+	injections = append(injections, a.inject(r.proxy, a.collection(), fault.Lag{}))
 	r.kill()
 	killed := a.now()
 	a.goOngoing(func() {

@@ -56,7 +56,7 @@ func (startRace) begin(ctx context.Context, a *activeFault) error {
 	}
 	return a.beforeAction(func() {
 		for _, r := range a.prover.replicas {
-			injection := a.inject(r, a.collection(), refusal)
+			injection := a.inject(r.proxy, a.collection(), refusal)
 			r.kill()
 			killed := a.now()
 			a.goOngoing(func() {

@@ -34,7 +34,7 @@ const (
 // reached in time is for the invariants; an error is the harness's own.
 func (ex *execution) runSteps(ctx context.Context, s scenario.Scenario) ([]history.Checkpoint, error) {
 	var marks []history.Checkpoint
-	ex.users.known = s.Users
+	ex.users.scenario = s
 	for i, step := range s.Steps {
 		ex.enter(phaseSteps)
 		err := ex.activeFault.beginStep(ctx, i)

@@ -15,13 +15,9 @@ var leaderStop = spec{
 	derive: fewWrites, newInjector: held(fault.AfterAnswer, stopLeader),
 }
 
-// stopLeader sends SIGTERM to the leader, as a kubelet does. It starts again afterwards.
+// stopLeader sends SIGTERM to the leader, as a kubelet does, releases the held request, and waits for the
+// end. The leader starts again afterwards.
 func stopLeader(ctx context.Context, a *activeFault, r *replica, held *fault.HeldRequest) error {
-	return terminate(ctx, a, r, held, "asked to stop at "+held.Request.String())
-}
-
-// terminate sends SIGTERM to a replica, releases the held request, and waits for the end.
-func terminate(ctx context.Context, a *activeFault, r *replica, held *fault.HeldRequest, detail string) error {
 	began := a.now()
 	life, err := r.terminate(ctx)
 	if err != nil {
@@ -31,6 +27,7 @@ func terminate(ctx context.Context, a *activeFault, r *replica, held *fault.Held
 	if err := r.waitUntilEnded(ctx, life, a.prover.gracePeriod()); err != nil {
 		return err
 	}
-	a.record(history.FaultRecord{Replica: r.process.Name(), Began: began, Ended: a.now(), Detail: detail})
+	a.record(history.FaultRecord{Replica: r.process.Name(), Began: began, Ended: a.now(),
+		Detail: "asked to stop at " + held.Request.String()})
 	return nil
 }

@@ -30,8 +30,8 @@ const accessTimeout = 10 * time.Second
 
 // userClients has a client for each user of a scenario.
 type userClients struct {
-	known   []scenario.User
-	clients map[string]client.Client
+	scenario scenario.Scenario
+	clients  map[string]client.Client
 }
 
 func (p *Prover) impersonateUser(u scenario.User) (client.Client, error) {
@@ -54,11 +54,10 @@ func (ex *execution) clientOf(ctx context.Context, step scenario.Step) (client.C
 	if c, known := ex.users.clients[step.As]; known {
 		return c, nil
 	}
-	i := slices.IndexFunc(ex.users.known, func(u scenario.User) bool { return u.Name == step.As })
-	if i < 0 {
+	u, known := ex.users.scenario.User(step.As)
+	if !known {
 		return nil, fmt.Errorf("looking for user %s: the scenario has none", step.As)
 	}
-	u := ex.users.known[i]
 	if u.Role != "" {
 		if err := ex.bind(ctx, u); err != nil {
 			return nil, fmt.Errorf("binding user %s: %w", u.Name, err)

@@ -109,7 +109,7 @@ func (w watchFault) begin(ctx context.Context, a *activeFault) error {
 	return a.beforeAction(func() {
 		for _, r := range a.prover.replicas {
 			began := a.now()
-			injection := a.inject(r, a.collection(), fault.Lag{})
+			injection := a.inject(r.proxy, a.collection(), fault.Lag{})
 			a.goOngoing(func() {
 				a.sleep(ctx, lasts)
 				injection.Heal()
