@@ -120,7 +120,7 @@ func TestS3_StateFollowsChanges(t *testing.T) {
 
 	journal := started.Proxy().Journal()
 	g.Expect(journal.Requests).To(HaveLen(2), "requests of another client are not the operator's")
-	g.Expect(journal.Peer(journal.Requests[0])).To(Equal("one"))
+	g.Expect(journal.Requests[0].Peer).To(Equal("one"))
 	call, _ := started.Read(journal.Requests[0])
 	g.Expect(call).To(Equal(history.Call{Action: history.Create, Thing: "mine", Outcome: history.Done}))
 }

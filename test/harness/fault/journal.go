@@ -20,7 +20,6 @@ var credential = regexp.MustCompile(`(?i)auth|cookie|token|secret|password|signa
 // Connection is one connection from a client, noted when it was accepted. The
 // times are the proxy's clock; zero: not yet.
 type Connection struct {
-	ID       int // from 1
 	Remote   string
 	Peer     string // its opener, by Options.Peer
 	Accepted time.Time
@@ -32,12 +31,12 @@ type Connection struct {
 // ProxiedRequest is one request, noted as soon as its headers had been read. The times
 // are the proxy's clock; zero: not yet or never.
 type ProxiedRequest struct {
-	ID         int // from 1
-	Connection int // the ID of its connection
-	Method     string
-	Path       string
-	Query      url.Values  // the values of credentials are Redacted
-	Header     http.Header // without credentials
+	ID     int    // from 1
+	Peer   string // its sender, by Options.Peer
+	Method string
+	Path   string
+	Query  url.Values  // the values of credentials are Redacted
+	Header http.Header // without credentials
 	// Body is the body of the request, and Problem that of an upstream's response with a code of
 	// 400 or more, up to Options.Bodies.
 	Body, Problem []byte
@@ -77,15 +76,6 @@ func (r ProxiedRequest) String() string { return r.Method + " " + r.URL().String
 
 // URL returns the request's URL without a host.
 func (r ProxiedRequest) URL() *url.URL { return &url.URL{Path: r.Path, RawQuery: r.Query.Encode()} }
-
-// Peer is the sender of a request; "" if it is unknown.
-func (j Journal) Peer(r ProxiedRequest) string {
-	i, found := slices.BinarySearchFunc(j.Connections, r.Connection, func(c Connection, id int) int { return c.ID - id })
-	if !found {
-		return ""
-	}
-	return j.Connections[i].Peer
-}
 
 // Request returns the request with an ID; the zero value if it was dropped.
 func (j Journal) Request(id int) ProxiedRequest {
@@ -127,12 +117,11 @@ func (j Journal) Matching(m Match) []ProxiedRequest {
 
 // journal is the one that is being written.
 type journal struct {
-	mu          sync.Mutex
-	connections []*Connection
-	requests    []*ProxiedRequest
-	frames      []*Frame
-	// The numbers of all records, including dropped ones, which are the last IDs.
-	connectionsSoFar, requestsSoFar int
+	mu            sync.Mutex
+	connections   []*Connection
+	requests      []*ProxiedRequest
+	frames        []*Frame
+	requestsSoFar int // including dropped ones: the last ID
 }
 
 // keptFrames is the minimum number of watch events that a journal keeps of those it has received.
@@ -151,8 +140,6 @@ func (j *journal) framed(f *Frame) {
 func (j *journal) accepted(c *Connection) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	j.connectionsSoFar++
-	c.ID = j.connectionsSoFar
 	j.connections = append(j.connections, c)
 }
 

@@ -197,7 +197,7 @@ func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	x := &exchange{
 		proxy: p, writer: w, request: r, conn: c, done: make(chan struct{}),
 		entry: &ProxiedRequest{
-			Connection: c.entry.ID, Method: r.Method, Path: r.URL.Path,
+			Peer: c.entry.Peer, Method: r.Method, Path: r.URL.Path,
 			Query: sanitize(r.URL.Query()), Header: sanitize(r.Header), Received: p.clock.Now(),
 		},
 	}

@@ -127,25 +127,6 @@ func TestJournalHasConnectionsWithoutARequest(t *testing.T) {
 	}
 }
 
-func TestJournal_DistinguishesConnections(t *testing.T) {
-	g := NewWithT(t)
-	p := startProxy(t, Options{Upstream: startService(t).URL})
-	kept := &http.Client{Transport: &http.Transport{}}
-	defer kept.CloseIdleConnections()
-	for range 2 {
-		response, err := kept.Get(p.URL())
-		g.Expect(err).NotTo(HaveOccurred())
-		g.Expect(io.ReadAll(response.Body)).To(BeEquivalentTo("done"))
-		g.Expect(response.Body.Close()).To(Succeed())
-	}
-	g.Expect(ask(t.Context(), p, http.MethodGet, "/", "").Status).To(Equal(200))
-	var connections []int
-	for _, r := range p.Journal().Requests {
-		connections = append(connections, r.Connection)
-	}
-	g.Expect(connections).To(Equal([]int{1, 1, 2}))
-}
-
 func TestProxy_UnreachableUpstream(t *testing.T) {
 	g := NewWithT(t)
 	gone := startService(t)
@@ -242,9 +223,6 @@ func TestProxy_ForgetDropsFinishedRequests(t *testing.T) {
 	g.Expect(<-answered).To(Equal(200))
 	g.Expect(ask(t.Context(), p, http.MethodGet, "/new", "").Status).To(Equal(200))
 	g.Eventually(func() string { return p.Journal().Request(3).Path }, eventually).Should(Equal("/new"), "IDs go on")
-	for _, r := range p.Journal().Requests {
-		g.Expect(p.Journal().Connections).To(ContainElement(HaveField("ID", r.Connection)))
-	}
 }
 
 func TestProxyOffersNoHTTP2(t *testing.T) {

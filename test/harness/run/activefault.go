@@ -251,9 +251,8 @@ func (a *activeFault) findOccurrences(f *history.FaultRecord) []history.FaultRec
 		}
 	}
 	if x := a.prover.external; x != nil {
-		journal := x.Proxy().Journal()
-		for _, request := range journal.Requests {
-			look(journal.Peer(request), request)
+		for _, request := range x.Proxy().Journal().Requests {
+			look(request.Peer, request)
 		}
 	}
 	return found

@@ -140,12 +140,11 @@ func (ex *execution) changeExternal(ctx context.Context, step scenario.Step) err
 }
 
 // externalRequests returns the requests to the external system since the run began.
-func (ex *execution) externalRequests() (fault.Journal, []fault.ProxiedRequest) {
+func (ex *execution) externalRequests() []fault.ProxiedRequest {
 	if ex.prover.external == nil {
-		return fault.Journal{}, nil
+		return nil
 	}
-	journal := ex.prover.external.Proxy().Journal()
-	return journal, journal.Requests[ex.requestsBefore:]
+	return ex.prover.external.Proxy().Journal().Requests[ex.requestsBefore:]
 }
 
 // externalCalls returns the requests to the external system as calls of a history. The history's
@@ -154,14 +153,13 @@ func (ex *execution) externalCalls(h *history.History) *history.History {
 	if ex.prover.external == nil {
 		return &history.History{}
 	}
-	journal, requests := ex.externalRequests()
 	added := &history.History{Recorded: []history.Source{history.External}}
-	for _, r := range requests {
+	for _, r := range ex.externalRequests() {
 		call, about := ex.prover.external.Read(r)
 		if !about {
 			continue
 		}
-		call.ID, call.Replica, call.Delivered = strconv.Itoa(r.ID), journal.Peer(r), !r.Delivered.IsZero()
+		call.ID, call.Replica, call.Delivered = strconv.Itoa(r.ID), r.Peer, !r.Delivered.IsZero()
 		call.Began, call.Ended = r.Received, settledAt(r)
 		switch {
 		case r.Forwarded.IsZero():

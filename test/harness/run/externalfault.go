@@ -93,8 +93,7 @@ func (d *derivation) calls(wanted func(call) bool) []Target {
 func (ex *execution) observedCalls(h *history.History) []call {
 	normal := h.Normalizer()
 	var all []call
-	_, requests := ex.externalRequests()
-	for _, r := range requests {
+	for _, r := range ex.externalRequests() {
 		path := normal.Replace(pathOf(r))
 		if path == pathOf(r) {
 			continue // it is about none of this run's things
@@ -184,7 +183,7 @@ func (externalCrash) begin(ctx context.Context, a *activeFault) error {
 		return err
 	}
 	a.holdAt(ctx, new(sync.Once), proxy, match, fault.AfterAnswer, func(held *fault.HeldRequest) error {
-		r := a.prover.replicaNamed(proxy.Journal().Peer(held.Request))
+		r := a.prover.replicaNamed(held.Request.Peer)
 		if r == nil {
 			a.setVoidReason("%s came, and its sender is unknown", held.Request)
 			return nil

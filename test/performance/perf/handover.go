@@ -135,7 +135,7 @@ func expiryOf(e auditv1.Event) (at time.Time, held bool) {
 // callsAfter counts requests that arrived after the end of a term, except for those of the next leader.
 func callsAfter(j fault.Journal, end time.Time, next string) (n int) {
 	for _, r := range j.Requests {
-		if r.Received.After(end) && j.Peer(r) != next {
+		if r.Received.After(end) && r.Peer != next {
 			n++
 		}
 	}

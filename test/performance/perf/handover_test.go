@@ -148,13 +148,10 @@ func TestObserve(t *testing.T) {
 
 // Requests from unidentified processes count against the paused leader.
 func TestCallsAfter(t *testing.T) {
-	j := fault.Journal{
-		Connections: []fault.Connection{{ID: 1, Peer: "old"}, {ID: 2, Peer: "next"}, {ID: 3}},
-		Requests: []fault.ProxiedRequest{
-			{Connection: 1, Received: at(10)}, {Connection: 1, Received: at(20)}, {Connection: 1, Received: at(21)},
-			{Connection: 2, Received: at(22)}, {Connection: 3, Received: at(19)}, {Connection: 3, Received: at(23)},
-		},
-	}
+	j := fault.Journal{Requests: []fault.ProxiedRequest{
+		{Peer: "old", Received: at(10)}, {Peer: "old", Received: at(20)}, {Peer: "old", Received: at(21)},
+		{Peer: "next", Received: at(22)}, {Received: at(19)}, {Received: at(23)},
+	}}
 	for end, want := range map[int]int{23: 0, 20: 2, 0: 5} {
 		NewWithT(t).Expect(callsAfter(j, at(end), "next")).To(Equal(want))
 	}
