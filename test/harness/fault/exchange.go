@@ -46,7 +46,7 @@ func (x *exchange) happened() {
 
 // named puts the fault's name into the journal where that is not yet all of it.
 func (x *exchange) named() {
-	x.proxy.journal.note(func() { x.entry.Rule = x.injection.name })
+	x.proxy.journal.note(func() { x.entry.Rule = x.injection.rule.Name })
 }
 
 // noted returns the journal's entry as it is now.

@@ -17,23 +17,12 @@ const (
 	AfterAnswer   Point = "after answer" // the upstream has carried it out, the client gets no answer
 )
 
-// on adds the place to the name of a fault.
-func (p Point) on(name string) string {
-	if p == BeforeForward {
-		return name + " before forward"
-	}
-	return name + " " + string(p)
-}
-
 // Delay delays a request. If the client closes the connection meanwhile, it is not forwarded; see
 // Gate for that.
 type Delay struct {
 	At  Point
 	For time.Duration
 }
-
-// Name returns a short word for it.
-func (d Delay) Name() string { return d.At.on("delay") }
 
 func (d Delay) act(x *exchange) {
 	x.stopAt(d.At, func() error {
@@ -56,9 +45,6 @@ func (d Delay) act(x *exchange) {
 type Cut struct {
 	At Point
 }
-
-// Name returns a short word for it.
-func (c Cut) Name() string { return c.At.on("cut") }
 
 func (c Cut) act(x *exchange) {
 	x.stopAt(c.At, func() error {
@@ -86,9 +72,6 @@ func S3Error(status int, code string) Answer {
 	}
 }
 
-// Name returns a short word for it.
-func (a Answer) Name() string { return fmt.Sprintf("answer %d", a.status()) }
-
 func (a Answer) status() int {
 	if a.Status == 0 {
 		return http.StatusOK
@@ -110,9 +93,6 @@ func (a Answer) send(x *exchange) {
 // BlackHole reads the request and never answers. When the client closes the connection or the fault
 // is healed, it closes the connection.
 type BlackHole struct{}
-
-// Name returns a short word for it.
-func (BlackHole) Name() string { return "black hole" }
 
 func (BlackHole) act(x *exchange) {
 	defer x.cutWhenHealed()()

@@ -4,6 +4,7 @@ package fault
 
 import (
 	"context"
+	"fmt"
 	"io"
 	"net/http"
 	"strings"
@@ -26,7 +27,7 @@ func TestDelay(t *testing.T) {
 		{BeforeForward, nil},
 		{AfterAnswer, []string{"POST / body"}},
 	} {
-		t.Run(tc.at.on("delay"), func(t *testing.T) {
+		t.Run("at "+string(tc.at), func(t *testing.T) {
 			g := NewWithT(t)
 			clock := clocktesting.NewFakeClock(time.Now())
 			s := startService(t)
@@ -41,7 +42,7 @@ func TestDelay(t *testing.T) {
 			clock.Step(1)
 			g.Eventually(answers, eventually).Should(Receive(HaveField("Body", "done")))
 			g.Expect(s.requests()).To(Equal([]string{"POST / body"}))
-			g.Expect(p.Journal().Requests[0].Rule).To(Equal(injection.name))
+			g.Expect(p.Journal().Requests[0].Rule).To(Equal(injection.rule.Name))
 		})
 	}
 }
@@ -49,7 +50,7 @@ func TestDelay(t *testing.T) {
 // Requests delayed by a fault continue when it is healed.
 func TestHeal_LetsRequestsGo(t *testing.T) {
 	for _, fault := range []Fault{Delay{For: time.Hour}, NewGate(BeforeForward), NewGate(AfterAnswer)} {
-		t.Run(fault.Name(), func(t *testing.T) {
+		t.Run(fmt.Sprintf("%T", fault), func(t *testing.T) {
 			g := NewWithT(t)
 			p := startProxy(t, Options{Upstream: startService(t).URL})
 			injection := p.Inject(Rule{Fault: fault})
@@ -86,7 +87,7 @@ func TestCut(t *testing.T) {
 		{BeforeForward, nil, 0},
 		{AfterAnswer, []string{"POST / body"}, 200},
 	} {
-		t.Run(tc.at.on("cut"), func(t *testing.T) {
+		t.Run("at "+string(tc.at), func(t *testing.T) {
 			g := NewWithT(t)
 			s := startService(t)
 			p := startProxy(t, Options{Upstream: s.URL})
@@ -95,7 +96,7 @@ func TestCut(t *testing.T) {
 			g.Expect(injection.Count()).To(Equal(1))
 			g.Expect(s.requests()).To(Equal(tc.carried))
 			noted := p.Journal().Requests[0]
-			g.Expect(noted.Rule).To(Equal(injection.name))
+			g.Expect(noted.Rule).To(Equal(injection.rule.Name))
 			g.Expect(noted.Status).To(Equal(tc.status))
 			g.Expect(noted.Forwarded.IsZero()).To(Equal(tc.status == 0))
 			g.Expect(noted.Delivered).To(BeZero())

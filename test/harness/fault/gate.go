@@ -24,9 +24,6 @@ func NewGate(at Point) *Gate {
 	return &Gate{at: at, arrived: make(chan *HeldRequest)}
 }
 
-// Name returns a short word for it.
-func (g *Gate) Name() string { return g.at.on("gate") }
-
 // Wait returns the request that has been held for longest and has not been returned before. It
 // waits for a request, or for the end of ctx.
 func (g *Gate) Wait(ctx context.Context) (*HeldRequest, error) {

@@ -28,7 +28,7 @@ func TestGate(t *testing.T) {
 		{BeforeForward, nil},
 		{AfterAnswer, []string{"PUT /bucket body"}},
 	} {
-		t.Run(tc.at.on("gate"), func(t *testing.T) {
+		t.Run("at "+string(tc.at), func(t *testing.T) {
 			g := NewWithT(t)
 			s := startService(t)
 			p := startProxy(t, Options{Upstream: s.URL})

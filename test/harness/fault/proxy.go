@@ -246,11 +246,10 @@ func (p *Proxy) pick(r *http.Request) *Injection {
 // Inject applies a rule to later requests. If several rules apply to a request, the one injected
 // first has precedence.
 func (p *Proxy) Inject(rule Rule) *Injection {
-	name := rule.Name
-	if name == "" {
-		name = rule.Fault.Name()
+	if rule.Name == "" {
+		rule.Name = fmt.Sprintf("%T", rule.Fault)
 	}
-	i := &Injection{name: name, rule: rule, healed: make(chan struct{}), onHeal: p.remove}
+	i := &Injection{rule: rule, healed: make(chan struct{}), onHeal: p.remove}
 	if !p.enter() { // else Close could leave a request held by a fault that is never healed
 		return i
 	}

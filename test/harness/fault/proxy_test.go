@@ -5,6 +5,7 @@ package fault
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -166,7 +167,7 @@ func TestProxy_CloseEndsHeldRequests(t *testing.T) {
 		{Delay{For: time.Hour}, 0}, {Delay{At: AfterAnswer, For: time.Hour}, 1},
 		{NewGate(BeforeForward), 0}, {NewGate(AfterAnswer), 1},
 	} {
-		t.Run(tc.fault.Name(), func(t *testing.T) {
+		t.Run(fmt.Sprintf("%T", tc.fault), func(t *testing.T) {
 			g := NewWithT(t)
 			s := startService(t)
 			p := startProxy(t, Options{Upstream: s.URL})

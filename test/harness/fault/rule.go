@@ -60,7 +60,7 @@ func (m Match) due(n int) bool {
 
 // Rule selects requests and the fault that is injected into them.
 type Rule struct {
-	// Name identifies the rule in the journal. Empty: the name of its fault.
+	// Name identifies the rule in the journal. Empty: the type of its fault.
 	Name  string
 	Match Match
 	Fault Fault // what happens to the requests
@@ -69,8 +69,6 @@ type Rule struct {
 // Fault is one way in which a request fails: Delay, Cut, Answer, BlackHole or *Gate; or a watch of an
 // API server: Lag.
 type Fault interface {
-	// Name is a short word for it.
-	Name() string
 	// act answers the request or not. It calls x.happened when the fault takes effect, and
 	// x.forward to forward the request.
 	act(x *exchange)
@@ -79,7 +77,6 @@ type Fault interface {
 // Injection is a Rule at work. Its methods may be called from several
 // goroutines.
 type Injection struct {
-	name   string
 	rule   Rule
 	healed chan struct{}
 	onHeal func(*Injection)

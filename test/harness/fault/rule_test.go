@@ -81,8 +81,8 @@ func TestRule_ActsOnARange(t *testing.T) {
 func TestRule_FirstDueRuleActs(t *testing.T) {
 	g := NewWithT(t)
 	p := startProxy(t, Options{Upstream: startService(t).URL})
-	second := p.Inject(Rule{Match: Match{From: 2, To: 2}, Fault: Answer{Status: 502}})
-	rest := p.Inject(Rule{Match: Match{From: 3}, Fault: Answer{Status: 503}})
+	second := p.Inject(Rule{Name: "second", Match: Match{From: 2, To: 2}, Fault: Answer{Status: 502}})
+	rest := p.Inject(Rule{Name: "rest", Match: Match{From: 3}, Fault: Answer{Status: 503}})
 	var got []int
 	for range 4 {
 		got = append(got, ask(t.Context(), p, http.MethodGet, "/", "").Status)
@@ -98,5 +98,5 @@ func TestRule_FirstDueRuleActs(t *testing.T) {
 	for _, r := range p.Journal().Requests {
 		rules = append(rules, r.Rule)
 	}
-	g.Expect(rules).To(Equal([]string{"", "answer 502", "answer 503", "answer 503", ""}))
+	g.Expect(rules).To(Equal([]string{"", "second", "rest", "rest", ""}))
 }

@@ -130,7 +130,7 @@ func (s *stream) held(event bool) error {
 		if event {
 			event = false // one fault for one event
 			i.happened()
-			s.x.proxy.journal.note(func() { s.x.entry.Rule = i.name })
+			s.x.proxy.journal.note(func() { s.x.entry.Rule = i.rule.Name })
 		}
 		select {
 		case <-i.healed:

@@ -10,9 +10,6 @@ import "net/http"
 // nothing to it.
 type Lag struct{}
 
-// Name returns a short word for it.
-func (Lag) Name() string { return "lag" }
-
 func (Lag) act(x *exchange) { x.forward() }
 
 // holder is the fault that holds the events of a watch back. Nil: none.
