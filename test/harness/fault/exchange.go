@@ -26,7 +26,6 @@ type exchange struct {
 	// after stops the upstream's response; nil if there is no fault.
 	after func() error
 	sever context.CancelCauseFunc // ends it as if the client had closed the connection
-	done  chan struct{}           // closed when nothing more is done with it
 }
 
 type exchangeKey struct{}
@@ -85,24 +84,16 @@ func (x *exchange) buffer() []byte {
 // function ends it.
 func (x *exchange) outliveClient() func() {
 	ctx, cancel := context.WithCancel(context.WithoutCancel(x.request.Context()))
-	x.proxy.running.Go(func() {
-		select {
-		case <-x.proxy.closed:
-		case <-x.done:
-		}
-		cancel()
-	})
+	stop := context.AfterFunc(x.proxy.ctx, cancel)
 	x.request = x.request.WithContext(ctx)
-	return cancel
+	return func() { stop(); cancel() }
 }
 
 // forward sends the request upstream and copies the response part by part. It does not forward
 // requests that Close has released.
 func (x *exchange) forward() {
-	select {
-	case <-x.proxy.closed:
+	if x.proxy.ctx.Err() != nil {
 		x.cut()
-	default:
 	}
 	now := x.proxy.clock.Now()
 	x.proxy.journal.note(func() { x.entry.Forwarded = now })
@@ -125,17 +116,3 @@ func (x *exchange) start(status int, header http.Header) {
 
 // cut ends the handling of the request and closes the connection.
 func (*exchange) cut() { panic(http.ErrAbortHandler) }
-
-// cutWhenHealed ends the connection under a fault that may be waiting for the client when it is
-// healed. The returned function ends that watch.
-func (x *exchange) cutWhenHealed() func() {
-	stop := make(chan struct{})
-	x.proxy.running.Go(func() {
-		select {
-		case <-x.injection.healed:
-			_ = x.conn.Close() // only to unblock the reader or the writer
-		case <-stop:
-		}
-	})
-	return func() { close(stop) }
-}

@@ -3,6 +3,7 @@
 package fault
 
 import (
+	"context"
 	"fmt"
 	"net/http"
 	"time"
@@ -32,7 +33,7 @@ func (d Delay) act(x *exchange) {
 		select {
 		case <-timer.C():
 			return nil
-		case <-x.injection.healed:
+		case <-x.injection.ctx.Done():
 			return nil
 		case <-x.request.Context().Done():
 			return errCut
@@ -95,7 +96,8 @@ func (a Answer) send(x *exchange) {
 type BlackHole struct{}
 
 func (BlackHole) act(x *exchange) {
-	defer x.cutWhenHealed()()
+	// Only to unblock the reader or the writer.
+	defer context.AfterFunc(x.injection.ctx, func() { _ = x.conn.Close() })()
 	x.happened()
 	x.buffer()
 	<-x.request.Context().Done()

@@ -61,7 +61,7 @@ func (g *Gate) act(x *exchange) {
 	}
 	x.stopAt(g.at, func() error {
 		x.happened()
-		return g.hold(&HeldRequest{Request: x.noted(), decided: make(chan error, 1)}, x.injection.healed)
+		return g.hold(&HeldRequest{Request: x.noted(), decided: make(chan error, 1)}, x.injection.ctx.Done())
 	})
 }
 

@@ -67,15 +67,15 @@ type Proxy struct {
 	reverse  *httputil.ReverseProxy
 	upstream *http.Transport
 
-	running  sync.WaitGroup // what Close waits for
-	bodies   int
-	closed   chan struct{}
-	stop     sync.Once
-	stopErr  error
-	mu       sync.Mutex
-	open     map[*exchange]struct{} // the requests under way
-	rules    []*Injection           // in the order of injection
-	isClosed bool
+	running sync.WaitGroup // what Close waits for
+	bodies  int
+	ctx     context.Context // ends when it is closed
+	cancel  context.CancelFunc
+	stop    sync.Once
+	stopErr error
+	mu      sync.Mutex
+	open    map[*exchange]struct{} // the requests under way
+	rules   []*Injection           // in the order of injection
 }
 
 // NewProxy returns a proxy that listens and forwards.
@@ -99,8 +99,9 @@ func NewProxy(o Options) (_ *Proxy, err error) {
 	if err != nil {
 		return nil, fmt.Errorf("listening: %w", err)
 	}
-	p := &Proxy{clock: o.Clock, journal: &journal{}, bodies: o.Bodies, closed: make(chan struct{}),
-		open: map[*exchange]struct{}{}}
+	p := &Proxy{clock: o.Clock, journal: &journal{}, bodies: o.Bodies, open: map[*exchange]struct{}{}}
+	//nolint:forbidigo // it ends with Close, and not with a context of a caller
+	p.ctx, p.cancel = context.WithCancel(context.Background())
 	p.url = "http://" + tcp.Addr().String()
 	p.listener = &listener{Listener: tcp, clock: o.Clock, journal: p.journal, peer: o.Peer}
 	if o.TLS {
@@ -195,7 +196,7 @@ func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	defer p.running.Done()
 	c, _ := r.Context().Value(connKey{}).(*conn)
 	x := &exchange{
-		proxy: p, writer: w, request: r, conn: c, done: make(chan struct{}),
+		proxy: p, writer: w, request: r, conn: c,
 		entry: &ProxiedRequest{
 			Peer: c.entry.Peer, Method: r.Method, Path: r.URL.Path,
 			Query: sanitize(r.URL.Query()), Header: sanitize(r.Header), Received: p.clock.Now(),
@@ -214,7 +215,6 @@ func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 }
 
 func (x *exchange) end() {
-	close(x.done)
 	now := x.proxy.clock.Now()
 	x.proxy.journal.note(func() { x.entry.Done = now })
 }
@@ -223,7 +223,7 @@ func (x *exchange) end() {
 func (p *Proxy) enter() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.isClosed {
+	if p.ctx.Err() != nil {
 		return false
 	}
 	p.running.Add(1)
@@ -249,14 +249,13 @@ func (p *Proxy) Inject(rule Rule) *Injection {
 	if rule.Name == "" {
 		rule.Name = fmt.Sprintf("%T", rule.Fault)
 	}
-	i := &Injection{rule: rule, healed: make(chan struct{}), onHeal: p.remove}
-	if !p.enter() { // else Close could leave a request held by a fault that is never healed
-		return i
-	}
-	defer p.running.Done()
+	i := &Injection{rule: rule, onHeal: p.remove}
+	i.ctx, i.cancel = context.WithCancel(context.WithoutCancel(p.ctx)) // Close heals it after the end of connections
 	p.mu.Lock()
-	p.rules = append(p.rules, i)
-	p.mu.Unlock()
+	defer p.mu.Unlock()
+	if p.ctx.Err() == nil { // else Close could leave a request held by a fault that is never healed
+		p.rules = append(p.rules, i)
+	}
 	return i
 }
 
@@ -284,10 +283,9 @@ func (p *Proxy) Journal() Journal { return p.journal.snapshot() }
 func (p *Proxy) Close() error {
 	p.stop.Do(func() {
 		p.mu.Lock()
-		p.isClosed = true
+		p.cancel()
 		injections := slices.Clone(p.rules)
 		p.mu.Unlock()
-		close(p.closed)
 		p.stopErr = p.server.Close()
 		for _, i := range injections {
 			i.Heal()

@@ -3,6 +3,7 @@
 package fault
 
 import (
+	"context"
 	"net/http"
 	"regexp"
 	"slices"
@@ -78,9 +79,9 @@ type Fault interface {
 // goroutines.
 type Injection struct {
 	rule   Rule
-	healed chan struct{}
+	ctx    context.Context // ends when it is healed
+	cancel context.CancelFunc
 	onHeal func(*Injection)
-	once   sync.Once
 
 	mu    sync.Mutex
 	fits  int // requests that fitted so far
@@ -102,10 +103,8 @@ func (i *Injection) Happened() bool { return i.Count() > 0 }
 // they were delayed, lag or stand at a Gate, and are cut in all other cases. It is
 // safe to call more than once.
 func (i *Injection) Heal() {
-	i.once.Do(func() {
-		close(i.healed)
-		i.onHeal(i)
-	})
+	i.cancel()
+	i.onHeal(i)
 }
 
 func (i *Injection) happened() {

@@ -133,7 +133,7 @@ func (s *stream) held(event bool) error {
 			s.x.proxy.journal.note(func() { s.x.entry.Rule = i.rule.Name })
 		}
 		select {
-		case <-i.healed:
+		case <-i.ctx.Done():
 		case <-s.ctx.Done():
 		}
 	}
