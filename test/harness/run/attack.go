@@ -5,13 +5,10 @@ package run
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
-	"slices"
 	"time"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"leasehold.dev/test/harness/attack"
@@ -39,10 +36,7 @@ func eachAttack(d *derivation, f scenario.FaultName) []Plan {
 }
 
 // hostileAttack lets a hostile user act in the plan's step.
-type hostileAttack struct {
-	holes blackHoles
-	steps []scenario.Step
-}
+type hostileAttack struct{ holes blackHoles }
 
 func (h *hostileAttack) begin(_ context.Context, a *activeFault) error {
 	n := a.plan.Target.Nth - 1
@@ -53,9 +47,7 @@ func (h *hostileAttack) begin(_ context.Context, a *activeFault) error {
 	return nil
 }
 
-func (h *hostileAttack) end(ctx context.Context, a *activeFault) error {
-	return errors.Join(h.holes.close(), a.execution.cleanUpAttack(ctx, h.steps))
-}
+func (h *hostileAttack) end(context.Context, *activeFault) error { return h.holes.close() }
 
 // attack acts as the hostile user if the step is the plan's attack. A clean run has none.
 func (a *activeFault) attack(ctx context.Context, n int, step scenario.Step) error {
@@ -70,20 +62,21 @@ func (a *activeFault) attack(ctx context.Context, n int, step scenario.Step) err
 }
 
 // act performs the attack.
-func (h *hostileAttack) act(ctx context.Context, a *activeFault, step scenario.Step) (err error) {
+func (h *hostileAttack) act(ctx context.Context, a *activeFault, step scenario.Step) error {
 	ex := a.execution
-	if h.steps, err = ex.attackSteps(ctx, step, &h.holes); err != nil {
+	steps, err := ex.attackSteps(ctx, step, &h.holes)
+	if err != nil {
 		return err
 	}
-	c, err := ex.clientOf(ctx, step)
-	if err != nil {
+	// Without its user, nothing of the attack is tried.
+	if _, err := ex.clientOf(ctx, step); err != nil {
 		return err
 	}
 	touched, err := ex.alteredKeys(step)
 	if err != nil {
 		return err
 	}
-	ex.runAttack(ctx, c, step, h.steps, touched)
+	ex.runAttack(ctx, step, steps, touched)
 	return nil
 }
 
@@ -127,15 +120,15 @@ func (ex *execution) attackSteps(ctx context.Context, step scenario.Step, holes 
 
 // runAttack performs the steps of an attack in order until the run ends. A refusal by the API
 // server is a defence that works, and no error.
-func (ex *execution) runAttack(ctx context.Context, c client.Client, step scenario.Step, steps []scenario.Step,
-	touched []history.Key) {
+func (ex *execution) runAttack(ctx context.Context, step scenario.Step, steps []scenario.Step, touched []history.Key) {
 	began, accepted := ex.activeFault.now(), 0
 	var last error
 	for _, s := range steps {
 		if ctx.Err() != nil {
 			break
 		}
-		if err := ex.retryStep(ctx, c, s); err == nil {
+		s.As = step.As
+		if err := ex.perform(ctx, s); err == nil {
 			accepted++
 		} else {
 			last = err
@@ -165,33 +158,4 @@ func (ex *execution) recordAttack(step scenario.Step, began time.Time, accepted,
 		detail += fmt.Sprintf("; refused: %.200s", last.Error())
 	}
 	a.record(history.FaultRecord{Began: began, Ended: ended, Attack: true, Touched: touched, Detail: detail})
-}
-
-// cleanUpAttack deletes the objects of an attack before the next run.
-func (ex *execution) cleanUpAttack(ctx context.Context, steps []scenario.Step) error {
-	var made []scenario.Ref
-	for _, step := range steps {
-		if step.Apply == nil {
-			continue
-		}
-		if ref := refOf(&unstructured.Unstructured{Object: step.Apply}); !slices.Contains(made, ref) {
-			made = append(made, ref)
-		}
-	}
-	var errs []error
-	bare := client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`))
-	for _, ref := range made {
-		errs = append(errs, client.IgnoreNotFound(ex.prover.client.Patch(ctx, objectOf(ref), bare)),
-			client.IgnoreNotFound(ex.prover.client.Delete(ctx, objectOf(ref))))
-	}
-	end := ex.prover.clock.Now().Add(defaultTimeout)
-	for _, ref := range made {
-		if _, err := ex.waitFor(ctx, end.Sub(ex.prover.clock.Now()), scenario.Wait{Object: ref, Gone: true}); err != nil {
-			errs = append(errs, err)
-		}
-	}
-	if err := errors.Join(errs...); err != nil {
-		return fmt.Errorf("retracting an attack: %w", err)
-	}
-	return nil
 }

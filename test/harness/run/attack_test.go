@@ -44,6 +44,7 @@ func TestHostileAttack(t *testing.T) {
 			run := newHostileExecution(t, func() bool { return true })
 			template := applied(tc.object)
 			template["data"] = map[string]any{"version": "$(index)"}
+			template["metadata"].(map[string]any)["finalizers"] = []any{"example.com/held"}
 			s := injectAttack(t, run, scenario.Attack{Name: tc.attack, Namespace: "ns", Count: tc.count, Template: template})
 			_, err := run.runSteps(t.Context(), s)
 			g.Expect(err).NotTo(HaveOccurred())
@@ -58,6 +59,8 @@ func TestHostileAttack(t *testing.T) {
 				return len(run.activeFault.occurrences) > 0 || run.activeFault.voidReason != ""
 			}, testTimeout).Should(BeTrue())
 			g.Expect(run.activeFault.heal()).To(Succeed())
+			run.hostileNamespaces = s.Hostile()
+			g.Expect(run.cleanUp(t.Context())).To(Succeed())
 			f := run.activeFault.result()
 			g.Expect(f.Happened).To(Equal(tc.happened))
 			g.Expect(f.Attack).To(Equal(tc.happened > 0))

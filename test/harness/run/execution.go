@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"leasehold.dev/test/harness/history"
@@ -26,7 +27,7 @@ type execution struct {
 	auditLog []byte          // the audit log of the run after its end
 	names    map[string]string
 	watcher  *record.Watcher
-	created  []scenario.Ref // what the users have made, in that order
+	created  []scenario.Ref // what the users and the attackers have made, in that order
 	externalState
 	// journalOffsets has the length of each replica's journal when the run began.
 	journalOffsets []int
@@ -183,15 +184,22 @@ func (ex *execution) hashOfSecrets() record.Hash {
 	return ex.prover.salt.Hash((&history.History{Aliases: aliases}).Normalizer())
 }
 
-// cleanUp deletes the objects of the scenario's users, the last one first because it may need an
+// cleanUp deletes the objects of users and attackers, the last one first because it may need an
 // earlier one. Its wait is bounded: invariants have already judged objects that cannot be deleted.
 // An object whose deletion is rejected is kept, because the next run has other names.
 func (ex *execution) cleanUp(ctx context.Context) error {
 	ex.enter(phaseCleanup)
 	defer ex.enter(phaseJudging)
 	end := ex.prover.clock.Now().Add(defaultTimeout)
+	bare := client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`))
 	for _, ref := range slices.Backward(ex.created) {
-		err := client.IgnoreNotFound(ex.prover.client.Delete(ctx, objectOf(ref)))
+		var err error
+		if slices.Contains(ex.hostileNamespaces, ref.Namespace) { // an attacker may have set a finalizer
+			err = client.IgnoreNotFound(ex.prover.client.Patch(ctx, objectOf(ref), bare))
+		}
+		if err == nil {
+			err = client.IgnoreNotFound(ex.prover.client.Delete(ctx, objectOf(ref)))
+		}
 		if isAnswer(err) {
 			ex.reject("", ref.String(), err)
 			continue
