@@ -85,8 +85,8 @@ func (ex *execution) alteredKeys(step scenario.Step) ([]history.Key, error) {
 	if step.Attack.Object == nil {
 		return nil, nil
 	}
-	o, err := ex.prover.objectOf(*step.Attack.Object)
-	return []history.Key{o.key}, err
+	key, err := ex.prover.keyOf(*step.Attack.Object)
+	return []history.Key{key}, err
 }
 
 // attackSteps generates the steps of an attack from the objects as they are now.

@@ -12,6 +12,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/dynamic"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -101,6 +102,7 @@ type Prover struct {
 	installation *env.Installation
 	client       client.Client // of an administrator
 	dynamic      dynamic.Interface
+	raw          rest.Interface // an administrator's, for answers that are not decoded
 	startReplica replicaStarter
 	impersonate  func(scenario.User) (client.Client, error)
 	external     External  // nil if there is none
@@ -149,6 +151,10 @@ func Start(ctx context.Context, o Options) (_ *Prover, err error) {
 	}
 	p.impersonate = p.impersonateUser
 	if p.dynamic, err = dynamic.NewForConfig(p.plane.Config()); err != nil {
+		return nil, fmt.Errorf("making a client: %w", err)
+	}
+	config.NegotiatedSerializer = clientgoscheme.Codecs // required, and not used
+	if p.raw, err = rest.UnversionedRESTClientFor(config); err != nil {
 		return nil, fmt.Errorf("making a client: %w", err)
 	}
 	if err := p.startReplicas(lasting); err != nil {

@@ -248,7 +248,7 @@ func TestWaitForIdle_WaitsForUnsettledObjects(t *testing.T) {
 			run.watcher, err = record.Watch(t.Context(), store, c, nil, things)
 			g.Expect(err).NotTo(HaveOccurred())
 			t.Cleanup(run.watcher.Stop)
-			thing := newThing("a", nil)
+			thing := objectOf(scenario.Ref{APIVersion: "example.com/v1", Kind: "Thing", Name: "a"})
 			thing.SetUID("a-uid")
 			thing.SetResourceVersion("2")
 			if tc.workload {

@@ -4,14 +4,11 @@ package run
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"maps"
 	"net/http"
 	"slices"
 	"time"
-
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"leasehold.dev/test/harness/fault"
 	"leasehold.dev/test/harness/history"
@@ -169,18 +166,13 @@ func (a *activeFault) selections() []map[string]string {
 }
 
 func (a *activeFault) listed(ctx context.Context, selected map[string]string) (listing, error) {
-	of, err := a.prover.resourceAt(a.collection().Path)
-	if err != nil {
-		return listing{}, err
+	list := a.prover.raw.Get().AbsPath(a.collection().Path).SetHeader("Accept", "application/json")
+	for name, selector := range selected {
+		list.Param(name, selector)
 	}
-	list, err := of.List(ctx, metav1.ListOptions{LabelSelector: selected["labelSelector"],
-		FieldSelector: selected["fieldSelector"]})
+	body, err := list.DoRaw(ctx)
 	if err != nil {
 		return listing{}, fmt.Errorf("listing %s: %w", a.plan.Target.Path, err)
-	}
-	body, err := json.Marshal(list)
-	if err != nil {
-		return listing{}, fmt.Errorf("encoding the list of %s: %w", a.plan.Target.Path, err)
 	}
 	return listing{fault.Answer{Header: http.Header{"Content-Type": {"application/json"}}, Body: string(body)}, selected},
 		nil

@@ -26,6 +26,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/uuid"
 	dynamicfake "k8s.io/client-go/dynamic/fake"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
 	"k8s.io/utils/clock"
 	clocktesting "k8s.io/utils/clock/testing"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -59,6 +60,8 @@ type testbed struct {
 	upstream  *httptest.Server
 	code      atomic.Int64 // of the API server's answers
 
+	lists sync.Map // the API server's answers to lists, by label selector
+
 	watchesMu sync.Mutex
 	watches   []chan string // the names of things that are added
 }
@@ -88,6 +91,10 @@ func newTestbedAt(t *testing.T, c clock.Clock) *testbed {
 	s.Expect(os.WriteFile(s.auditLog, nil, 0o600)).To(Succeed())
 	s.upstream = httptest.NewServer(http.HandlerFunc(s.serve))
 	t.Cleanup(s.upstream.Close)
+	var err error
+	s.raw, err = rest.UnversionedRESTClientFor(&rest.Config{Host: s.upstream.URL,
+		ContentConfig: rest.ContentConfig{NegotiatedSerializer: clientgoscheme.Codecs}})
+	s.Expect(err).NotTo(HaveOccurred())
 	s.startReplica = func(_ context.Context, u replicaOverrides) (process, *fault.Proxy, error) {
 		proxy, err := fault.NewProxy(fault.Options{Upstream: s.upstream.URL, Kubernetes: true, Clock: c})
 		w := newFakeProcess([]string{"one", "two", "three", "four", "five", "six"}[len(s.processes)])
@@ -116,6 +123,9 @@ func (s *testbed) serve(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(int(s.code.Load()))
 	if r.URL.Query().Get("watch") != "true" {
+		if list, there := s.lists.Load(r.URL.Query().Get("labelSelector")); there {
+			_, _ = fmt.Fprint(w, list)
+		}
 		return
 	}
 	names := make(chan string)
@@ -132,12 +142,6 @@ func (s *testbed) serve(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 	}
-}
-
-func (s *testbed) fakeDynamic() *dynamicfake.FakeDynamicClient {
-	fake, ok := s.dynamic.(*dynamicfake.FakeDynamicClient)
-	s.Expect(ok).To(BeTrue())
-	return fake
 }
 
 // newElection is a testbed with objects, on which replica one leads.
