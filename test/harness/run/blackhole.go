@@ -8,75 +8,33 @@ import (
 	"fmt"
 	"net"
 	"strings"
-	"sync"
 )
 
 // blackHolePrefix starts the names of values that are URLs of black holes.
 const blackHolePrefix = "blackhole."
 
-// blackHole accepts connections and never answers.
-type blackHole struct {
-	listener net.Listener
-	all      sync.WaitGroup
-
-	mu    sync.Mutex
-	conns []net.Conn
-}
-
-func openBlackHole(ctx context.Context) (*blackHole, error) {
-	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", "127.0.0.1:0")
-	if err != nil {
-		return nil, fmt.Errorf("opening a black hole: %w", err)
-	}
-	b := &blackHole{listener: listener}
-	b.all.Go(func() {
-		for {
-			conn, err := listener.Accept()
-			if err != nil {
-				return // it is closed
-			}
-			b.mu.Lock()
-			b.conns = append(b.conns, conn)
-			b.mu.Unlock()
-		}
-	})
-	return b, nil
-}
-
-func (b *blackHole) url() string { return "http://" + b.listener.Addr().String() }
-
-// close ends all connections. Later connections are refused.
-func (b *blackHole) close() error {
-	err := b.listener.Close()
-	b.all.Wait()
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	for _, conn := range b.conns {
-		err = errors.Join(err, conn.Close())
-	}
-	b.conns = nil
-	return err
-}
-
-// blackHoles are the black holes of one run, which all replicas reach.
+// blackHoles are URLs of one run that accept connections and never answer. All replicas reach them.
 type blackHoles struct {
 	prover *Prover
-	all    []*blackHole
+	// Nothing takes a connection from all: the kernel accepts it, and resets it when they are closed.
+	all []net.Listener
 }
+
+func urlOf(hole net.Listener) string { return "http://" + hole.Addr().String() }
 
 // open opens n more and returns their URLs.
 func (h *blackHoles) open(ctx context.Context, n int) ([]string, error) {
 	var urls []string
 	for range n {
-		b, err := openBlackHole(ctx)
+		hole, err := new(net.ListenConfig).Listen(ctx, "tcp", "127.0.0.1:0")
 		if err != nil {
+			return nil, fmt.Errorf("opening a black hole: %w", err)
+		}
+		h.all = append(h.all, hole)
+		if err := h.prover.reach(urlOf(hole)); err != nil {
 			return nil, err
 		}
-		h.all = append(h.all, b)
-		if err := h.prover.reach(b.url()); err != nil {
-			return nil, err
-		}
-		urls = append(urls, b.url())
+		urls = append(urls, urlOf(hole))
 	}
 	return urls, nil
 }
@@ -99,9 +57,9 @@ func (h *blackHoles) name(ctx context.Context, values []string) (map[string]stri
 
 func (h *blackHoles) close() error {
 	var errs []error
-	for _, b := range h.all {
-		h.prover.unreach(b.url())
-		errs = append(errs, b.close())
+	for _, hole := range h.all {
+		h.prover.unreach(urlOf(hole))
+		errs = append(errs, hole.Close())
 	}
 	h.all = nil
 	return errors.Join(errs...)
