@@ -25,7 +25,6 @@ type exchange struct {
 
 	// after stops the upstream's response; nil if there is no fault.
 	after func() error
-	sever context.CancelCauseFunc // ends it as if the client had closed the connection
 }
 
 type exchangeKey struct{}
@@ -102,7 +101,7 @@ func (x *exchange) forward() {
 	// If the client or the upstream has closed the connection, the code above panics.
 	now = x.proxy.clock.Now()
 	x.proxy.journal.note(func() {
-		if x.entry.Status != 0 {
+		if x.entry.Status != 0 && x.conn.entry.Closed.IsZero() { // else it was severed
 			x.entry.Delivered = now
 		}
 	})

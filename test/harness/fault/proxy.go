@@ -153,9 +153,6 @@ func (p *Proxy) forwardTo(target *url.URL, o Options) {
 					return err
 				}
 			}
-			if err := x.severed(); err != nil {
-				return err
-			}
 			if o.Kubernetes {
 				x.follow(response)
 			}
@@ -166,9 +163,6 @@ func (p *Proxy) forwardTo(target *url.URL, o Options) {
 				panic(http.ErrAbortHandler)
 			}
 			x, _ := r.Context().Value(exchangeKey{}).(*exchange)
-			if x.severed() != nil {
-				panic(http.ErrAbortHandler)
-			}
 			p.journal.note(func() { x.entry.Error = err.Error() })
 			w.WriteHeader(http.StatusBadGateway)
 		},

@@ -18,7 +18,7 @@ const waitingFrames = 256
 // returns a part of one event, and is flushed.
 type stream struct {
 	x        *exchange
-	ctx      context.Context // of the client, also cancelled by a sever
+	ctx      context.Context // of the client
 	upstream io.ReadCloser
 	encoding encoding
 	frames   chan waiting  // closed at the end of the upstream's answer
@@ -104,7 +104,7 @@ func (s *stream) next() error {
 	select {
 	case event, more = <-s.frames:
 	case <-s.ctx.Done():
-		return context.Cause(s.ctx)
+		return s.ctx.Err()
 	}
 	if err := s.held(more); err != nil {
 		return err
@@ -121,7 +121,7 @@ func (s *stream) next() error {
 func (s *stream) held(event bool) error {
 	for {
 		if s.ctx.Err() != nil { // it may have been cut by the fault that has just ended
-			return context.Cause(s.ctx)
+			return s.ctx.Err()
 		}
 		i := s.x.proxy.holder(s.x.request)
 		if i == nil {
