@@ -29,8 +29,6 @@ type execution struct {
 	watcher  *record.Watcher
 	created  []scenario.Ref // what the users and the attackers have made, in that order
 	externalState
-	// journalOffsets has the length of each replica's journal when the run began.
-	journalOffsets []int
 	// logOffsets has the length of each replica's log when the run began, and logs the lines since.
 	logOffsets map[*replica]int64
 	logs       map[string][]byte
@@ -76,9 +74,6 @@ func (p *Prover) beginExecution(ctx context.Context, s scenario.Scenario) (*exec
 	p.reset(ex.began)
 	if err := p.waitUntilReady(ctx); err != nil {
 		return nil, err
-	}
-	for _, r := range p.replicas {
-		ex.journalOffsets = append(ex.journalOffsets, len(r.proxy.Journal().Requests))
 	}
 	if ex.logOffsets, err = p.logSizes(); err != nil {
 		return nil, err
@@ -235,8 +230,8 @@ func (ex *execution) writes(h *history.History) []write {
 		write
 	}
 	var arrivals []arrival
-	for i, replica := range ex.prover.replicas {
-		for _, asked := range replica.proxy.Journal().Requests[ex.journalOffsets[i]:] {
+	for _, replica := range ex.prover.replicas {
+		for _, asked := range replica.proxy.Journal().Requests {
 			r, answered := known[asked.AuditID]
 			about := normal.Replace(r.Key.String())
 			if !asked.Mutating() || !answered || !r.Write() || about == r.Key.String() ||
