@@ -4,11 +4,14 @@ package fault
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"strconv"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/rest"
 	"k8s.io/utils/clock"
 )
@@ -49,48 +52,34 @@ func (p *Proxy) Connect(config *rest.Config) {
 const retryAfter = 1
 
 // refusals are the API server's answers to requests that it did not carry out.
-var refusals = map[int]metav1.Status{
-	http.StatusForbidden: {
-		Reason: metav1.StatusReasonForbidden, Message: "forbidden: there are no such rights",
-	},
-	http.StatusNotFound: {
-		Reason: metav1.StatusReasonNotFound, Message: "the server could not find the requested resource",
-	},
-	http.StatusConflict: {
-		Reason:  metav1.StatusReasonConflict,
-		Message: "the object has been modified; please apply your changes to the latest version and try again",
-	},
-	http.StatusTooManyRequests: {
-		Reason: metav1.StatusReasonTooManyRequests, Message: "too many requests, please try again later",
-		Details: &metav1.StatusDetails{RetryAfterSeconds: retryAfter},
-	},
-	http.StatusInternalServerError: {
-		Reason: metav1.StatusReasonInternalError, Message: "Internal error occurred: injected",
-	},
-	http.StatusServiceUnavailable: {
-		Reason: metav1.StatusReasonServiceUnavailable, Message: "the server is currently unable to handle the request",
-	},
-	http.StatusGatewayTimeout: {
-		Reason: metav1.StatusReasonTimeout, Message: "Timeout: request did not complete within the requested timeout",
-	},
+var refusals = map[int]*apierrors.StatusError{
+	http.StatusForbidden: apierrors.NewForbidden(schema.GroupResource{}, "", errors.New("there are no such rights")),
+	http.StatusNotFound: apierrors.NewGenericServerResponse(http.StatusNotFound, "", schema.GroupResource{}, "", "", 0,
+		false),
+	http.StatusConflict: apierrors.NewConflict(schema.GroupResource{}, "", errors.New(
+		"the object has been modified; please apply your changes to the latest version and try again")),
+	http.StatusTooManyRequests:     apierrors.NewTooManyRequests("too many requests, please try again later", retryAfter),
+	http.StatusInternalServerError: apierrors.NewInternalError(errors.New("injected")),
+	http.StatusServiceUnavailable:  apierrors.NewServiceUnavailable("the server is currently unable to handle the request"),
+	http.StatusGatewayTimeout:      apierrors.NewTimeoutError("request did not complete within the requested timeout", 0),
 }
 
 // Refusal is the Answer that an API server gives with one of the codes 403, 404, 409,
 // 429, 500, 503 and 504 (it took too long), in its own words and in JSON, which clients
 // that accept only protobuf understand too. The API server does not see the request.
 func Refusal(code int) (Answer, error) {
-	status, known := refusals[code]
+	refusal, known := refusals[code]
 	if !known {
 		return Answer{}, fmt.Errorf("refusing as an API server does: no refusal has the code %d", code)
 	}
+	status := refusal.ErrStatus
 	status.TypeMeta = metav1.TypeMeta{APIVersion: "v1", Kind: "Status"}
-	status.Status, status.Code = metav1.StatusFailure, int32(code)
 	body, err := json.Marshal(status)
 	if err != nil {
 		return Answer{}, fmt.Errorf("encoding a refusal: %w", err)
 	}
 	header := http.Header{"Content-Type": {"application/json"}}
-	if status.Details != nil {
+	if code == http.StatusTooManyRequests {
 		header.Set("Retry-After", strconv.Itoa(retryAfter))
 	}
 	return Answer{Status: code, Header: header, Body: string(body)}, nil
