@@ -54,7 +54,7 @@ type Installation struct {
 	program  InstallOptions
 	router   router
 	objects  int
-	webhooks []string    // the paths of those that are shipped
+	webhooks bool        // some are shipped
 	injector *caInjector // nil if the harness issues no certificate
 
 	mu       sync.Mutex
@@ -155,10 +155,7 @@ func (i *Installation) Start(ctx context.Context, change ...func(*ReplicaOptions
 }
 
 // HasWebhooks reports whether the subject ships webhooks.
-func (i *Installation) HasWebhooks() bool { return len(i.webhooks) > 0 }
-
-// WebhookPaths returns the paths of the webhooks that are shipped, each once.
-func (i *Installation) WebhookPaths() []string { return i.webhooks }
+func (i *Installation) HasWebhooks() bool { return i.webhooks }
 
 // Replicas returns all replicas in the order they were started, also those that have ended.
 func (i *Installation) Replicas() []*Replica {

@@ -24,7 +24,6 @@ const (
 	roleKilled  = "killed"   // holds a control plane and waits to be killed
 	rolePanics  = "panics"   // holds a control plane and panics
 	roleStops   = "stops"    // holds a control plane and calls Stop on SIGTERM
-	roleVisitor = "visitor"  // is ready when it has fetched all its URLs
 	rolePage    = "page"     // serves the files of a folder
 	wroteMarker = "by-a-pod" // the ConfigMap the small operator writes
 )
@@ -34,8 +33,6 @@ func play(role string) {
 	switch role {
 	case roleReplica:
 		err = operate(os.Args[1])
-	case roleVisitor:
-		err = visit(os.Args[1], os.Args[2:])
 	case rolePage:
 		err = http.ListenAndServe(os.Args[1], http.FileServer(http.Dir(os.Args[2])))
 	case roleKilled, rolePanics, roleStops:
@@ -77,30 +74,6 @@ func operate(probe string) error {
 		return err
 	}
 	return nil
-}
-
-// visit answers /readyz with 200 while all URLs do.
-func visit(probe string, urls []string) error {
-	return http.ListenAndServe("127.0.0.1:"+probe, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		for _, url := range urls {
-			request, err := http.NewRequestWithContext(r.Context(), http.MethodGet, url, nil)
-			if err != nil {
-				http.Error(w, err.Error(), http.StatusInternalServerError)
-				return
-			}
-			response, err := http.DefaultClient.Do(request)
-			if err != nil {
-				fmt.Fprintln(os.Stderr, err)
-				http.Error(w, err.Error(), http.StatusServiceUnavailable)
-				return
-			}
-			_ = response.Body.Close()
-			if response.StatusCode != http.StatusOK {
-				http.Error(w, url+": "+response.Status, http.StatusServiceUnavailable)
-				return
-			}
-		}
-	}))
 }
 
 // held is a holder's list of its children and files.

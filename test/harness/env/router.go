@@ -87,23 +87,21 @@ func (r *router) stop() {
 // webhooks that leads to no replica is an error.
 func (i *Installation) routeWebhooks(objects []*unstructured.Unstructured) error {
 	i.cp.egress.add(i, i.route)
-	calls, err := webhookCalls(objects)
+	names, err := webhookServices(objects)
 	if err != nil {
 		return err
 	}
-	for _, call := range calls {
-		service, err := findService(objects, call.service)
+	for _, name := range names {
+		service, err := findService(objects, name)
 		if err != nil {
 			return err
 		}
 		if !i.selects(service) {
 			return fmt.Errorf("webhooks are called through Service %s, which does not select the Pods of Deployment %s, "+
 				"and no other Deployment runs: the selector is %v and the labels are %v",
-				call.service, i.shipped.Name, service.Spec.Selector, i.shipped.Spec.Template.Labels)
+				name, i.shipped.Name, service.Spec.Selector, i.shipped.Spec.Template.Labels)
 		}
-		if !slices.Contains(i.webhooks, call.path) {
-			i.webhooks = append(i.webhooks, call.path)
-		}
+		i.webhooks = true
 	}
 	return nil
 }
@@ -117,8 +115,8 @@ func (i *Installation) withoutOthers(
 	if err != nil {
 		return nil, "", err
 	}
-	servedByOther := func(call webhookCall) bool {
-		service, err := findService(objects, call.service)
+	servedByOther := func(name types.NamespacedName) bool {
+		service, err := findService(objects, name)
 		return err == nil && !i.selects(service) &&
 			slices.ContainsFunc(deployments, func(d appsv1.Deployment) bool { return selects(service, d) })
 	}
@@ -127,11 +125,12 @@ func (i *Installation) withoutOthers(
 		if o.GetKind() == "Deployment" {
 			continue
 		}
-		calls, err := webhookCalls([]*unstructured.Unstructured{o})
+		names, err := webhookServices([]*unstructured.Unstructured{o})
 		if err != nil {
 			return nil, "", err
 		}
-		others := len(calls) > 0 && !slices.ContainsFunc(calls, func(c webhookCall) bool { return !servedByOther(c) })
+		others := len(names) > 0 &&
+			!slices.ContainsFunc(names, func(n types.NamespacedName) bool { return !servedByOther(n) })
 		found, _, _ := unstructured.NestedFieldNoCopy(o.Object, "spec", "versions")
 		versions, _ := found.([]any)
 		switch {

@@ -90,15 +90,9 @@ func namesOf(all []appsv1.Deployment) string {
 	return strings.Join(names, ", ")
 }
 
-// webhookCall is the target of a webhook's calls: a Service and a path.
-type webhookCall struct {
-	service types.NamespacedName
-	path    string
-}
-
-// webhookCalls returns how the webhooks of objects are called through Services, each once.
-func webhookCalls(objects []*unstructured.Unstructured) ([]webhookCall, error) {
-	var calls []webhookCall
+// webhookServices returns the Services through which the webhooks of objects are called, each once.
+func webhookServices(objects []*unstructured.Unstructured) ([]types.NamespacedName, error) {
+	var services []types.NamespacedName
 	for _, o := range objects {
 		configs, err := clientConfigs(o)
 		if err != nil {
@@ -108,14 +102,13 @@ func webhookCalls(objects []*unstructured.Unstructured) ([]webhookCall, error) {
 			// The API server reports fields of another type.
 			name, _, _ := unstructured.NestedString(config, "service", "name")
 			namespace, _, _ := unstructured.NestedString(config, "service", "namespace")
-			path, _, _ := unstructured.NestedString(config, "service", "path")
-			call := webhookCall{types.NamespacedName{Namespace: namespace, Name: name}, cmp.Or(path, "/")}
-			if name != "" && !slices.Contains(calls, call) {
-				calls = append(calls, call)
+			service := types.NamespacedName{Namespace: namespace, Name: name}
+			if name != "" && !slices.Contains(services, service) {
+				services = append(services, service)
 			}
 		}
 	}
-	return calls, nil
+	return services, nil
 }
 
 // clientConfigs returns the parts of an object that have the addresses and the CAs of its webhooks.

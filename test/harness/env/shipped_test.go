@@ -116,24 +116,22 @@ func TestReplicasRunAsShipped(t *testing.T) {
 	}
 }
 
-func TestWebhookCalls(t *testing.T) {
-	call := func(service string) webhookCall {
-		return webhookCall{types.NamespacedName{Namespace: "ns", Name: service}, "/"}
-	}
+func TestWebhookServices(t *testing.T) {
+	s, other := types.NamespacedName{Namespace: "ns", Name: "s"}, types.NamespacedName{Namespace: "ns", Name: "other"}
 	for reason, tc := range map[string]struct {
 		objects []string
-		want    []webhookCall
+		want    []types.NamespacedName
 		err     string
 	}{
 		"no webhooks":          {[]string{deployment}, nil, ""},
 		"by URL":               {[]string{byURL}, nil, ""},
-		"one for all":          {[]string{mutating, validating}, []webhookCall{call("s")}, ""},
-		"one for each of them": {[]string{elsewhere, validating}, []webhookCall{call("other"), call("s")}, ""},
-		"conversion":           {[]string{converting}, []webhookCall{call("s")}, ""},
+		"one for all":          {[]string{mutating, validating}, []types.NamespacedName{s}, ""},
+		"one for each of them": {[]string{elsewhere, validating}, []types.NamespacedName{other, s}, ""},
+		"conversion":           {[]string{converting}, []types.NamespacedName{s}, ""},
 		"not to be read": {[]string{`{kind: MutatingWebhookConfiguration, metadata: {name: m}, webhooks: [7]}`}, nil,
 			"decoding MutatingWebhookConfiguration m"},
 	} {
-		got, err := webhookCalls(objects(t, tc.objects...))
+		got, err := webhookServices(objects(t, tc.objects...))
 		if (err == nil) != (tc.err == "") || (err != nil && !strings.Contains(err.Error(), tc.err)) {
 			t.Errorf("%s: error %v, want %q", reason, err, tc.err)
 		}
