@@ -5,10 +5,6 @@
 package sandbox_test
 
 import (
-	"bufio"
-	"context"
-	"encoding/json"
-	"encoding/pem"
 	"fmt"
 	"io"
 	"net"
@@ -16,17 +12,13 @@ import (
 	"net/http/httptest"
 	"os"
 	"os/exec"
-	"os/signal"
 	"path/filepath"
-	"strings"
 	"sync"
 	"syscall"
 	"testing"
 	"time"
 
 	. "github.com/onsi/gomega"
-	"k8s.io/client-go/kubernetes"
-	"k8s.io/client-go/rest"
 
 	"leasehold.dev/test/harness/sandbox"
 )
@@ -51,11 +43,8 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// serve serves the environment of the process at an address, and exits with 7 after SIGTERM.
+// serve serves the environment of the process at an address.
 func serve(address string) {
-	//nolint:forbidigo // a program of its own, not a test
-	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
-	defer stop()
 	mux := http.NewServeMux()
 	var dialed sync.Map
 	mux.HandleFunc("/hostname", func(w http.ResponseWriter, _ *http.Request) {
@@ -74,17 +63,7 @@ func serve(address string) {
 		dialed.Store(connection, true) // it stays open
 		fmt.Fprint(w, err)
 	})
-	mux.HandleFunc("/version", func(w http.ResponseWriter, _ *http.Request) {
-		config, err := rest.InClusterConfig()
-		if err != nil {
-			fmt.Fprint(w, err)
-			return
-		}
-		version, err := kubernetes.NewForConfigOrDie(config).ServerVersion()
-		fmt.Fprint(w, version, err)
-	})
 	server := &http.Server{Addr: address, Handler: mux, ReadHeaderTimeout: eventually}
-	context.AfterFunc(ctx, func() { os.Exit(7) })
 	fmt.Fprintln(os.Stderr, server.ListenAndServe())
 }
 
@@ -102,20 +81,19 @@ func create(t *testing.T, o sandbox.Options) *sandbox.Sandbox {
 }
 
 // start runs serve in a sandbox.
-func start(t *testing.T, s *sandbox.Sandbox, address string, env ...string) *exec.Cmd {
+func start(t *testing.T, s *sandbox.Sandbox, address string) {
 	t.Helper()
 	g := NewWithT(t)
 	self, err := os.Executable()
 	g.Expect(err).NotTo(HaveOccurred())
 	cmd := exec.CommandContext(t.Context(), self, address)
-	cmd.Env = append(append(os.Environ(), roleVariable+"=serve"), env...)
+	cmd.Env = append(os.Environ(), roleVariable+"=serve")
 	cmd.Stderr = os.Stderr
 	g.Expect(s.Start(cmd)).To(Succeed())
 	t.Cleanup(func() {
 		_ = cmd.Process.Kill()
 		_ = cmd.Wait() // it was killed
 	})
-	return cmd
 }
 
 // ask waits for a response of a program in a sandbox and returns it.
@@ -214,37 +192,6 @@ func TestOwns(t *testing.T) {
 	g.Eventually(answer, eventually).Should(Receive(Equal("<nil>")))
 }
 
-// The program is the started process itself, and may be started again.
-func TestSignals(t *testing.T) {
-	t.Parallel()
-	g := NewWithT(t)
-	s := create(t, sandbox.Options{Hostname: "signaled"})
-	address, err := s.Publish(8081)
-	g.Expect(err).NotTo(HaveOccurred())
-	first := start(t, s, ":8081")
-	ask(t, address, "/hostname")
-	g.Expect(first.Process.Signal(syscall.SIGSTOP)).To(Succeed())
-	g.Eventually(func() string { return stateOf(t, first.Process.Pid) }, eventually).Should(Equal("T"))
-	g.Expect(first.Process.Signal(syscall.SIGCONT)).To(Succeed())
-	g.Expect(first.Process.Signal(syscall.SIGTERM)).To(Succeed())
-	g.Expect(first.Wait()).To(MatchError(ContainSubstring("exit status 7")))
-	second := start(t, s, ":8081")
-	g.Expect(ask(t, address, "/hostname")).To(Equal("signaled<nil>"))
-	g.Expect(second.Process.Kill()).To(Succeed())
-	g.Expect(second.Wait()).To(MatchError(ContainSubstring("killed")))
-}
-
-func stateOf(t *testing.T, pid int) string {
-	t.Helper()
-	file, err := os.Open(fmt.Sprintf("/proc/%d/stat", pid))
-	NewWithT(t).Expect(err).NotTo(HaveOccurred())
-	defer file.Close()
-	line, err := bufio.NewReader(file).ReadString('\n')
-	NewWithT(t).Expect(err).NotTo(HaveOccurred())
-	_, rest, _ := strings.Cut(line, ") ")
-	return rest[:1]
-}
-
 // Targets may exist, lie deep below a folder that exists, or directly below /.
 func TestMounts(t *testing.T) {
 	t.Parallel()
@@ -282,37 +229,6 @@ func TestMounts(t *testing.T) {
 	g.Expect(file("/proc/self/cmdline")).To(ContainSubstring(filepath.Base(self)), "other mounts stay")
 	g.Expect(os.WriteFile(filepath.Join(folder, "key"), []byte("rotated"), 0o600)).To(Succeed())
 	g.Expect(file("/sandbox-test/key")).To(Equal("rotated<nil>"), "a change of the source is visible")
-}
-
-// A program finds the API server as in a Pod.
-func TestInClusterConfig(t *testing.T) {
-	t.Parallel()
-	g := NewWithT(t)
-	api := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.Header.Get("Authorization") != "Bearer of a Pod" {
-			w.WriteHeader(http.StatusUnauthorized)
-		}
-		_ = json.NewEncoder(w).Encode(map[string]string{"gitVersion": "v1.2.3"})
-	}))
-	t.Cleanup(api.Close)
-	folder := t.TempDir()
-	for name, content := range map[string]string{"token": "of a Pod", "ca.crt": certificate(api), "namespace": "default"} {
-		g.Expect(os.WriteFile(filepath.Join(folder, name), []byte(content), 0o600)).To(Succeed())
-	}
-	s := create(t, sandbox.Options{Hostname: "client", Mounts: []sandbox.Mount{
-		{Source: folder, Target: "/var/run/secrets/kubernetes.io/serviceaccount", ReadOnly: true},
-	}})
-	g.Expect(s.Reach(api.Listener.Addr().String())).To(Succeed())
-	host, port, err := net.SplitHostPort(api.Listener.Addr().String())
-	g.Expect(err).NotTo(HaveOccurred())
-	start(t, s, ":80", "KUBERNETES_SERVICE_HOST="+host, "KUBERNETES_SERVICE_PORT="+port)
-	address, err := s.Publish(80)
-	g.Expect(err).NotTo(HaveOccurred())
-	g.Expect(ask(t, address, "/version")).To(Equal("v1.2.3 <nil>"))
-}
-
-func certificate(server *httptest.Server) string {
-	return string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw}))
 }
 
 func TestErrors(t *testing.T) {
