@@ -121,30 +121,6 @@ func TestIssueCertificates_ReportsErrors(t *testing.T) {
 	}
 }
 
-func TestWebhooksAreCalledWithIssuedCertificates(t *testing.T) {
-	t.Parallel()
-	g := NewWithT(t)
-	ns := namespace(t)
-	key := types.NamespacedName{Namespace: ns, Name: "webhooks"}
-	serving := objects(t, certificate)[0]
-	serving.SetNamespace(ns)
-	g.Expect(unstructured.SetNestedStringSlice(serving.Object, []string{key.Name + "." + ns + ".svc"}, "spec",
-		"dnsNames")).To(Succeed())
-	configuration := refusing(key, unique("issued"), nil)
-	configuration.Annotations = map[string]string{injectCertificate: ns + "/serving"}
-	shipped, _, err := issueCertificates([]*unstructured.Unstructured{object(t, service(key)), object(t, configuration),
-		serving}, time.Now())
-	g.Expect(err).NotTo(HaveOccurred())
-	pair, err := tls.X509KeyPair(secretData(t, shipped[2], "tls.crt"), secretData(t, shipped[2], "tls.key"))
-	g.Expect(err).NotTo(HaveOccurred())
-	i := routed(t, ns)
-	g.Expect(i.routeWebhooks(shipped)).To(Succeed())
-	backend := serveRefusing(t, pair)
-	i.router.add(backend)
-	apply(t, shipped...)
-	g.Eventually(creating(t, ns), eventually).Should(MatchError(ContainSubstring("refused by the test")))
-}
-
 // An operator that creates or changes its configuration while it runs gets the CA, too.
 func TestCAInjector(t *testing.T) {
 	t.Parallel()

@@ -151,12 +151,6 @@ func startRefusing(t *testing.T, host string, more ...string) (ca []byte, _ *ser
 	g.Expect(err).NotTo(HaveOccurred())
 	pair, err := tls.X509KeyPair(certificate, key)
 	g.Expect(err).NotTo(HaveOccurred())
-	return certificate, serveRefusing(t, pair)
-}
-
-// serveRefusing is startRefusing with a given certificate.
-func serveRefusing(t *testing.T, pair tls.Certificate) *servingPod {
-	t.Helper()
 	refusal := &metav1.Status{Status: metav1.StatusFailure, Message: "refused by the test"}
 	server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		// A request to convert has the same envelope.
@@ -178,5 +172,5 @@ func serveRefusing(t *testing.T, pair tls.Certificate) *servingPod {
 	server.TLS = &tls.Config{Certificates: []tls.Certificate{pair}}
 	server.StartTLS()
 	t.Cleanup(server.Close)
-	return &servingPod{at: server.Listener.Addr().String()}
+	return certificate, &servingPod{at: server.Listener.Addr().String()}
 }
