@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strings"
 
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
@@ -69,45 +70,40 @@ func (f *File) checkManifests() error {
 	return errors.Join(errs...)
 }
 
-// otherDefinitions are the objects of the files in crds.
-func (f *File) otherDefinitions() ([]*unstructured.Unstructured, error) {
-	var all []*unstructured.Unstructured
+// definitions are the CustomResourceDefinitions of the manifests and of the files in crds.
+func (f *File) definitions(objects []*unstructured.Unstructured) ([]*apiextensionsv1.CustomResourceDefinition, error) {
+	all, err := Definitions(objects)
+	if err != nil {
+		return nil, fmt.Errorf("manifests: %s: %w", f.Manifests, err)
+	}
 	for _, p := range f.CRDs {
 		objects, err := env.ReadYAML(f.path(p))
 		if err != nil {
 			return nil, fmt.Errorf("crds: %w", err)
 		}
-		all = append(all, objects...)
+		others, err := Definitions(objects)
+		if err != nil {
+			return nil, fmt.Errorf("crds: %w", err)
+		}
+		all = append(all, others...)
 	}
 	return all, nil
 }
 
-// use is a kind and the place where it is used.
-type use struct {
-	kind  schema.GroupVersionKind
-	where string
-}
-
 // checkKinds returns an error for kinds in the scenarios that no API server has. Objects of the
 // manifests of such kinds, as a ServiceMonitor, are not installed.
-func (f *File) checkKinds(objects []*unstructured.Unstructured, scenarios []scenario.Scenario) error {
-	others, err := f.otherDefinitions()
-	if err != nil {
-		return err
-	}
-	defined := definedKinds(slices.Concat(objects, others))
-	var uses []use
-	for _, s := range scenarios {
-		for _, kind := range kindsOf(s) {
-			uses = append(uses, use{kind, "scenario " + s.Name})
-		}
+func checkKinds(definitions []*apiextensionsv1.CustomResourceDefinition, scenarios []scenario.Scenario) error {
+	var defined []schema.GroupKind
+	for _, d := range definitions {
+		defined = append(defined, schema.GroupKind{Group: d.Spec.Group, Kind: d.Spec.Names.Kind})
 	}
 	var missing []string
-	for _, u := range uses {
-		kind := u.kind.GroupKind()
-		text := fmt.Sprintf("%s (%s)", kind, u.where)
-		if !isBuiltIn(kind.Group) && !slices.Contains(defined, kind) && !slices.Contains(missing, text) {
-			missing = append(missing, text)
+	for _, s := range scenarios {
+		for _, kind := range kindsOf(s) {
+			text := fmt.Sprintf("%s (scenario %s)", kind, s.Name)
+			if !isBuiltIn(kind.Group) && !slices.Contains(defined, kind) && !slices.Contains(missing, text) {
+				missing = append(missing, text)
+			}
 		}
 	}
 	if len(missing) == 0 {
@@ -123,31 +119,17 @@ func isBuiltIn(group string) bool {
 		group == "apiregistration.k8s.io"
 }
 
-// definedKinds are the kinds of the CustomResourceDefinitions among objects.
-func definedKinds(objects []*unstructured.Unstructured) []schema.GroupKind {
-	var kinds []schema.GroupKind
-	for _, o := range objects {
-		if o.GetKind() == "CustomResourceDefinition" {
-			// Other types of fields are errors of the API server.
-			group, _, _ := unstructured.NestedString(o.Object, "spec", "group")
-			kind, _, _ := unstructured.NestedString(o.Object, "spec", "names", "kind")
-			kinds = append(kinds, schema.GroupKind{Group: group, Kind: kind})
-		}
-	}
-	return kinds
-}
-
 // kindsOf are the kinds of the objects that the steps of a scenario name.
-func kindsOf(s scenario.Scenario) []schema.GroupVersionKind {
-	var kinds []schema.GroupVersionKind
+func kindsOf(s scenario.Scenario) []schema.GroupKind {
+	var kinds []schema.GroupKind
 	object := func(fields map[string]any) {
 		if fields != nil {
-			kinds = append(kinds, (&unstructured.Unstructured{Object: fields}).GroupVersionKind())
+			kinds = append(kinds, (&unstructured.Unstructured{Object: fields}).GroupVersionKind().GroupKind())
 		}
 	}
 	ref := func(r *scenario.Ref) {
 		if r != nil {
-			kinds = append(kinds, schema.FromAPIVersionAndKind(r.APIVersion, r.Kind))
+			kinds = append(kinds, schema.FromAPIVersionAndKind(r.APIVersion, r.Kind).GroupKind())
 		}
 	}
 	for _, step := range s.Steps {

@@ -62,7 +62,7 @@ func Load(ctx context.Context, path, binary string) (*Suite, error) {
 		return nil, fmt.Errorf("completing the subject %s: %w", f.Name, err)
 	}
 	if s.Scenarios, err = f.scenarios(); err == nil {
-		err = f.checkKinds(s.Operator.Objects, s.Scenarios)
+		err = checkKinds(s.Plane.Definitions, s.Scenarios)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("completing the subject %s: %w", f.Name, err)
@@ -128,9 +128,9 @@ func (f *File) complete(objects []*unstructured.Unstructured) (*Suite, error) {
 	if err != nil {
 		return nil, fmt.Errorf("deployment: %w; write here which one is the subject", err)
 	}
-	definitions, err := Definitions(objects)
+	definitions, err := f.definitions(objects)
 	if err != nil {
-		return nil, fmt.Errorf("manifests: %s: %w", f.Manifests, err)
+		return nil, err
 	}
 	if err := f.defined(definitions); err != nil {
 		return nil, err
@@ -164,9 +164,6 @@ func (f *File) complete(objects []*unstructured.Unstructured) (*Suite, error) {
 	if f.External != nil {
 		s.External = external.S3(external.S3Options{OwnerTag: f.External.S3.OwnerTag})
 	}
-	for _, p := range f.CRDs {
-		s.Plane.CRDs = append(s.Plane.CRDs, f.path(p))
-	}
 	s.Operator = env.InstallOptions{
 		Manifests: f.path(f.Manifests), Binary: f.path(f.Binary), Isolated: f.isolates(),
 		Deployment: deployment.Name,
@@ -182,7 +179,7 @@ func (f *File) complete(objects []*unstructured.Unstructured) (*Suite, error) {
 func filled(args []string, variables map[string]string, namespace string) (func(env.ReplicaPorts) []string, []string) {
 	var list []string
 	for _, name := range slices.Sorted(maps.Keys(variables)) {
-		list = append(list, name+"="+fill(variables[name], map[string]string{"namespace": namespace}))
+		list = append(list, name+"="+scenario.Fill(variables[name], map[string]string{"namespace": namespace}))
 	}
 	return func(p env.ReplicaPorts) []string {
 		values := map[string]string{
@@ -191,7 +188,7 @@ func filled(args []string, variables map[string]string, namespace string) (func(
 		}
 		var all []string
 		for _, arg := range args {
-			all = append(all, fill(arg, values))
+			all = append(all, scenario.Fill(arg, values))
 		}
 		return all
 	}, list
@@ -225,16 +222,8 @@ func Definitions(objects []*unstructured.Unstructured) ([]*apiextensionsv1.Custo
 
 // defined finds kinds and children that no API server has, which are usually misspelled.
 func (f *File) defined(definitions []*apiextensionsv1.CustomResourceDefinition) error {
-	objects, err := f.otherDefinitions()
-	if err != nil {
-		return err
-	}
-	others, err := Definitions(objects)
-	if err != nil {
-		return fmt.Errorf("crds: %w", err)
-	}
 	var there []string
-	for _, d := range slices.Concat(definitions, others) {
+	for _, d := range definitions {
 		there = append(there, d.Spec.Names.Plural+"."+d.Spec.Group)
 	}
 	var errs []error
@@ -270,8 +259,4 @@ func checkPlaceholders(args []string, variables map[string]string) []error {
 		errs = append(errs, known(value, "namespace"))
 	}
 	return errs
-}
-
-func fill(text string, values map[string]string) string {
-	return placeholder.ReplaceAllStringFunc(text, func(found string) string { return values[strings.Trim(found, "{}")] })
 }

@@ -130,7 +130,8 @@ func TestLoad_FileOverridesTheManifests(t *testing.T) {
 	g.Expect(s.ReleaseLease).To(BeTrue())
 	g.Expect(s.Previous).To(Equal(filepath.Join(filepath.Dir(path), "bin", "old")))
 	g.Expect(s.Plane.AuditGroups).To(Equal([]string{"", "apps", "example.com"}))
-	g.Expect(s.Plane.CRDs).To(Equal([]string{filepath.Join(filepath.Dir(path), "others")}))
+	g.Expect(s.Plane.Definitions).To(HaveLen(2))
+	g.Expect(s.Plane.Definitions[1].Spec.Names.Kind).To(Equal("Other"))
 	g.Expect(s.Contract.Watched).To(Equal([]history.Resource{{Group: "apps", Resource: "deployments"}}))
 	g.Expect(s.Contract.Except).To(Equal([]invariant.Exception{
 		{Invariant: "truthful-readiness", Reason: "it has no probe"}}))
