@@ -183,7 +183,7 @@ func (e *environment) startReplicas(ctx context.Context) error {
 // ready, and the API server gets the CA from a watch.
 func (e *environment) applySamples(ctx context.Context) error {
 	folder, account := filepath.Join(config, "samples"), e.server.Account()
-	samples, err := e.plane.Render(ctx, folder)
+	samples, _, err := env.InstallOptions{Manifests: folder}.Render(ctx)
 	for _, sample := range samples {
 		if sample.GetKind() == "StorageBucket" {
 			err = errors.Join(err, unstructured.SetNestedField(sample.Object, e.server.Endpoint(), "spec", "endpoint"))

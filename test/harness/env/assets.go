@@ -25,18 +25,14 @@ var builtAssets = filepath.Join("bin", "controlplane", "current")
 var ErrNoAssets = errors.New("no control plane has been built: run `make controlplane` or setup-envtest, or set " + assetsVariable)
 
 // FindAssets returns the folder that holds etcd, kube-apiserver and kubectl:
-// dir if it is not empty, else $KUBEBUILDER_ASSETS, else what `make
-// controlplane` built in the module that contains the working directory or in
-// one around it, else the newest that setup-envtest has installed for this user.
-// It returns ErrNoAssets, wrapped, when none of them is there.
-func FindAssets(dir string) (string, error) {
-	source := "the given folder"
-	if dir == "" {
-		dir, source = os.Getenv(assetsVariable), assetsVariable
-	}
-	if dir != "" {
+// $KUBEBUILDER_ASSETS, else what `make controlplane` built in the module that
+// contains the working directory or in one around it, else the newest that
+// setup-envtest has installed for this user. It returns ErrNoAssets, wrapped,
+// when none of them is there.
+func FindAssets() (string, error) {
+	if dir := os.Getenv(assetsVariable); dir != "" {
 		if err := checkAssets(dir); err != nil {
-			return "", fmt.Errorf("looking in %s (%s): %w", dir, source, err)
+			return "", fmt.Errorf("looking in %s (%s): %w", dir, assetsVariable, err)
 		}
 		return filepath.Abs(dir)
 	}

@@ -66,14 +66,15 @@ func Start(ctx context.Context, o Options) (_ *ControlPlane, err error) {
 	if existing && !o.ExistingCluster {
 		return nil, ErrExistingCluster
 	}
-	assets, err := FindAssets(o.AssetsDir)
+	assets, err := FindAssets()
 	if err != nil && !existing {
 		return nil, fmt.Errorf("starting a control plane: %w", err)
 	}
-	c, err := newControlPlane(assets, o.WorkDir, o.Keep)
+	dir, watchdog, err := guardedDir(o.WorkDir, "controlplane-")
 	if err != nil {
 		return nil, fmt.Errorf("starting a control plane: %w", err)
 	}
+	c := &ControlPlane{assets: assets, dir: dir, watchdog: watchdog}
 	defer func() {
 		if err != nil {
 			err = errors.Join(fmt.Errorf("starting a control plane: %w", err), c.Stop())
@@ -118,16 +119,6 @@ func definitions(of []*apiextensionsv1.CustomResourceDefinition) []*apiextension
 		copies = append(copies, d.DeepCopy())
 	}
 	return copies
-}
-
-// newControlPlane makes the folder and starts the watchdog, without which
-// nothing else may be started.
-func newControlPlane(assets, workDir string, keep bool) (*ControlPlane, error) {
-	dir, watchdog, err := guardedDir(workDir, "controlplane-", keep)
-	if err != nil {
-		return nil, err
-	}
-	return &ControlPlane{assets: assets, dir: dir, watchdog: watchdog}, nil
 }
 
 // configure sets envtest's paths and turns the audit log on.
@@ -224,7 +215,7 @@ func (c *ControlPlane) Kubeconfig() string { return c.kubeconfig }
 // written before its request is answered. Empty for an existing cluster.
 func (c *ControlPlane) AuditLog() string { return c.auditLog }
 
-// Dir returns the control plane's own folder. Stop removes it unless Options.Keep was set.
+// Dir returns the control plane's own folder. Stop removes it.
 func (c *ControlPlane) Dir() string { return c.dir }
 
 // HasControllerManager reports whether the control plane follows owner references and removes

@@ -161,7 +161,7 @@ func TestSlowStart_ReportsTheCause(t *testing.T) {
 func TestSlowStop(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
-	cp, err := Start(t.Context(), Options{WorkDir: t.TempDir(), Keep: true})
+	cp, err := Start(t.Context(), Options{WorkDir: t.TempDir()})
 	g.Expect(err).NotTo(HaveOccurred())
 	pids, err := cp.watchdog.pids()
 	g.Expect(err).NotTo(HaveOccurred())
@@ -172,7 +172,6 @@ func TestSlowStop(t *testing.T) {
 	for _, pid := range pids {
 		g.Expect(alive(pid)).To(BeFalse(), "pid %d", pid)
 	}
-	g.Expect(filepath.Join(cp.Dir(), "audit.log")).To(BeAnExistingFile(), "Keep leaves the folder")
 }
 
 // TestSlowStop_ReportsALostControllerManager: what was expected of it did not happen.
@@ -196,7 +195,7 @@ func TestFindAssets(t *testing.T) {
 		return dir
 	}
 	all := []string{"etcd", "kube-apiserver", "kubectl"}
-	given, set := write(t.TempDir(), all...), write(t.TempDir(), all...)
+	set := write(t.TempDir(), all...)
 	module, err := filepath.EvalSymlinks(t.TempDir())
 	NewWithT(t).Expect(err).NotTo(HaveOccurred())
 	write(module, "go.mod", "deep/below/x", "deep/go.mod")
@@ -215,24 +214,23 @@ func TestFindAssets(t *testing.T) {
 	envtest("latest"+platform, all...)
 
 	for name, tc := range map[string]struct {
-		given, set, wd string
-		want           string // empty: ErrNoAssets
-		data           string // the folder of setup-envtest is below it
+		set, wd string
+		want    string // empty: ErrNoAssets
+		data    string // the folder of setup-envtest is below it
 	}{
-		"the given folder comes first":              {given, set, module, given, installed},
-		"then the variable":                         {"", set, module, set, installed},
-		"then the module, through the link":         {"", "", module, versioned, installed},
-		"seen from a module inside it":              {"", "", filepath.Join(module, "deep", "below"), versioned, installed},
-		"then the newest complete of setup-envtest": {"", "", t.TempDir(), newest, installed},
-		"nothing anywhere":                          {"", "", t.TempDir(), "", t.TempDir()},
-		"a folder that was named is not made good":  {t.TempDir(), set, module, "", installed},
+		"the variable comes first":                  {set, module, set, installed},
+		"then the module, through the link":         {"", module, versioned, installed},
+		"seen from a module inside it":              {"", filepath.Join(module, "deep", "below"), versioned, installed},
+		"then the newest complete of setup-envtest": {"", t.TempDir(), newest, installed},
+		"nothing anywhere":                          {"", t.TempDir(), "", t.TempDir()},
+		"a folder that was named is not made good":  {t.TempDir(), module, "", installed},
 	} {
 		t.Run(name, func(t *testing.T) {
 			g := NewWithT(t)
 			t.Setenv(assetsVariable, tc.set)
 			t.Setenv("XDG_DATA_HOME", tc.data)
 			t.Chdir(tc.wd)
-			got, err := FindAssets(tc.given)
+			got, err := FindAssets()
 			if tc.want == "" {
 				g.Expect(err).To(MatchError(ErrNoAssets))
 				g.Expect(err).To(MatchError(ContainSubstring("make controlplane")))

@@ -13,7 +13,7 @@
 //
 //	cp, err := env.Start(ctx, env.Options{CRDs: []string{"config/crd/bases"}})
 //	defer cp.Stop()
-//	objs, err := cp.Render(ctx, "config/default")
+//	objs, _, err := env.InstallOptions{Manifests: "config/default"}.Render(ctx)
 //	err = cp.Apply(ctx, objs...)
 //	replica, err := env.StartReplica(ctx, cp, env.ReplicaOptions{...})
 //

@@ -69,7 +69,7 @@ func (c *ControlPlane) Install(ctx context.Context, s InstallOptions) (*Installa
 		return nil, fmt.Errorf("installing the operator: a cluster that exists cannot call the webhooks of processes: unset %s",
 			existingVariable)
 	}
-	objects, err := s.copies(ctx, c.assets)
+	objects, err := s.copies(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("installing the operator: %w", err)
 	}
@@ -104,9 +104,9 @@ func (c *ControlPlane) Install(ctx context.Context, s InstallOptions) (*Installa
 }
 
 // copies returns copies of the objects, which the installation changes.
-func (s InstallOptions) copies(ctx context.Context, assets string) (objects []*unstructured.Unstructured, err error) {
+func (s InstallOptions) copies(ctx context.Context) (objects []*unstructured.Unstructured, err error) {
 	if s.Objects == nil {
-		objects, _, err = s.Render(ctx, assets)
+		objects, _, err = s.Render(ctx)
 		return objects, err
 	}
 	for _, o := range s.Objects {

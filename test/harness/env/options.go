@@ -12,16 +12,9 @@ type Options struct {
 	// caller may change what belongs to the cluster's users.
 	ExistingCluster bool
 
-	// AssetsDir holds etcd, kube-apiserver, kubectl and, if it can be had,
-	// kube-controller-manager. Empty: see FindAssets.
-	AssetsDir string
-
 	// WorkDir is where the control plane's own folder is made, with its data,
 	// logs, kubeconfig and audit log. Empty: the system's folder for such things.
 	WorkDir string
-
-	// Keep leaves that folder behind after Stop, for a reader.
-	Keep bool
 
 	// CRDs are files and folders of CustomResourceDefinitions to install
 	// before kube-controller-manager starts. Its garbage collector looks for

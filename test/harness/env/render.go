@@ -66,18 +66,6 @@ func (c *ControlPlane) wrapKubectl() error {
 	return nil
 }
 
-// Render returns the objects of a kustomize folder, a YAML file or a folder of YAML files, in an
-// order in which they can be applied: namespaces, then CustomResourceDefinitions, then
-// everything else, and what guards the admission of others at the end.
-func (c *ControlPlane) Render(ctx context.Context, path string) ([]*unstructured.Unstructured, error) {
-	objects, err := render(ctx, c.assets, path, Chart{})
-	if err != nil {
-		return nil, fmt.Errorf("rendering %s: %w", path, err)
-	}
-	slices.SortStableFunc(objects, func(a, b *unstructured.Unstructured) int { return turn(a) - turn(b) })
-	return objects, nil
-}
-
 // turn orders objects for an apply; equal ones keep their order.
 func turn(obj *unstructured.Unstructured) int {
 	switch obj.GetKind() {

@@ -73,7 +73,7 @@ func TestRenderedObjectsCanBeApplied(t *testing.T) {
 	g.Expect(os.WriteFile(filepath.Join(dir, "kustomization.yaml"), []byte("resources: [all.yaml]\n"), 0o600)).
 		To(Succeed())
 
-	objs, err := shared.Render(t.Context(), dir)
+	objs, _, err := InstallOptions{Manifests: dir}.Render(t.Context())
 	g.Expect(err).NotTo(HaveOccurred())
 	var kinds []string
 	for _, obj := range objs {
@@ -96,12 +96,6 @@ func TestRenderedObjectsCanBeApplied(t *testing.T) {
 		"jsonpath={.spec.size}")
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Expect(string(out)).To(Equal("3"))
-}
-
-func TestRender_ReportsErrors(t *testing.T) {
-	t.Parallel()
-	_, err := shared.Render(t.Context(), filepath.Join(t.TempDir(), "nothing-here"))
-	NewWithT(t).Expect(err).To(MatchError(ContainSubstring("nothing-here")))
 }
 
 func object(t *testing.T, o runtime.Object) *unstructured.Unstructured {

@@ -41,8 +41,6 @@ type S3Options struct {
 	// WorkDir is where the server's own folder is made, with its data and its
 	// log. Empty: the system's folder for such things.
 	WorkDir string
-	// Keep leaves that folder behind after Stop, for a reader.
-	Keep bool
 }
 
 // S3Server is a real S3 server on this machine: versitygw with its data in folders and files. It
@@ -81,7 +79,7 @@ func StartS3(ctx context.Context, o S3Options) (_ *S3Server, err error) {
 	if err != nil {
 		return nil, err
 	}
-	dir, watchdog, err := guardedDir(o.WorkDir, "s3server-", o.Keep)
+	dir, watchdog, err := guardedDir(o.WorkDir, "s3server-")
 	if err != nil {
 		return nil, err
 	}
@@ -157,7 +155,7 @@ func (s *S3Server) Endpoint() string { return "http://" + s.address() }
 // Account returns the account that may do everything.
 func (s *S3Server) Account() S3Account { return s.account }
 
-// Dir returns the server's own folder. Stop removes it unless S3Options.Keep was set.
+// Dir returns the server's own folder. Stop removes it.
 func (s *S3Server) Dir() string { return s.dir }
 
 // Log returns the path of the server's log, which has one line for each request, and no key.

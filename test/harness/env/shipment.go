@@ -21,9 +21,8 @@ import (
 // Render returns the objects of the whole installation, in an order in which they can be applied,
 // as an administrator would have them: with the namespaces that the manifests expect, and
 // without the hooks of a chart. The notes report what differs from an installation in a cluster.
-func (s InstallOptions) Render(ctx context.Context,
-	assetsDir string) (objects []*unstructured.Unstructured, notes []string, err error) {
-	assets, err := FindAssets(assetsDir)
+func (s InstallOptions) Render(ctx context.Context) (objects []*unstructured.Unstructured, notes []string, err error) {
+	assets, err := FindAssets()
 	if err != nil && os.Getenv(existingVariable) != "true" {
 		return nil, nil, fmt.Errorf("rendering %s: %w", s.Manifests, err)
 	}

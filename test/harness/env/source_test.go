@@ -21,7 +21,7 @@ import (
 // rendered returns the rendered manifests of a subject: kind and name of each object, with its namespace.
 func rendered(t *testing.T, s InstallOptions) (lines []string, objects []*unstructured.Unstructured, notes []string) {
 	t.Helper()
-	objects, notes, err := s.Render(t.Context(), "")
+	objects, notes, err := s.Render(t.Context())
 	NewWithT(t).Expect(err).NotTo(HaveOccurred())
 	for _, o := range objects {
 		lines = append(lines, strings.TrimPrefix(o.GetNamespace()+"/", "/")+o.GetKind()+" "+o.GetName())
@@ -66,7 +66,7 @@ func TestSubjectRender_Chart(t *testing.T) {
 				HavePrefix("Deployment mine-manager has no HTTP probe: ")))
 			deployment, err := TheDeployment(objects, "")
 			g.Expect(err).NotTo(HaveOccurred())
-			assets, err := FindAssets("")
+			assets, err := FindAssets()
 			g.Expect(err).NotTo(HaveOccurred())
 			version, err := serverVersion(t.Context(), assets)
 			g.Expect(err).NotTo(HaveOccurred())
@@ -149,7 +149,7 @@ func TestSubjectRender_ReportsErrors(t *testing.T) {
 			if CheckLocal(path) == nil {
 				path = filepath.Join(dir, path)
 			}
-			_, _, err := InstallOptions{Manifests: path, Chart: Chart{Release: "a", Namespace: "a"}}.Render(t.Context(), "")
+			_, _, err := InstallOptions{Manifests: path, Chart: Chart{Release: "a", Namespace: "a"}}.Render(t.Context())
 			for _, says := range tc.says {
 				g.Expect(err).To(MatchError(ContainSubstring(says)))
 			}
@@ -180,7 +180,7 @@ func TestSubjectRender_DisabledDependency(t *testing.T) {
 				g.Expect(os.WriteFile(filepath.Join(dir, file), []byte(text), 0o600)).To(Succeed())
 			}
 			objs, _, err := InstallOptions{Manifests: dir,
-				Chart: Chart{Release: "a", Namespace: "a", Values: []byte(tc.given)}}.Render(t.Context(), "")
+				Chart: Chart{Release: "a", Namespace: "a", Values: []byte(tc.given)}}.Render(t.Context())
 			if tc.message != "" {
 				g.Expect(err).To(MatchError(ContainSubstring(tc.message)))
 				return
@@ -193,6 +193,6 @@ func TestSubjectRender_DisabledDependency(t *testing.T) {
 
 func TestSubjectRender_NeedsHelm(t *testing.T) {
 	t.Setenv(helmVariable, filepath.Join(t.TempDir(), "none"))
-	_, _, err := InstallOptions{Manifests: filepath.Join("testdata", "chart")}.Render(t.Context(), "")
+	_, _, err := InstallOptions{Manifests: filepath.Join("testdata", "chart")}.Render(t.Context())
 	NewWithT(t).Expect(err).To(MatchError(ErrNoHelm))
 }

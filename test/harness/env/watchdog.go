@@ -61,8 +61,8 @@ func startWatchdog(dir, removes string) (*watchdog, error) {
 }
 
 // guardedDir creates a new folder in workDir, or if that is empty in the system's temporary folder,
-// and starts a watchdog for its processes. The watchdog removes the folder unless keep is set.
-func guardedDir(workDir, prefix string, keep bool) (string, *watchdog, error) {
+// and starts a watchdog for its processes. The watchdog removes the folder.
+func guardedDir(workDir, prefix string) (string, *watchdog, error) {
 	if workDir != "" {
 		if err := os.MkdirAll(workDir, 0o755); err != nil {
 			return "", nil, fmt.Errorf("creating the working folder: %w", err)
@@ -75,11 +75,7 @@ func guardedDir(workDir, prefix string, keep bool) (string, *watchdog, error) {
 	if dir, err = filepath.Abs(dir); err != nil {
 		return "", nil, fmt.Errorf("resolving that folder: %w", err)
 	}
-	removes := dir
-	if keep {
-		removes = ""
-	}
-	watchdog, err := startWatchdog(filepath.Join(dir, "watchdog"), removes)
+	watchdog, err := startWatchdog(filepath.Join(dir, "watchdog"), dir)
 	return dir, watchdog, err
 }
 

@@ -77,7 +77,7 @@ func (f *File) install(ctx context.Context) (*Suite, error) {
 		return nil, err
 	}
 	install := env.InstallOptions{Manifests: f.path(f.Manifests), Chart: chart, Deployment: f.Deployment}
-	objects, notes, err := install.Render(ctx, "")
+	objects, notes, err := install.Render(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("manifests: %w", err)
 	}

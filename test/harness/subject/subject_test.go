@@ -290,7 +290,7 @@ func TestLoad_Chart(t *testing.T) {
 			g.Expect(s.Plane.Definitions).To(HaveLen(1))
 			g.Expect(s.Notes).To(ConsistOf("the chart's hooks are not run: ConfigMap late (post-install)",
 				HavePrefix("Deployment small has no HTTP probe: ")))
-			objects, _, err := s.Operator.Render(t.Context(), "")
+			objects, _, err := s.Operator.Render(t.Context())
 			g.Expect(err).NotTo(HaveOccurred())
 			d, err := env.TheDeployment(objects, "")
 			g.Expect(err).NotTo(HaveOccurred())

@@ -17,6 +17,7 @@ import (
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"leasehold.dev/test/harness/env"
 	"leasehold.dev/test/harness/expect"
 )
 
@@ -29,7 +30,7 @@ func (f *fenced) otherOperator(ctx context.Context) {
 	serviceAccount := &corev1.ServiceAccount{ObjectMeta: meta(account)}
 	lease := &coordinationv1.Lease{ObjectMeta: meta(leaseName),
 		Spec: coordinationv1.LeaseSpec{HolderIdentity: new("first_uuid")}}
-	rendered, err := f.plane.Render(ctx, filepath.Join("testdata", "fence"))
+	rendered, _, err := env.InstallOptions{Manifests: filepath.Join("testdata", "fence")}.Render(ctx)
 	Expect(err).NotTo(HaveOccurred())
 	Expect(rendered).To(HaveLen(2), "the values are not part of the installation")
 	for _, o := range rendered {

@@ -214,7 +214,7 @@ func propose(ctx context.Context, o initOptions, output io.Writer) (*learn.Draft
 		chart.Values = text
 	}
 	install := env.InstallOptions{Manifests: o.manifests, Chart: chart, Deployment: o.deployment}
-	objects, notes, err := install.Render(ctx, "")
+	objects, notes, err := install.Render(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("reading the manifests: %w", err)
 	}

@@ -58,7 +58,7 @@ func buildNotice(helm, s3 bool) string {
 		return ""
 	}
 	cache = filepath.Join(cache, "prove")
-	_, noAssets := env.FindAssets("")
+	_, noAssets := env.FindAssets()
 	_, noHelm := env.FindHelm()
 	_, noS3 := env.FindS3Server()
 	var all []string
@@ -86,7 +86,7 @@ func buildNotice(helm, s3 bool) string {
 
 // ensureControlPlane makes sure that there is a control plane to start.
 func ensureControlPlane(ctx context.Context, output io.Writer) error {
-	dir, err := env.FindAssets("")
+	dir, err := env.FindAssets()
 	if errors.Is(err, env.ErrNoAssets) && os.Getenv(assetsVariable) == "" {
 		dir, err = built(assetsVariable, func(cache string) (string, error) {
 			out := filepath.Join(cache, "controlplane")
