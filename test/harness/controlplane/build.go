@@ -78,33 +78,38 @@ func Build(ctx context.Context, o Options) (dir string, err error) {
 		fmt.Fprintf(o.Log, "controlplane: %s is up to date\n", plan.dir)
 		return plan.dir, nil
 	}
-	unlock, err := Lock(ctx, out, "controlplane", o.Log)
-	if err != nil {
-		return "", err
-	}
-	defer unlock()
-	// The run that held the lock may have built everything.
-	if plan.finished() {
-		fmt.Fprintf(o.Log, "controlplane: %s was built by the other run\n", plan.dir)
-		return plan.dir, nil
-	}
-	return plan.dir, plan.build(ctx, o.Log)
+	return plan.dir, once(ctx, out, "controlplane", o.Log, plan.finished, func(unfinished string) error {
+		return plan.build(ctx, unfinished, o.Log)
+	})
 }
 
-// build compiles every program in a temporary folder, and renames it when it has all programs. So
-// readers never find an incomplete version.
-func (p *plan) build(ctx context.Context, log io.Writer) error {
-	fmt.Fprintf(log, "controlplane: building Kubernetes %s into %s (about 5 minutes on 2 cores the first time)\n",
-		p.version, p.dir)
-	// A run that was killed may have left it. No other run uses it while this one has the lock.
-	unfinished := filepath.Join(p.out, ".unfinished")
-	if err := os.RemoveAll(unfinished); err != nil {
-		return fmt.Errorf("removing what another run left: %w", err)
+// once calls build with an empty folder below out, unless the result is there. build renames the folder when all is
+// in it, so readers never find an incomplete result.
+func once(ctx context.Context, out, name string, log io.Writer, there func() bool, build func(string) error) error {
+	if there() {
+		return nil
 	}
-	if err := os.MkdirAll(unfinished, 0o755); err != nil {
+	unlock, err := lock(ctx, out, name, log)
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	if there() { // by the run that held the lock
+		return nil
+	}
+	// A run that was killed may have left it. No other run uses it while this one has the lock.
+	unfinished := filepath.Join(out, ".unfinished-"+name)
+	if err := errors.Join(os.RemoveAll(unfinished), os.MkdirAll(unfinished, 0o755)); err != nil {
 		return fmt.Errorf("creating the output folder: %w", err)
 	}
 	defer func() { _ = os.RemoveAll(unfinished) }() // renamed by then, except after a failure
+	return build(unfinished)
+}
+
+// build compiles every program into a folder, and renames it when it has all programs.
+func (p *plan) build(ctx context.Context, unfinished string, log io.Writer) error {
+	fmt.Fprintf(log, "controlplane: building Kubernetes %s into %s (about 5 minutes on 2 cores the first time)\n",
+		p.version, p.dir)
 	module, err := p.pins.extract()
 	if err != nil {
 		return err
@@ -119,9 +124,6 @@ func (p *plan) build(ctx context.Context, log io.Writer) error {
 	if err := p.publish(unfinished); err != nil {
 		return fmt.Errorf("publishing the folder: %w", err)
 	}
-	if err := p.relink(); err != nil {
-		return fmt.Errorf("linking the folder: %w", err)
-	}
 	return nil
 }
 
@@ -129,7 +131,7 @@ func (p *plan) build(ctx context.Context, log io.Writer) error {
 // compiles another.
 func (p *plan) compile(ctx context.Context, module, dir string, log io.Writer) error {
 	arguments := slices.Concat([]string{"build", "-mod=readonly"}, buildFlags,
-		[]string{"-ldflags", LDFlags(p.version), "-o", dir})
+		[]string{"-ldflags", ldFlags(p.version), "-o", dir})
 	for _, prog := range programs {
 		arguments = append(arguments, prog.pkg)
 	}

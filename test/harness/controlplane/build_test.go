@@ -77,7 +77,7 @@ func TestRunsAtTheSameTimeBuildOnce(t *testing.T) {
 	out, goCmd, built := setup(t)
 	// The lock is held while the runs start, so that all of them have to wait.
 	var holder bytes.Buffer
-	unlock, err := Lock(t.Context(), out, "controlplane", &holder)
+	unlock, err := lock(t.Context(), out, "controlplane", &holder)
 	g.Expect(err).NotTo(HaveOccurred())
 	var all sync.WaitGroup
 	logs := make([]announced, 3)

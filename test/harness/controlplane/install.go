@@ -4,7 +4,6 @@ package controlplane
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -42,27 +41,16 @@ func Install(ctx context.Context, t Tool, o Options) (path string, err error) {
 	}
 	dir := filepath.Join(out, fmt.Sprintf("%s-%s-%s-%s", t.Name, t.Version, runtime.GOOS, runtime.GOARCH))
 	path = filepath.Join(dir, t.Name)
-	if isBuilt(path) {
-		return path, nil
+	there := func() bool {
+		info, err := os.Stat(path)
+		return err == nil && info.Mode().IsRegular()
 	}
-	unlock, err := Lock(ctx, out, t.Name, o.Log)
-	if err != nil {
-		return "", err
-	}
-	defer unlock()
-	if isBuilt(path) { // by the run that held the lock
-		return path, nil
-	}
-	// The folder gets its name when the program is complete.
-	unfinished := filepath.Join(out, ".unfinished-"+t.Name)
-	if err := errors.Join(os.RemoveAll(unfinished), os.MkdirAll(unfinished, 0o755)); err != nil {
-		return "", err
-	}
-	defer func() { _ = os.RemoveAll(unfinished) }() // renamed by then, except after a failure
-	if err := t.install(ctx, unfinished, o); err != nil {
-		return "", err
-	}
-	return path, os.Rename(unfinished, dir)
+	return path, once(ctx, out, t.Name, o.Log, there, func(unfinished string) error {
+		if err := t.install(ctx, unfinished, o); err != nil {
+			return err
+		}
+		return os.Rename(unfinished, dir)
+	})
 }
 
 // install builds the program into a folder, independent of the module of the working directory.
@@ -73,9 +61,4 @@ func (t Tool) install(ctx context.Context, dir string, o Options) error {
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOWORK=off", "GOFLAGS=", "GOBIN="+dir)
 	fmt.Fprintf(o.Log, "%s: building %s %s (minutes, once)\n", t.Name, t.Module, t.Version)
 	return compile(ctx, cmd, t.Name, o.Log)
-}
-
-func isBuilt(path string) bool {
-	info, err := os.Stat(path)
-	return err == nil && info.Mode().IsRegular()
 }

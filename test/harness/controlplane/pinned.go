@@ -29,11 +29,11 @@ func Version(mod []byte, module string) (string, error) {
 	return "", fmt.Errorf("finding %s in go.mod: no such requirement", module)
 }
 
-// LDFlags strips a program of Kubernetes and stamps the version into it as a release build
+// ldFlags strips a program of Kubernetes and stamps the version into it as a release build
 // does: without it kubeadm and kubelet refuse to work with each other, and kubectl version
 // prints no version. The values are fixed so that builds can be repeated, and so that all
 // builds share Go's build cache.
-func LDFlags(version string) string {
+func ldFlags(version string) string {
 	major, rest, _ := strings.Cut(strings.TrimPrefix(version, "v"), ".")
 	minor, _, _ := strings.Cut(rest, ".")
 	flags := []string{"-s", "-w"}
@@ -53,10 +53,10 @@ func LDFlags(version string) string {
 // lockPoll is the interval at which a waiting run tries to get the lock.
 const lockPoll = 200 * time.Millisecond
 
-// Lock makes this the only run that builds into out. The kernel releases the lock with the
-// death of its holder. While another run holds the lock, Lock waits, and logs that under the
+// lock makes this the only run that builds into out. The kernel releases the lock with the
+// death of its holder. While another run holds the lock, it waits, and logs that under the
 // name of the program. It returns an error when the context ends first.
-func Lock(ctx context.Context, out, program string, log io.Writer) (unlock func(), err error) {
+func lock(ctx context.Context, out, program string, log io.Writer) (unlock func(), err error) {
 	if err := os.MkdirAll(out, 0o755); err != nil {
 		return nil, fmt.Errorf("creating the output folder: %w", err)
 	}

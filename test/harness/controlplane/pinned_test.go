@@ -17,6 +17,6 @@ func TestVersion(t *testing.T) {
 }
 
 func TestLDFlagsStampTheVersion(t *testing.T) {
-	NewWithT(t).Expect(LDFlags("v1.36.3")).To(And(ContainSubstring("version.gitVersion=v1.36.3"),
+	NewWithT(t).Expect(ldFlags("v1.36.3")).To(And(ContainSubstring("version.gitVersion=v1.36.3"),
 		ContainSubstring("version.gitMajor=1"), ContainSubstring("version.gitMinor=36")))
 }

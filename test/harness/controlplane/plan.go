@@ -99,7 +99,7 @@ func newPlan(o Options, out string) (*plan, error) {
 		out:     out,
 		dir:     filepath.Join(out, dir),
 		stamp: fmt.Sprintf("go.mod %x\ngo.sum %x\ngo %s\nprograms %s\nldflags %s\n", sha256.Sum256(pins.Mod),
-			sha256.Sum256(pins.Sum), runtime.Version(), strings.Join(names, " "), LDFlags(version)),
+			sha256.Sum256(pins.Sum), runtime.Version(), strings.Join(names, " "), ldFlags(version)),
 	}, nil
 }
 
@@ -118,16 +118,15 @@ func (p *plan) finished() bool {
 	return err == nil && target == filepath.Base(p.dir)
 }
 
-// publish renames a finished folder to that of this version, in place of an outdated one.
+// publish renames a finished folder to that of this version, in place of an outdated one, and points the link at it;
+// relative, so that the tree can move.
 func (p *plan) publish(finished string) error {
 	if err := os.RemoveAll(p.dir); err != nil {
 		return err
 	}
-	return os.Rename(finished, p.dir)
-}
-
-// relink points the link at this version; relative, so that the tree can move.
-func (p *plan) relink() error {
+	if err := os.Rename(finished, p.dir); err != nil {
+		return err
+	}
 	fresh := filepath.Join(p.out, "."+p.link)
 	if err := os.Remove(fresh); err != nil && !errors.Is(err, os.ErrNotExist) {
 		return err
