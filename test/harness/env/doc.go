@@ -20,7 +20,7 @@
 // StartS3 starts a real S3 server in the same manner, for operators that look
 // after what is outside the cluster.
 //
-// A replica with ReplicaOptions.Isolation runs like a Pod's container: see package sandbox.
+// A replica with ReplicaOptions.Isolated runs like a Pod's container: see package sandbox.
 //
 // Nothing here depends on a particular operator. It works on Linux and macOS.
 //

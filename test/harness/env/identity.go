@@ -20,10 +20,10 @@ const tokenLifetime = 24 * time.Hour
 // token of its ServiceAccount that is bound to it.
 func (c *ControlPlane) bindToken(ctx context.Context, o ReplicaOptions) (types.UID, string, error) {
 	pod := &corev1.Pod{
-		ObjectMeta: metav1.ObjectMeta{Namespace: o.Namespace, Name: o.Name, Labels: o.PodLabels,
-			Annotations: o.PodAnnotations},
+		ObjectMeta: metav1.ObjectMeta{Namespace: o.Namespace, Name: o.Name, Labels: o.Template.Labels,
+			Annotations: o.Template.Annotations},
 		Spec: corev1.PodSpec{
-			ServiceAccountName: o.ServiceAccount,
+			ServiceAccountName: o.Template.Spec.ServiceAccountName,
 			// The gate prevents scheduling where there is a scheduler: the Pod's process runs here.
 			SchedulingGates: []corev1.PodSchedulingGate{{Name: "harness/runs-as-a-process"}},
 			// As strict as a namespace may require, so every namespace admits it.
@@ -32,7 +32,7 @@ func (c *ControlPlane) bindToken(ctx context.Context, o ReplicaOptions) (types.U
 				SeccompProfile: &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault},
 			},
 			Containers: []corev1.Container{{
-				Name: o.Container, Image: "process.invalid/none",
+				Name: o.container().Name, Image: "process.invalid/none",
 				SecurityContext: &corev1.SecurityContext{
 					AllowPrivilegeEscalation: new(false),
 					Capabilities:             &corev1.Capabilities{Drop: []corev1.Capability{"ALL"}},
@@ -58,9 +58,10 @@ func (c *ControlPlane) requestToken(ctx context.Context, o ReplicaOptions, pod t
 	if audience != "" {
 		request.Spec.Audiences = []string{audience}
 	}
-	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: o.Namespace, Name: o.ServiceAccount}}
+	name := o.Template.Spec.ServiceAccountName
+	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: o.Namespace, Name: name}}
 	if err := c.client.SubResource("token").Create(ctx, account, request); err != nil {
-		return "", fmt.Errorf("requesting a token of ServiceAccount %s: %w", o.ServiceAccount, err)
+		return "", fmt.Errorf("requesting a token of ServiceAccount %s: %w", name, err)
 	}
 	return request.Status.Token, nil
 }

@@ -41,7 +41,7 @@ type InstallOptions struct {
 	Env []string
 	// Connect changes how each replica reaches the API server; see ReplicaOptions.
 	Connect func(*rest.Config)
-	// Isolated runs each replica like a Pod, if CheckIsolation returns nil: see Isolation.
+	// Isolated runs each replica like a Pod, if CheckIsolation returns nil: see ReplicaOptions.
 	Isolated bool
 }
 
@@ -123,7 +123,8 @@ func (c *ControlPlane) newInstallation(s InstallOptions,
 		return nil, err
 	}
 	i := &Installation{cp: c, shipped: shipped, program: s}
-	if err := i.variables().check(); err != nil {
+	o := i.options(0)
+	if err := o.variables().check(); err != nil {
 		return nil, fmt.Errorf("checking Deployment %s: %w", shipped.Name, err)
 	}
 	return i, nil

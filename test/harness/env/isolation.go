@@ -27,17 +27,6 @@ const accountFolder = "/var/run/secrets/kubernetes.io/serviceaccount"
 // variable for another folder would move those.
 const temporaryFolder = "/tmp"
 
-// Isolation runs a replica in namespaces of its own, in which it has all ports, the
-// ServiceAccount's files, the volumes of a Pod and an empty /tmp. Its environment is then that of a
-// container: without KUBECONFIG and without the variables of this process.
-type Isolation struct {
-	// Ports are those that the program listens on. Args gets them, and Replica.Ports returns the
-	// ports of this machine at which they are reached.
-	Ports ReplicaPorts
-	// Template has the volumes, and the container that mounts them first. Nil: no volumes.
-	Template *corev1.PodTemplateSpec
-}
-
 // CheckIsolation returns nil if replicas can be isolated on this machine, or what is missing.
 func CheckIsolation() error { return sandbox.Check() }
 
@@ -94,7 +83,7 @@ func (r *Replica) connect(api *url.URL) error {
 	if err := r.sandbox.Reach(api.Host); err != nil {
 		return err
 	}
-	inside := r.options.Isolation.Ports
+	inside := portsOf(r.options.container())
 	for _, p := range []struct {
 		inside  int
 		outside *int
@@ -137,11 +126,8 @@ func (r *Replica) files(ctx context.Context, cp *ControlPlane, folder,
 		return nil, nil, err
 	}
 	mounts := []sandbox.Mount{{Source: hosts, Target: "/etc/hosts"}, {Source: temporary, Target: temporaryFolder}}
-	if r.options.Isolation.Template == nil {
-		return &podVolumes{}, append(mounts, sandbox.Mount{Source: account, Target: accountFolder, ReadOnly: true}), nil
-	}
 	v := &podVolumes{
-		template: *r.options.Isolation.Template, pod: r.identity.Pod, uid: r.identity.PodUID, client: cp.client,
+		template: r.options.Template, pod: r.identity.Pod, uid: r.identity.PodUID, client: cp.client,
 		authority: authority, token: func(ctx context.Context, audience string) (string, error) {
 			return cp.requestToken(ctx, r.options, r.identity.PodUID, audience)
 		},
@@ -208,30 +194,28 @@ func (r *Replica) Close() error {
 	return r.sandbox.Close()
 }
 
-// isolationOf returns the ports and the probe of a container, with controller-runtime's ports for
-// those that it does not declare.
-func isolationOf(template corev1.PodTemplateSpec) *Isolation {
-	c := template.Spec.Containers[0]
-	i := &Isolation{Ports: ReplicaPorts{Probe: 8081, Webhook: 9443}, Template: &template}
+// portsOf returns the ports of a container, with controller-runtime's for those that it does not declare.
+func portsOf(c corev1.Container) ReplicaPorts {
+	ports := ReplicaPorts{Probe: 8081, Webhook: 9443}
 	for _, p := range c.Ports {
 		switch {
 		case strings.Contains(p.Name, "webhook"):
-			i.Ports.Webhook = int(p.ContainerPort)
+			ports.Webhook = int(p.ContainerPort)
 		case strings.Contains(p.Name, "metrics"):
-			i.Ports.Metrics = int(p.ContainerPort)
+			ports.Metrics = int(p.ContainerPort)
 		}
 	}
 	readiness := readinessOf(c)
 	if readiness != nil {
-		i.Ports.Probe = portOf(c, readiness)
+		ports.Probe = portOf(c, readiness)
 	}
-	if i.Ports.Metrics == 0 {
-		i.Ports.Metrics = 8080
-		if i.Ports.Probe == 8080 && (readiness == nil || !strings.Contains(readiness.Path, "metrics")) {
-			i.Ports.Metrics = 8081 // two listeners need two ports
+	if ports.Metrics == 0 {
+		ports.Metrics = 8080
+		if ports.Probe == 8080 && (readiness == nil || !strings.Contains(readiness.Path, "metrics")) {
+			ports.Metrics = 8081 // two listeners need two ports
 		}
 	}
-	return i
+	return ports
 }
 
 // ProbePort is the port of the container's HTTP probes; zero if it has none.

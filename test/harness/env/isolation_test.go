@@ -69,7 +69,8 @@ func TestIsolatedReplicas(t *testing.T) {
 	var replicas []*Replica
 	for _, name := range []string{"first", "second"} {
 		r, err := startSmallOperator(ctx, shared, ns, name, func(o *ReplicaOptions) {
-			o.Isolation = &Isolation{Ports: ReplicaPorts{Probe: 8081, Metrics: 8081, Webhook: 9443}}
+			o.Isolated = true
+			o.Template.Spec.Containers[0].Ports = []corev1.ContainerPort{{Name: "metrics", ContainerPort: 8081}}
 			o.Env = append(o.Env, "POD_NAMESPACE="+ns, "POD_NAME="+o.Name)
 		})
 		g.Expect(err).NotTo(HaveOccurred())
@@ -114,7 +115,8 @@ func TestIsolatedReplicasHaveVolumes(t *testing.T) {
 	_, before := os.Stat("/tmp/k8s-webhook-server") // an operator that was run by hand may have made it
 	template := isolatedOperator()
 	r, err := startSmallOperator(ctx, shared, ns, "mounted", func(o *ReplicaOptions) {
-		o.Isolation = isolationOf(template)
+		template.Spec.ServiceAccountName = "mounted"
+		o.Template, o.Isolated = template, true
 		o.Env = []string{roleVariable + "=" + rolePage}
 		o.WorkingDir = working
 		o.Args = func(p ReplicaPorts) []string { return []string{fmt.Sprintf(":%d", p.Metrics), "/"} }
@@ -234,19 +236,14 @@ func TestWriteContent(t *testing.T) {
 	}
 }
 
-func TestIsolationOf(t *testing.T) {
+func TestPortsOf(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
-	template := corev1.PodTemplateSpec{Spec: corev1.PodSpec{Containers: []corev1.Container{{}}}}
-	i := isolationOf(template)
-	g.Expect(i.Ports).To(Equal(ReplicaPorts{Probe: 8081, Metrics: 8080, Webhook: 9443}), "controller-runtime's")
-	c := &template.Spec.Containers[0]
+	c := &corev1.Container{}
+	g.Expect(portsOf(*c)).To(Equal(ReplicaPorts{Probe: 8081, Metrics: 8080, Webhook: 9443}), "controller-runtime's")
 	c.Ports = []corev1.ContainerPort{
 		{Name: "http-metrics", ContainerPort: 9402}, {Name: "webhook-server", ContainerPort: 10250},
 		{Name: "healthz", ContainerPort: 6080},
-	}
-	get := func(path string, port intstr.IntOrString) *corev1.Probe {
-		return &corev1.Probe{ProbeHandler: corev1.ProbeHandler{HTTPGet: &corev1.HTTPGetAction{Path: path, Port: port}}}
 	}
 	path := func() string {
 		if probe := readinessOf(*c); probe != nil {
@@ -256,18 +253,18 @@ func TestIsolationOf(t *testing.T) {
 	}
 	g.Expect(path()).To(BeEmpty())
 	c.LivenessProbe = get("/live", intstr.FromInt32(7000))
-	g.Expect(isolationOf(template).Ports).To(Equal(ReplicaPorts{Probe: 7000, Metrics: 9402, Webhook: 10250}))
+	g.Expect(portsOf(*c)).To(Equal(ReplicaPorts{Probe: 7000, Metrics: 9402, Webhook: 10250}))
 	g.Expect(path()).To(Equal("/live"), "there is no other")
 	c.ReadinessProbe = get("/ready", intstr.FromString("healthz"))
-	g.Expect(isolationOf(template).Ports.Probe).To(Equal(6080))
+	g.Expect(portsOf(*c).Probe).To(Equal(6080))
 	g.Expect(path()).To(Equal("/ready"))
 	g.Expect(ProbePort(*c)).To(Equal(6080))
 	g.Expect(ProbePort(corev1.Container{})).To(BeZero())
 
 	c.Ports = nil
 	c.ReadinessProbe = get("/ok", intstr.FromInt32(8080))
-	g.Expect(isolationOf(template).Ports).To(Equal(ReplicaPorts{Probe: 8080, Metrics: 8081, Webhook: 9443}))
+	g.Expect(portsOf(*c)).To(Equal(ReplicaPorts{Probe: 8080, Metrics: 8081, Webhook: 9443}))
 	c.ReadinessProbe.HTTPGet.Path = "/metrics"
-	g.Expect(isolationOf(template).Ports).To(Equal(ReplicaPorts{Probe: 8080, Metrics: 8080, Webhook: 9443}),
+	g.Expect(portsOf(*c)).To(Equal(ReplicaPorts{Probe: 8080, Metrics: 8080, Webhook: 9443}),
 		"the metrics are probed")
 }

@@ -20,6 +20,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apiserver/pkg/authentication/serviceaccount"
 	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"leasehold.dev/test/harness/sandbox"
 )
@@ -40,35 +41,37 @@ type ReplicaOptions struct {
 	// Name and Namespace are the Pod's. Both exist no longer than the control
 	// plane; the namespace and the ServiceAccount have to be there.
 	Name, Namespace string
-	// ServiceAccount is the one the replica acts as, with the rights it has been given.
-	ServiceAccount string
-	// PodLabels and PodAnnotations are put on the Pod object.
-	PodLabels, PodAnnotations map[string]string
-	// Container is the name of the Pod's container. Empty: process.
-	Container string
+	// Template is the Pod's, with at least one container: the first one is the program's. The replica
+	// acts as its ServiceAccount, with the rights it has been given. Without an HTTP probe it is ready
+	// while its process runs.
+	Template corev1.PodTemplateSpec
 
 	// Binary is the program to run.
 	Binary string
 	// WorkingDir is the folder in which it runs. Empty: that of this process, or / of an isolated replica.
 	WorkingDir string
-	// Args returns its arguments, in which $(NAME) refers to a variable of PodEnv and Env.
+	// Args returns its arguments, in which $(NAME) refers to a variable of the container and Env.
 	// Nil: none.
 	Args func(ReplicaPorts) []string
-	// Env is added to this process's own environment, to POD_NAME, POD_NAMESPACE,
-	// POD_UID, KUBECONFIG and a TMPDIR in the control plane's folder. An isolated
-	// replica has none of these, but what Isolation describes.
+	// Env replaces variables of the container. These are added to this process's own environment, to
+	// POD_NAME, POD_NAMESPACE, POD_UID, KUBECONFIG and a TMPDIR in the control plane's folder, of which
+	// an isolated replica has none.
 	Env []string
-	// PodEnv returns variables that depend on the Pod. They stand before Env. It may be nil.
-	PodEnv func(ctx context.Context, uid types.UID) ([]string, error)
 
 	// Connect changes how the replica reaches the API server, for example
 	// through a proxy that injects faults, before its kubeconfig is written.
 	Connect func(*rest.Config)
-	// Isolation runs the program in namespaces of its own. Nil: in those of this process.
-	Isolation *Isolation
-	// Readiness is the Pod's HTTP probe, of its probe port. Without it a replica is ready while its
-	// process runs.
-	Readiness *corev1.HTTPGetAction
+	// Isolated runs the program in namespaces of its own, in which it has all ports, the
+	// ServiceAccount's files, the volumes of the Pod, an empty /tmp and the environment of a container.
+	// Args gets the ports that it listens on, and Replica.Ports returns those of this machine at which
+	// they are reached.
+	Isolated bool
+}
+
+func (o *ReplicaOptions) container() corev1.Container { return o.Template.Spec.Containers[0] }
+
+func (o *ReplicaOptions) variables() containerVariables {
+	return containerVariables{template: o.Template, container: o.container(), namespace: o.Namespace, given: o.Env}
 }
 
 // Identity is the identity of a replica at the API server.
@@ -114,7 +117,6 @@ func StartReplica(ctx context.Context, cp *ControlPlane, o ReplicaOptions) (*Rep
 }
 
 func newReplica(ctx context.Context, cp *ControlPlane, o ReplicaOptions) (*Replica, error) {
-	o.Container = cmp.Or(o.Container, "process")
 	uid, token, err := cp.bindToken(ctx, o)
 	if err != nil {
 		return nil, err
@@ -129,7 +131,7 @@ func newReplica(ctx context.Context, cp *ControlPlane, o ReplicaOptions) (*Repli
 		identity: Identity{
 			Pod:      types.NamespacedName{Namespace: o.Namespace, Name: o.Name},
 			PodUID:   uid,
-			Username: serviceaccount.MakeUsername(o.Namespace, o.ServiceAccount),
+			Username: serviceaccount.MakeUsername(o.Namespace, o.Template.Spec.ServiceAccountName),
 		},
 		config:      config,
 		restartable: restartable{watchdog: cp.watchdog, spec: spec{log: cp.log(o.Name)}},
@@ -143,7 +145,7 @@ func newReplica(ctx context.Context, cp *ControlPlane, o ReplicaOptions) (*Repli
 		return nil, err
 	}
 	// The status is written for as long as the process runs, which outlives the call.
-	r.status = newPodStatus(context.WithoutCancel(ctx), cp.client, r.identity.Pod, uid, o.Container)
+	r.status = newPodStatus(context.WithoutCancel(ctx), cp.client, r.identity.Pod, uid, o.container().Name)
 	return r, nil
 }
 
@@ -152,8 +154,8 @@ func (r *Replica) prepare(ctx context.Context, cp *ControlPlane, token string) e
 	var env []string
 	var err error
 	ports := ReplicaPorts{}
-	if r.options.Isolation != nil {
-		ports = r.options.Isolation.Ports
+	if r.options.Isolated {
+		ports = portsOf(r.options.container())
 		env, err = r.isolate(ctx, cp, token)
 	} else {
 		kubeconfig := filepath.Join(cp.dir, fmt.Sprintf("%s.%s.kubeconfig", r.options.Namespace, r.options.Name))
@@ -173,10 +175,10 @@ func (r *Replica) prepare(ctx context.Context, cp *ControlPlane, token string) e
 	if err != nil {
 		return err
 	}
-	if r.options.Readiness == nil {
+	if r.readiness() == nil {
 		r.ports.Probe = 0
 	}
-	r.spec, err = r.program(ctx, env, ports)
+	r.spec, err = r.program(ctx, cp.client, env, ports)
 	if err != nil {
 		return errors.Join(err, r.Close())
 	}
@@ -184,16 +186,13 @@ func (r *Replica) prepare(ctx context.Context, cp *ControlPlane, token string) e
 }
 
 // program returns the program to start, with its arguments and its environment.
-func (r *Replica) program(ctx context.Context, env []string, ports ReplicaPorts) (spec, error) {
-	o, uid := r.options, r.identity.PodUID
-	if o.PodEnv != nil {
-		variables, err := o.PodEnv(ctx, uid)
-		if err != nil {
-			return spec{}, err
-		}
-		env = append(env, variables...)
+func (r *Replica) program(ctx context.Context, c client.Reader, env []string, ports ReplicaPorts) (spec, error) {
+	o := r.options
+	variables, err := o.variables().values(ctx, c, r.identity.Pod, r.identity.PodUID)
+	if err != nil {
+		return spec{}, err
 	}
-	env = append(env, o.Env...)
+	env = append(env, variables...)
 	var args []string
 	if o.Args != nil {
 		values := valuesOf(env)
@@ -269,9 +268,11 @@ func (r *Replica) Stop(ctx context.Context) (int, error) {
 	return r.current().stop(ctx, stopGrace)
 }
 
+func (r *Replica) readiness() *corev1.HTTPGetAction { return readinessOf(r.options.container()) }
+
 // ReadyURL is where this machine reaches the replica's readiness probe. It is empty if it has none.
 func (r *Replica) ReadyURL() string {
-	probe := r.options.Readiness
+	probe := r.readiness()
 	if probe == nil {
 		return ""
 	}
@@ -291,7 +292,7 @@ func (r *Replica) Ready(ctx context.Context) (err error) {
 	if !r.Running() {
 		return errors.New("it has ended")
 	}
-	if r.options.Readiness == nil {
+	if r.readiness() == nil {
 		return nil
 	}
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, r.ReadyURL(), nil)

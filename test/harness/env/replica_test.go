@@ -61,7 +61,9 @@ func TestReplica_ReadyURL(t *testing.T) {
 		"https://127.0.0.1:80/ready":      {Path: "ready", Scheme: corev1.URISchemeHTTPS},
 		"":                                nil,
 	} {
-		r := &Replica{ports: ReplicaPorts{Probe: 80}, options: ReplicaOptions{Readiness: probe}}
+		r := &Replica{ports: ReplicaPorts{Probe: 80}, options: ReplicaOptions{Template: corev1.PodTemplateSpec{
+			Spec: corev1.PodSpec{Containers: []corev1.Container{{ReadinessProbe: &corev1.Probe{
+				ProbeHandler: corev1.ProbeHandler{HTTPGet: probe}}}}}}}}
 		if got := r.ReadyURL(); got != want {
 			t.Errorf("readiness is at %q, want %q", got, want)
 		}
@@ -112,7 +114,7 @@ func TestReplica_WithoutProbe(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
 	replica, err := startSmallOperator(t.Context(), shared, namespace(t), "unprobed", func(o *ReplicaOptions) {
-		o.Readiness = nil
+		o.Template.Spec.Containers[0].ReadinessProbe = nil
 		o.Args = func(ReplicaPorts) []string { return []string{"0"} }
 	})
 	g.Expect(err).NotTo(HaveOccurred())
@@ -158,7 +160,8 @@ func TestReplicaNeedsItsServiceAccount(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
 	_, err := StartReplica(t.Context(), shared, ReplicaOptions{
-		Name: "lonely", Namespace: namespace(t), ServiceAccount: "nobody-made-it", Binary: "/bin/true",
+		Name: "lonely", Namespace: namespace(t), Binary: "/bin/true", Template: corev1.PodTemplateSpec{Spec: corev1.PodSpec{
+			ServiceAccountName: "nobody-made-it", Containers: []corev1.Container{{Name: "operator"}}}},
 	})
 	g.Expect(err).To(MatchError(ContainSubstring("requesting a token of ServiceAccount nobody-made-it")))
 }

@@ -14,6 +14,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/config"
 )
@@ -115,6 +116,11 @@ func hold(role string) error {
 	return cp.Stop()
 }
 
+// get is an HTTP probe.
+func get(path string, port intstr.IntOrString) *corev1.Probe {
+	return &corev1.Probe{ProbeHandler: corev1.ProbeHandler{HTTPGet: &corev1.HTTPGetAction{Path: path, Port: port}}}
+}
+
 // startSmallOperator runs roleReplica as the ServiceAccount name, which it
 // makes, with the one right it needs.
 func startSmallOperator(ctx context.Context, cp *ControlPlane, namespace, name string,
@@ -135,11 +141,12 @@ func startSmallOperator(ctx context.Context, cp *ControlPlane, namespace, name s
 	if err != nil {
 		return nil, err
 	}
+	template := corev1.PodTemplateSpec{Spec: corev1.PodSpec{ServiceAccountName: name,
+		Containers: []corev1.Container{{Name: "operator", ReadinessProbe: get("/readyz", intstr.FromInt32(8081))}}}}
 	o := ReplicaOptions{
-		Name: name + "-0", Namespace: namespace, ServiceAccount: name,
+		Name: name + "-0", Namespace: namespace, Template: template,
 		Binary: self, Env: []string{roleVariable + "=" + roleReplica},
-		Args:      func(p ReplicaPorts) []string { return []string{fmt.Sprint(p.Probe)} },
-		Readiness: &corev1.HTTPGetAction{Path: "/readyz"},
+		Args: func(p ReplicaPorts) []string { return []string{fmt.Sprint(p.Probe)} },
 	}
 	for _, f := range change {
 		f(&o)

@@ -101,15 +101,14 @@ func TestReplicasRunAsShipped(t *testing.T) {
 	if diff := cmp.Diff([]string{"--leader-elect", "--port=1", "--port=3"}, got.Args(ports)); diff != "" {
 		t.Errorf("our arguments come last (-want +got):\n%s", diff)
 	}
-	variables, err := got.PodEnv(t.Context(), "42")
+	variables, err := got.variables().values(t.Context(), nil, types.NamespacedName{}, "42")
 	if diff := cmp.Diff([]string{"MODE=strict", "A=b"}, variables); err != nil || diff != "" {
 		t.Errorf("variables: error %v (-want +got):\n%s", err, diff)
 	}
-	got.Args, got.PodEnv = nil, nil
+	got.Args = nil
 	want := ReplicaOptions{
-		Name: "manager-1", Namespace: "system", ServiceAccount: "account",
-		PodLabels: map[string]string{"app": "x"}, Binary: "bin/manager", WorkingDir: "/work",
-		Container: "operator",
+		Name: "manager-1", Namespace: "system", Template: i.shipped.Spec.Template,
+		Binary: "bin/manager", WorkingDir: "/work", Env: []string{"A=b"},
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("options (-want +got):\n%s", diff)

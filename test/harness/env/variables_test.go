@@ -164,12 +164,13 @@ func TestContainerVariables_OptionalAndReplaced(t *testing.T) {
 func TestReplicaArgumentsReferToVariables(t *testing.T) {
 	r := &Replica{options: ReplicaOptions{
 		Name: "operator-1", Namespace: "system", Env: []string{"LEVEL=7"},
+		Template: corev1.PodTemplateSpec{Spec: corev1.PodSpec{Containers: []corev1.Container{{}}}},
 		Args: func(ReplicaPorts) []string {
 			return []string{"--ns=$(POD_NAMESPACE)", "--v=$(LEVEL)", "--other=$(UNKNOWN)"}
 		},
 	}}
 	g := NewWithT(t)
-	got, err := r.program(t.Context(), []string{"POD_NAMESPACE=system"}, ReplicaPorts{})
+	got, err := r.program(t.Context(), nil, []string{"POD_NAMESPACE=system"}, ReplicaPorts{})
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Expect(got.args).To(Equal([]string{"--ns=system", "--v=7", "--other=$(UNKNOWN)"}))
 }

@@ -3,56 +3,34 @@
 package env
 
 import (
-	"context"
 	"fmt"
 	"slices"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/labels"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
 // options describe the n-th Pod of the Deployment.
 func (i *Installation) options(n int) ReplicaOptions {
-	pod := i.shipped.Spec.Template
-	name := fmt.Sprintf("%s-%d", i.shipped.Name, n)
-	variables := i.variables()
-	var isolation *Isolation
-	if i.program.Isolated && CheckIsolation() == nil {
-		isolation = isolationOf(pod)
-	}
 	return ReplicaOptions{
-		Name:           name,
-		Namespace:      i.shipped.Namespace,
-		ServiceAccount: pod.Spec.ServiceAccountName,
-		PodLabels:      pod.Labels,
-		PodAnnotations: pod.Annotations,
-		Binary:         i.program.Binary,
-		WorkingDir:     i.program.WorkingDir,
-		Container:      pod.Spec.Containers[0].Name,
-		PodEnv: func(ctx context.Context, uid types.UID) ([]string, error) {
-			pod := types.NamespacedName{Namespace: i.shipped.Namespace, Name: name}
-			return variables.values(ctx, i.cp.client, pod, uid)
-		},
-		Connect:   i.program.Connect,
-		Isolation: isolation,
-		Readiness: readinessOf(pod.Spec.Containers[0]),
+		Name:       fmt.Sprintf("%s-%d", i.shipped.Name, n),
+		Namespace:  i.shipped.Namespace,
+		Template:   *i.shipped.Spec.Template.DeepCopy(),
+		Binary:     i.program.Binary,
+		WorkingDir: i.program.WorkingDir,
+		Env:        slices.Clip(i.program.Env), // what is appended is one replica's
+		Connect:    i.program.Connect,
+		Isolated:   i.program.Isolated && CheckIsolation() == nil,
 		Args: func(p ReplicaPorts) []string {
+			args := ProgramArgs(i.shipped.Spec.Template.Spec.Containers[0])
 			if i.program.Args == nil {
-				return ProgramArgs(pod.Spec.Containers[0])
+				return args
 			}
-			return slices.Concat(ProgramArgs(pod.Spec.Containers[0]), i.program.Args(p))
+			return slices.Concat(args, i.program.Args(p))
 		},
-	}
-}
-
-func (i *Installation) variables() containerVariables {
-	pod := i.shipped.Spec.Template
-	return containerVariables{
-		template: pod, container: pod.Spec.Containers[0], namespace: i.shipped.Namespace, given: i.program.Env,
 	}
 }
 
