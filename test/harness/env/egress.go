@@ -39,9 +39,9 @@ egressSelections:
 `
 )
 
-// serviceRoute connects to what is behind a port of a Service. The connection has to be closed when
-// the returned context ends. It is nil if the Service selects none of the route's Pods.
-type serviceRoute func(context.Context, *corev1.Service, corev1.ServicePort) (net.Conn, context.Context, error)
+// serviceRoute connects to what is behind a port of a Service. The connection is nil if the Service
+// selects none of the route's Pods.
+type serviceRoute func(context.Context, *corev1.Service, corev1.ServicePort) (net.Conn, error)
 
 // egress is the API server's way to Services, which have addresses that lead nowhere because
 // there is no kube-proxy. The API server resolves a Service to its ClusterIP and sends the
@@ -97,7 +97,7 @@ func (e *egress) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	// The Host header of the API server has a fixed value.
-	server, until, err := e.dial(r.Context(), r.URL.Host)
+	server, err := e.dial(r.Context(), r.URL.Host)
 	answer := "200 OK"
 	if err != nil {
 		answer = "502 " + strings.Join(strings.Fields(err.Error()), " ") // on one line
@@ -113,27 +113,21 @@ func (e *egress) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if _, writeErr := fmt.Fprintf(client, "HTTP/1.1 %s\r\n\r\n", answer); err != nil || writeErr != nil {
 		return // the response is complete, or the API server has closed the connection
 	}
-	defer context.AfterFunc(until, func() {
-		_ = client.Close()
-		_ = server.Close()
-	})()
 	relay.Join(client, server)
 }
 
-// dial connects to an endpoint of the Service with this address. The connection has to be closed when the
-// returned context ends.
-func (e *egress) dial(ctx context.Context, address string) (net.Conn, context.Context, error) {
+// dial connects to an endpoint of the Service with this address.
+func (e *egress) dial(ctx context.Context, address string) (net.Conn, error) {
 	host, port, err := net.SplitHostPort(address)
 	if err != nil {
-		return nil, nil, fmt.Errorf("reading the address of a Service: %w", err)
+		return nil, fmt.Errorf("reading the address of a Service: %w", err)
 	}
 	if net.ParseIP(host) == nil { // a Service of type ExternalName
-		server, err := (&net.Dialer{}).DialContext(ctx, "tcp", address)
-		return server, ctx, err
+		return (&net.Dialer{}).DialContext(ctx, "tcp", address)
 	}
 	services, err := e.services(ctx)
 	if err != nil {
-		return nil, nil, fmt.Errorf("listing Services: %w", err)
+		return nil, fmt.Errorf("listing Services: %w", err)
 	}
 	for _, s := range services {
 		if !slices.Contains(s.Spec.ClusterIPs, host) {
@@ -145,11 +139,10 @@ func (e *egress) dial(ctx context.Context, address string) (net.Conn, context.Co
 			}
 		}
 	}
-	return nil, nil, fmt.Errorf("no Service has the address %s", address)
+	return nil, fmt.Errorf("no Service has the address %s", address)
 }
 
-func (e *egress) dialPod(ctx context.Context, s *corev1.Service,
-	p corev1.ServicePort) (net.Conn, context.Context, error) {
+func (e *egress) dialPod(ctx context.Context, s *corev1.Service, p corev1.ServicePort) (net.Conn, error) {
 	e.mu.Lock()
 	routes := make([]serviceRoute, 0, len(e.routes))
 	for _, route := range e.routes {
@@ -157,14 +150,14 @@ func (e *egress) dialPod(ctx context.Context, s *corev1.Service,
 	}
 	e.mu.Unlock()
 	for _, route := range routes {
-		if server, until, err := route(ctx, s, p); server != nil || err != nil {
-			return server, until, err
+		if server, err := route(ctx, s, p); server != nil || err != nil {
+			return server, err
 		}
 	}
-	return nil, nil, fmt.Errorf("routing to Service %s: it selects no Pod that runs here", client.ObjectKeyFromObject(s))
+	return nil, fmt.Errorf("routing to Service %s: it selects no Pod that runs here", client.ObjectKeyFromObject(s))
 }
 
-// stop ends the proxy. Connections to Pods end with their router.
+// stop ends the proxy. Connections end with the Pod or the API server.
 func (e *egress) stop() error {
 	e.cancel()
 	err := e.server.Close()

@@ -34,11 +34,9 @@ type pod interface {
 // handshake, which costs a replica milliseconds. A paused Pod delays the caller by readyTimeout. Its
 // lock is not the Installation's: the request that creates a replica's Pod may itself call a webhook.
 type router struct {
-	mu     sync.Mutex
-	ctx    context.Context // of all connections; nil before the first
-	cancel context.CancelFunc
-	pods   []pod
-	next   int
+	mu   sync.Mutex
+	pods []pod
+	next int
 }
 
 func (r *router) add(p pod) {
@@ -47,16 +45,11 @@ func (r *router) add(p pod) {
 	r.pods = append(r.pods, p)
 }
 
-// dial connects to a port of the next ready Pod. The connection has to be closed when the returned
-// context ends.
-func (r *router) dial(ctx context.Context, port int) (net.Conn, context.Context, error) {
+// dial connects to a port of the next ready Pod.
+func (r *router) dial(ctx context.Context, port int) (net.Conn, error) {
 	r.mu.Lock()
-	if r.ctx == nil {
-		// Connections outlive the call, and so must their context.
-		r.ctx, r.cancel = context.WithCancel(context.WithoutCancel(ctx))
-	}
 	r.next++
-	next, pods, until := r.next, slices.Clone(r.pods), r.ctx
+	next, pods := r.next, slices.Clone(r.pods)
 	r.mu.Unlock()
 	for i := range pods {
 		p := pods[(next+i)%len(pods)]
@@ -65,22 +58,18 @@ func (r *router) dial(ctx context.Context, port int) (net.Conn, context.Context,
 		}
 		address, err := p.address(port)
 		if err != nil {
-			return nil, nil, err
+			return nil, err
 		}
-		server, err := (&net.Dialer{}).DialContext(ctx, "tcp", address)
-		return server, until, err
+		return (&net.Dialer{}).DialContext(ctx, "tcp", address)
 	}
-	return nil, nil, errors.New("no Pod is ready")
+	return nil, errors.New("no Pod is ready")
 }
 
-// stop ends the context of all connections. No Pod is connected any more.
+// stop forgets the Pods. Their connections have ended with them.
 func (r *router) stop() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.pods = nil
-	if r.cancel != nil {
-		r.cancel()
-	}
 }
 
 // routeWebhooks connects the Services of webhooks with the replicas. A Service of the shipped
@@ -166,14 +155,13 @@ func findService(objects []*unstructured.Unstructured, name types.NamespacedName
 }
 
 // route is a serviceRoute.
-func (i *Installation) route(ctx context.Context, s *corev1.Service,
-	p corev1.ServicePort) (net.Conn, context.Context, error) {
+func (i *Installation) route(ctx context.Context, s *corev1.Service, p corev1.ServicePort) (net.Conn, error) {
 	if !i.selects(s) {
-		return nil, nil, nil
+		return nil, nil
 	}
 	port, err := i.targetPort(s, p)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	return i.router.dial(ctx, port)
 }
