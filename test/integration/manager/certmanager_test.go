@@ -11,6 +11,7 @@ import (
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -25,7 +26,7 @@ import (
 )
 
 // The harness stands in for cert-manager: it issues the Certificate of the overlay, mounts its Secret,
-// and injects its CA. A renewal changes the Secret, as cert-manager does with a self-signed issuer.
+// and injects its CA. A renewal changes the Secret and the CA, as cert-manager does with a self-signed issuer.
 var _ = Describe("The overlay for cert-manager", func() {
 	It("serves admission with the issued certificate, and with a renewed one without a restart", func(ctx SpecContext) {
 		if err := env.CheckIsolation(); err != nil {
@@ -55,11 +56,32 @@ var _ = Describe("The overlay for cert-manager", func() {
 		Expect(err).NotTo(HaveOccurred())
 		_, secret.Data["ca.crt"] = splitChain(secret.Data[corev1.TLSCertKey])
 		Expect(admin.Update(ctx, &secret)).To(Succeed())
+		injectRenewed(ctx, admin, secret.Data["ca.crt"])
 		expectAdmission(ctx, admin, replica, secret.Data[corev1.TLSCertKey])
 		Expect(admin.Get(ctx, types.NamespacedName{Namespace: operatorNamespace, Name: "leasehold-webhook-server-cert"},
 			&secret)).To(MatchError(ContainSubstring("not found")), "the operator issues no certificate of its own")
 	}, SpecTimeout(expect.Long))
 })
+
+// injectRenewed gives the webhooks another CA. The harness would replace it with the one that it issued, where the
+// annotation requests that.
+func injectRenewed(ctx context.Context, c client.Client, authority []byte) {
+	GinkgoHelper()
+	mutating := &admissionregistrationv1.MutatingWebhookConfiguration{}
+	Expect(c.Get(ctx, types.NamespacedName{Name: "leasehold-mutating-webhook-configuration"}, mutating)).To(Succeed())
+	for i := range mutating.Webhooks {
+		mutating.Webhooks[i].ClientConfig.CABundle = authority
+	}
+	validating := &admissionregistrationv1.ValidatingWebhookConfiguration{}
+	Expect(c.Get(ctx, types.NamespacedName{Name: "leasehold-validating-webhook-configuration"}, validating)).To(Succeed())
+	for i := range validating.Webhooks {
+		validating.Webhooks[i].ClientConfig.CABundle = authority
+	}
+	for _, o := range []client.Object{mutating, validating} {
+		o.SetAnnotations(nil)
+		Expect(c.Update(ctx, o)).To(Succeed())
+	}
+}
 
 // expectAdmission waits until the replica serves the certificate, with which its webhook refuses a Tenant.
 func expectAdmission(ctx context.Context, c client.Client, r *env.Replica, chain []byte) {
