@@ -3,10 +3,10 @@
 package learn_test
 
 import (
-	"slices"
 	"strings"
 	"testing"
 
+	. "github.com/onsi/gomega"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/yaml"
@@ -64,11 +64,7 @@ func TestKinds_Samples(t *testing.T) {
 			for _, text := range tc.samples {
 				sample.Objects = append(sample.Objects, object(t, text))
 			}
-			kinds, err := learn.Kinds([]*apiextensionsv1.CustomResourceDefinition{definition(t, guestbooks)},
-				[]learn.Sample{sample})
-			if err != nil {
-				t.Fatal(err)
-			}
+			kinds := kindsOf(t, []learn.Sample{sample}, definition(t, guestbooks))
 			var got, want []string
 			for _, o := range kinds[0].Objects {
 				got = append(got, yamlOf(t, o))
@@ -76,12 +72,9 @@ func TestKinds_Samples(t *testing.T) {
 			for _, text := range tc.want {
 				want = append(want, yamlOf(t, object(t, text)))
 			}
-			if strings.Join(got, "---\n") != strings.Join(want, "---\n") {
-				t.Errorf("objects are\n%s\nwant\n%s", strings.Join(got, "---\n"), strings.Join(want, "---\n"))
-			}
-			if len(kinds[0].Guesses) != tc.guesses {
-				t.Errorf("guesses are %q, want %d", kinds[0].Guesses, tc.guesses)
-			}
+			g := NewWithT(t)
+			g.Expect(strings.Join(got, "---\n")).To(Equal(strings.Join(want, "---\n")))
+			g.Expect(kinds[0].Guesses).To(HaveLen(tc.guesses))
 		})
 	}
 }
@@ -98,13 +91,8 @@ func TestKinds_SampleOfTheStoredVersion(t *testing.T) {
 			object(t, "{apiVersion: webapp.example.com/"+version+", kind: Guestbook, metadata: {name: mine}, spec: {}}")}})
 	}
 	for n, want := range map[int]string{1: "webapp.example.com/v1alpha1", 2: "webapp.example.com/v1"} {
-		kinds, err := learn.Kinds([]*apiextensionsv1.CustomResourceDefinition{two}, samples[:n])
-		if err != nil {
-			t.Fatal(err)
-		}
-		if got := kinds[0].Objects[0].GetAPIVersion(); got != want {
-			t.Errorf("with %d samples: %s, want %s", n, got, want)
-		}
+		got := kindsOf(t, samples[:n], two)[0].Objects[0].GetAPIVersion()
+		NewWithT(t).Expect(got).To(Equal(want), "with %d samples", n)
 	}
 }
 
@@ -115,44 +103,28 @@ func TestScenarios_UserOfASample(t *testing.T) {
 		object(t, "{apiVersion: webapp.example.com/v1, kind: Guestbook, "+
 			"metadata: {name: mine, annotations: {prove.leasehold.dev/as: alice}}, spec: {size: 1}}"),
 	}}
-	definitions := []*apiextensionsv1.CustomResourceDefinition{definition(t, guestbooks)}
-	kinds, err := learn.Kinds(definitions, []learn.Sample{sample})
-	if err != nil {
-		t.Fatal(err)
-	}
+	g, kinds := NewWithT(t), kindsOf(t, []learn.Sample{sample}, definition(t, guestbooks))
 	d, k := &learn.Draft{Kinds: kinds}, &kinds[0]
-	if !k.Grow(learn.GrowAll) {
-		t.Fatal("the sample did not grow")
-	}
+	g.Expect(k.Grow(learn.GrowAll)).To(BeTrue())
 	for name, write := range map[string]func(*learn.DraftKind) ([]byte, error){
 		"life": d.Scenario, "observing": d.Observing, "change": d.Change,
 	} {
 		text, err := write(k)
-		if err != nil {
-			t.Fatal(err)
-		}
+		g.Expect(err).NotTo(HaveOccurred())
 		s, err := scenario.Parse(text)
-		if err != nil {
-			t.Fatalf("%s: %v\n%s", name, err, text)
-		}
+		g.Expect(err).NotTo(HaveOccurred(), "%s:\n%s", name, text)
 		for _, step := range s.Steps {
 			asAlice := step.Patch != nil || step.Delete != nil || step.Apply != nil && step.Apply["kind"] == "Guestbook"
-			if asAlice != (step.As == "alice") {
-				t.Errorf("%s: the step %s is done as %q", name, step.Name, step.As)
-			}
+			g.Expect(asAlice).To(Equal(step.As == "alice"), "%s: the step %s is done as %q", name, step.Name, step.As)
 		}
-		if strings.Contains(string(text), learn.AsAnnotation) {
-			t.Errorf("%s applies the annotation:\n%s", name, text)
-		}
+		g.Expect(string(text)).NotTo(ContainSubstring(learn.AsAnnotation), name)
 	}
 }
 
 func yamlOf(t *testing.T, o *unstructured.Unstructured) string {
 	t.Helper()
 	text, err := yaml.Marshal(o.Object)
-	if err != nil {
-		t.Fatal(err)
-	}
+	NewWithT(t).Expect(err).NotTo(HaveOccurred())
 	return string(text)
 }
 
@@ -171,9 +143,8 @@ func TestKinds_Refuses(t *testing.T) {
 			strings.Replace(guestbooks, "served: true", "served: false", 1))}, nil, "serves no version"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if _, err := learn.Kinds(tc.definitions, tc.samples); err == nil || !strings.Contains(err.Error(), tc.says) {
-				t.Errorf("Kinds() = %v, want an error with %q", err, tc.says)
-			}
+			_, err := learn.Kinds(tc.definitions, tc.samples)
+			NewWithT(t).Expect(err).To(MatchError(ContainSubstring(tc.says)))
 		})
 	}
 }
@@ -188,16 +159,6 @@ func TestKinds_AreInOrder(t *testing.T) {
 	large.Spec.Versions[0].Schema.OpenAPIV3Schema.Properties["spec"] = spec
 	sample := learn.Sample{Objects: []*unstructured.Unstructured{
 		object(t, "{apiVersion: webapp.example.com/v1, kind: Guestbook, metadata: {name: mine}, spec: {}}")}}
-	kinds, err := learn.Kinds([]*apiextensionsv1.CustomResourceDefinition{small, large, definition(t, guestbooks)},
-		[]learn.Sample{sample})
-	if err != nil {
-		t.Fatal(err)
-	}
-	var words []string
-	for _, k := range kinds {
-		words = append(words, k.Word)
-	}
-	if want := []string{"guestbook", "archive", "visitor"}; !slices.Equal(words, want) {
-		t.Errorf("kinds = %q, want %q", words, want)
-	}
+	NewWithT(t).Expect(kindsOf(t, []learn.Sample{sample}, small, large, definition(t, guestbooks))).To(HaveExactElements(
+		HaveField("Word", "guestbook"), HaveField("Word", "archive"), HaveField("Word", "visitor")))
 }

@@ -97,8 +97,7 @@ func TestScenarios_OfAKindThatScales(t *testing.T) {
 	} {
 		sample.Objects = append(sample.Objects, object(t, text))
 	}
-	kinds, err := learn.Kinds([]*apiextensionsv1.CustomResourceDefinition{definition(t, shops)}, []learn.Sample{sample})
-	g.Expect(err).NotTo(HaveOccurred())
+	kinds := kindsOf(t, []learn.Sample{sample}, definition(t, shops))
 	g.Expect(kinds[0].Grow(learn.GrowAll)).To(BeFalse(), "it grew by %q", kinds[0].Added)
 	files, err := (&learn.Draft{}).Scenarios(&kinds[0])
 	g.Expect(err).NotTo(HaveOccurred())

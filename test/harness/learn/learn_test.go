@@ -5,11 +5,11 @@ package learn_test
 import (
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	. "github.com/onsi/gomega"
 	"gotest.tools/v3/golden"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -29,9 +29,7 @@ const operator = "system:serviceaccount:archiver-system:archiver"
 func definition(t *testing.T, text string) *apiextensionsv1.CustomResourceDefinition {
 	t.Helper()
 	d := &apiextensionsv1.CustomResourceDefinition{}
-	if err := yaml.Unmarshal([]byte(text), d); err != nil {
-		t.Fatal(err)
-	}
+	NewWithT(t).Expect(yaml.Unmarshal([]byte(text), d)).To(Succeed())
 	return d
 }
 
@@ -40,18 +38,22 @@ func backups(t *testing.T) *apiextensionsv1.CustomResourceDefinition {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join("..", "testdata", "archiver", "config", "crd", "bases",
 		"archive.example.com_backups.yaml"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	NewWithT(t).Expect(err).NotTo(HaveOccurred())
 	return definition(t, string(text))
+}
+
+func kindsOf(t *testing.T, samples []learn.Sample,
+	definitions ...*apiextensionsv1.CustomResourceDefinition) []learn.DraftKind {
+	t.Helper()
+	kinds, err := learn.Kinds(definitions, samples)
+	NewWithT(t).Expect(err).NotTo(HaveOccurred())
+	return kinds
 }
 
 func object(t *testing.T, text string) *unstructured.Unstructured {
 	t.Helper()
 	o := &unstructured.Unstructured{}
-	if err := yaml.Unmarshal([]byte(text), &o.Object); err != nil {
-		t.Fatal(err)
-	}
+	NewWithT(t).Expect(yaml.Unmarshal([]byte(text), &o.Object)).To(Succeed())
 	return o
 }
 
@@ -151,44 +153,29 @@ func archive(t *testing.T, name string) *history.History {
 
 // The archiver's generated files equal its handwritten ones in test/harness/testdata/archiver.
 func TestDraft_OfTheArchiver(t *testing.T) {
-	kinds, err := learn.Kinds([]*apiextensionsv1.CustomResourceDefinition{backups(t)}, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	g := NewWithT(t)
 	d := &learn.Draft{
-		Name: "archiver", Binary: "../bin/archiver", Manifests: "config/default", Kinds: kinds, Grace: 10,
+		Name: "archiver", Binary: "../bin/archiver", Manifests: "config/default", Grace: 10,
+		Kinds:     kindsOf(t, nil, backups(t)),
 		Arguments: learn.Arguments(goHelp, []string{"--leader-elect"}, 8081),
 		Lease:     history.Key{Resource: history.Leases, Namespace: "archiver-system", Name: "archiver.example.com"},
 	}
 	histories := []*history.History{archive(t, "backup-1-x"), archive(t, "backup-2-y")}
-	if err := d.Learn(&d.Kinds[0], []string{operator}, histories...); err != nil {
-		t.Fatal(err)
-	}
+	g.Expect(d.Learn(&d.Kinds[0], []string{operator}, histories...)).To(Succeed())
 	golden.Assert(t, string(d.Subject()), "archiver.yaml")
-	if !d.Kinds[0].Grow(learn.GrowAll) {
-		t.Error("a Backup has a note, by which it can grow")
-	}
+	g.Expect(d.Kinds[0].Grow(learn.GrowAll)).To(BeTrue(), "a Backup has a note, by which it can grow")
 	files, err := d.Scenarios(&d.Kinds[0])
-	if err != nil {
-		t.Fatal(err)
-	}
+	g.Expect(err).NotTo(HaveOccurred())
 	for _, file := range files {
 		golden.Assert(t, string(file.Text), file.Name+".yaml")
 		s, err := scenario.Parse(file.Text)
-		if err != nil {
-			t.Error(err)
-		}
-		if err := run.CheckFaults(s); err != nil {
-			t.Error(err)
-		}
+		g.Expect(err).NotTo(HaveOccurred())
+		g.Expect(run.CheckFaults(s)).To(Succeed())
 	}
 	observing, err := d.Observing(&d.Kinds[0])
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := scenario.Parse(observing); err != nil {
-		t.Error(err)
-	}
+	g.Expect(err).NotTo(HaveOccurred())
+	_, err = scenario.Parse(observing)
+	g.Expect(err).NotTo(HaveOccurred())
 }
 
 // A loop of writes that change nothing is a finding of clean runs. A few such writes are none, and a
@@ -213,17 +200,10 @@ func TestSubject_LimitsUnchangedWrites(t *testing.T) {
 		"Others'": {[]*history.History{writes(40, "alice")}, ", unchanged: 5}"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			kinds, err := learn.Kinds([]*apiextensionsv1.CustomResourceDefinition{backups(t)}, nil)
-			if err != nil {
-				t.Fatal(err)
-			}
-			d := &learn.Draft{Name: "archiver", Kinds: kinds}
-			if err := d.Learn(&d.Kinds[0], []string{operator}, tc.runs...); err != nil {
-				t.Fatal(err)
-			}
-			if text := string(d.Subject()); !strings.Contains(text, tc.want) {
-				t.Errorf("want %q in:\n%s", tc.want, text)
-			}
+			g := NewWithT(t)
+			d := &learn.Draft{Name: "archiver", Kinds: kindsOf(t, nil, backups(t))}
+			g.Expect(d.Learn(&d.Kinds[0], []string{operator}, tc.runs...)).To(Succeed())
+			g.Expect(string(d.Subject())).To(ContainSubstring(tc.want))
 		})
 	}
 }
@@ -247,9 +227,7 @@ func TestSubject_AnyReplica(t *testing.T) {
 		Kinds: []learn.DraftKind{kind}}
 	want := "anyReplica: [{resource: events}, {group: events.k8s.io, resource: events}, " +
 		"{group: admissionregistration.k8s.io, resource: validatingwebhookconfigurations}]\n"
-	if text := string(d.Subject()); !strings.Contains(text, want) {
-		t.Errorf("want %q in:\n%s", want, text)
-	}
+	NewWithT(t).Expect(string(d.Subject())).To(ContainSubstring(want))
 }
 
 const guestbooks = `
@@ -282,39 +260,24 @@ func TestLearn_Ignored(t *testing.T) {
 		"Refused":  {[]*history.History{untouched(t, lease), untouched(t, lease, refused)}, false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			kinds, err := learn.Kinds([]*apiextensionsv1.CustomResourceDefinition{backups(t)}, nil)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if err := (&learn.Draft{}).Learn(&kinds[0], []string{operator}, tc.runs...); err != nil {
-				t.Fatal(err)
-			}
-			if kinds[0].Ignored != tc.want {
-				t.Errorf("Ignored = %t, want %t", kinds[0].Ignored, tc.want)
-			}
+			g, kinds := NewWithT(t), kindsOf(t, nil, backups(t))
+			g.Expect((&learn.Draft{}).Learn(&kinds[0], []string{operator}, tc.runs...)).To(Succeed())
+			g.Expect(kinds[0].Ignored).To(Equal(tc.want))
 		})
 	}
 }
 
 // A wrong deletion of what others made shows only if its resource is watched.
 func TestLearn_WatchesWhatIsOnlyDeleted(t *testing.T) {
-	kinds, err := learn.Kinds([]*apiextensionsv1.CustomResourceDefinition{backups(t)}, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	g, kinds := NewWithT(t), kindsOf(t, nil, backups(t))
 	deletes := func(user, resource string, effect history.Effect) history.Request {
 		return history.Request{User: user, Verb: "delete", Effect: effect,
 			Key: history.Key{Resource: history.Resource{Resource: resource}, Namespace: "default", Name: "data-0"}}
 	}
 	run := untouched(t, deletes(operator, "persistentvolumeclaims", history.Deleted), deletes(operator, "pods", history.Refused),
 		deletes("admin", "secrets", history.Stored), deletes(operator, "events", history.Stored))
-	if err := (&learn.Draft{}).Learn(&kinds[0], []string{operator}, run, run); err != nil {
-		t.Fatal(err)
-	}
-	want := []history.Resource{{Resource: "persistentvolumeclaims"}}
-	if !slices.Equal(kinds[0].Watched, want) {
-		t.Errorf("Watched = %v, want %v", kinds[0].Watched, want)
-	}
+	g.Expect((&learn.Draft{}).Learn(&kinds[0], []string{operator}, run, run)).To(Succeed())
+	g.Expect(kinds[0].Watched).To(Equal([]history.Resource{{Resource: "persistentvolumeclaims"}}))
 }
 
 // untouched records a run in which only a user writes the Backup.
@@ -328,12 +291,6 @@ func untouched(t *testing.T, more ...history.Request) *history.History {
 }
 
 func TestLearn_NeedsTheObject(t *testing.T) {
-	kinds, err := learn.Kinds([]*apiextensionsv1.CustomResourceDefinition{backups(t)}, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := (&learn.Draft{}).Learn(&kinds[0], nil, &history.History{}); err == nil ||
-		!strings.Contains(err.Error(), "no version of backups.archive.example.com was recorded") {
-		t.Errorf("Learn() = %v", err)
-	}
+	NewWithT(t).Expect((&learn.Draft{}).Learn(&kindsOf(t, nil, backups(t))[0], nil, &history.History{})).
+		To(MatchError(ContainSubstring("no version of backups.archive.example.com was recorded")))
 }

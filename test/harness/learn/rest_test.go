@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	. "github.com/onsi/gomega"
 	"k8s.io/apimachinery/pkg/types"
 
 	"leasehold.dev/test/harness/history"
@@ -50,11 +50,7 @@ func TestLearn_Rest(t *testing.T) {
 			"{conditions: [{type: A, status: 'True'}, {type: B, status: 'True'}]}", "current: true"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			d := &learn.Draft{}
-			kinds, err := learn.Kinds([]*apiextensionsv1.CustomResourceDefinition{backups(t)}, nil)
-			if err != nil {
-				t.Fatal(err)
-			}
+			g, kinds := NewWithT(t), kindsOf(t, nil, backups(t))
 			var histories []*history.History
 			for i, status := range []string{tc.first, tc.second} {
 				r := record("b" + string(rune('0'+i)))
@@ -65,15 +61,9 @@ func TestLearn_Rest(t *testing.T) {
 				r.store("admin", "backups.archive.example.com", o)
 				histories = append(histories, &r.History)
 			}
-			if err := d.Learn(&kinds[0], []string{operator}, histories...); err != nil {
-				t.Fatal(err)
-			}
-			if kinds[0].Until != tc.want {
-				t.Errorf("Until = %q, want %q", kinds[0].Until, tc.want)
-			}
-			if unfinished := tc.want == "exists: true" && name != "Nothing"; kinds[0].Unfinished != unfinished {
-				t.Errorf("Unfinished = %t, want %t", kinds[0].Unfinished, unfinished)
-			}
+			g.Expect((&learn.Draft{}).Learn(&kinds[0], []string{operator}, histories...)).To(Succeed())
+			g.Expect(kinds[0].Until).To(Equal(tc.want))
+			g.Expect(kinds[0].Unfinished).To(Equal(tc.want == "exists: true" && name != "Nothing"))
 		})
 	}
 }
@@ -98,11 +88,7 @@ func TestLearn_Pause(t *testing.T) {
 		"ForEver":     {[]int{5, 15, 25}, 30, within, again},
 	} {
 		t.Run(name, func(t *testing.T) {
-			kinds, err := learn.Kinds([]*apiextensionsv1.CustomResourceDefinition{backups(t)}, nil)
-			if err != nil {
-				t.Fatal(err)
-			}
-			h := untouched(t)
+			g, kinds, h := NewWithT(t), kindsOf(t, nil, backups(t)), untouched(t)
 			at := func(seconds int) time.Time {
 				return h.Requests[0].Received.Add(time.Duration(seconds)*time.Second + time.Millisecond)
 			}
@@ -112,13 +98,9 @@ func TestLearn_Pause(t *testing.T) {
 			}
 			h.Checkpoints = []history.Checkpoint{{Name: "made", Acted: at(0), Began: at(tc.began), Ended: at(tc.began + 5)}}
 			d := &learn.Draft{}
-			if err := d.Learn(&kinds[0], []string{operator}, h, h); err != nil {
-				t.Fatal(err)
-			}
+			g.Expect(d.Learn(&kinds[0], []string{operator}, h, h)).To(Succeed())
 			text, err := d.Scenario(&kinds[0])
-			if err != nil {
-				t.Fatal(err)
-			}
+			g.Expect(err).NotTo(HaveOccurred())
 			if strings.Contains(string(text), "busy: ") != strings.Contains(tc.idle, "busy: ") {
 				t.Errorf("want busy in %q in\n%s", tc.idle, text)
 			}
