@@ -84,7 +84,9 @@ func (b *judgement) judgeRemade() {
 	}
 	created, deleted := map[history.Key]bool{}, map[history.Key]history.Request{}
 	normal := b.History.Normalizer()
-	for _, r := range byArrival(b.History.Requests) {
+	arrived := slices.SortedStableFunc(slices.Values(b.History.Requests),
+		func(x, y history.Request) int { return x.Received.Compare(y.Received) })
+	for _, r := range arrived {
 		deletion, known := deleted[r.Key]
 		switch {
 		case !r.Done() || b.electing(r) || r.Name == "":

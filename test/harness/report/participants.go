@@ -93,11 +93,3 @@ func (c *participants) laneName(lane string) string {
 		laneUsers: "users", laneFaults: "faults", laneExternal: "outside", laneCluster: "cluster", laneOperator: "a replica",
 	}[lane]
 }
-
-// owns reports whether the operator reconciles or creates objects of this resource.
-func (c *participants) owns(r history.Resource) bool {
-	return slices.ContainsFunc(c.contract.Kinds, func(k invariant.Kind) bool {
-		return k.Resource == r || slices.ContainsFunc(k.Children,
-			func(child invariant.Child) bool { return child.Resource == r })
-	})
-}

@@ -135,7 +135,7 @@ func (s *timelineWriter) aside(r history.Request) bool {
 	case r.Key == s.contract.Lease:
 		return r.Done() && s.term(r.RevisionRange) == nil
 	case s.lane(r) == laneCluster:
-		return !s.owns(r.Resource)
+		return !slices.Contains(s.contract.Resources(), r.Resource)
 	}
 	return false
 }

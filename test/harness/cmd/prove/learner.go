@@ -285,21 +285,10 @@ func refusal(err error) error {
 // chosenKinds are the definitions of the kinds that are named, or all of them.
 func chosenKinds(all []*apiextensionsv1.CustomResourceDefinition, kinds []string) (
 	[]*apiextensionsv1.CustomResourceDefinition, error) {
-	if len(kinds) == 0 {
-		return all, nil
-	}
-	var chosen []*apiextensionsv1.CustomResourceDefinition
-	var there []string
-	missing := slices.Clone(kinds)
-	for _, d := range all {
-		there = append(there, d.Spec.Names.Kind)
-		if slices.Contains(kinds, d.Spec.Names.Kind) {
-			chosen = append(chosen, d)
-			missing = slices.DeleteFunc(missing, func(kind string) bool { return kind == d.Spec.Names.Kind })
-		}
-	}
+	some, missing, known := chosen(all, kinds,
+		func(d *apiextensionsv1.CustomResourceDefinition) string { return d.Spec.Names.Kind })
 	if len(missing) > 0 {
-		return nil, fmt.Errorf("--kind=%s: the manifests define %s", strings.Join(missing, ", "), strings.Join(there, ", "))
+		return nil, fmt.Errorf("--kind=%s: the manifests define %s", strings.Join(missing, ", "), strings.Join(known, ", "))
 	}
-	return chosen, nil
+	return some, nil
 }

@@ -172,19 +172,22 @@ func chosenScenarios(all []scenario.Scenario, names []string, plan string) ([]sc
 		}
 		names = []string{p.Scenario}
 	}
-	if len(names) == 0 {
-		return all, nil
+	some, missing, known := chosen(all, names, func(s scenario.Scenario) string { return s.Name })
+	if len(missing) > 0 {
+		return nil, fmt.Errorf("looking for the scenario: none is called %q; there are %q", missing[0], known)
 	}
-	var known []string
-	for _, s := range all {
-		known = append(known, s.Name)
-	}
-	for _, name := range names {
-		if !slices.Contains(known, name) {
-			return nil, fmt.Errorf("looking for the scenario: none is called %q; there are %q", name, known)
+	return some, nil
+}
+
+// chosen are the items that are named, or all if none is. It also returns the names that no item
+// has, and the names of all.
+func chosen[T any](all []T, names []string, nameIt func(T) string) (some []T, missing, known []string) {
+	for _, item := range all {
+		known = append(known, nameIt(item))
+		if len(names) == 0 || slices.Contains(names, nameIt(item)) {
+			some = append(some, item)
 		}
 	}
-	return slices.DeleteFunc(slices.Clone(all), func(s scenario.Scenario) bool {
-		return !slices.Contains(names, s.Name)
-	}), nil
+	missing = slices.DeleteFunc(slices.Clone(names), func(name string) bool { return slices.Contains(known, name) })
+	return some, missing, known
 }
