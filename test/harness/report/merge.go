@@ -60,26 +60,15 @@ func latest(a, b time.Time) time.Time {
 }
 
 // CopyRuns copies the folders of the sweep's runs that were kept in from to the folder to. Their
-// names get a prefix.
+// names get a prefix, as the runs that Append adds.
 func (s *Sweep) CopyRuns(from, to, prefix string) error {
 	for _, o := range slices.Concat(s.Clean, s.Outcomes) {
-		dir := filepath.Join(from, o.Name)
-		r, err := Load(dir)
-		if errors.Is(err, fs.ErrNotExist) {
+		kept := os.DirFS(filepath.Join(from, o.Name))
+		if _, err := fs.Stat(kept, caseFile); errors.Is(err, fs.ErrNotExist) {
 			continue // only some runs are kept
 		}
-		if err != nil {
-			return err
-		}
-		if r.AuditLog, err = os.ReadFile(filepath.Join(dir, auditFile)); err != nil {
+		if err := os.CopyFS(filepath.Join(to, prefix+o.Name), kept); err != nil {
 			return fmt.Errorf("copying run %s: %w", o.Name, err)
-		}
-		if r.Logs, err = loadLogs(dir); err != nil {
-			return fmt.Errorf("copying run %s: %w", o.Name, err)
-		}
-		r.Name = prefix + o.Name
-		if _, err := r.Save(to); err != nil {
-			return err
 		}
 	}
 	return nil

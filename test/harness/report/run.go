@@ -47,8 +47,6 @@ const (
 	auditFile    = "audit.log"
 	objectsFile  = "objects.yaml"
 	timelineFile = "timeline.html"
-	logPrefix    = "operator-"
-	logSuffix    = ".log"
 )
 
 // tailLines is the number of lines of each log in a failure.
@@ -79,7 +77,7 @@ func (r *Run) Save(dir string) (timeline string, err error) {
 		files[fmt.Sprintf(cleanFiles, i+1)] = clean.Encode
 	}
 	for name, text := range r.Logs {
-		files[logPrefix+name+logSuffix] = func(w io.Writer) error { _, err := w.Write(text); return err }
+		files["operator-"+name+".log"] = func(w io.Writer) error { _, err := w.Write(text); return err }
 	}
 	var errs []error
 	for name, content := range files {
@@ -168,24 +166,8 @@ func errorLines(lines []string) []string {
 	return slices.DeleteFunc(slices.Clone(lines), func(line string) bool { return !errorLevel.MatchString(line) })
 }
 
-// loadLogs reads the logs of a run's folder.
-func loadLogs(dir string) (map[string][]byte, error) {
-	files, err := filepath.Glob(filepath.Join(dir, logPrefix+"*"+logSuffix))
-	if err != nil {
-		return nil, err
-	}
-	logs := map[string][]byte{}
-	for _, file := range files {
-		name := strings.TrimSuffix(strings.TrimPrefix(filepath.Base(file), logPrefix), logSuffix)
-		if logs[name], err = os.ReadFile(file); err != nil {
-			return nil, err
-		}
-	}
-	return logs, nil
-}
-
 // Load reads the folder of a run that Save has written, without the audit log: the histories have
-// all that is judged.
+// all that is judged. Its name is that of the folder, which may be a copy with another name.
 func Load(dir string) (*Run, error) {
 	r := &Run{}
 	text, err := os.ReadFile(filepath.Join(dir, caseFile))
@@ -195,6 +177,7 @@ func Load(dir string) (*Run, error) {
 	if err := json.Unmarshal(text, r); err != nil {
 		return nil, fmt.Errorf("loading a run from %s: %w", dir, err)
 	}
+	r.Name = filepath.Base(dir)
 	if r.History, err = loadHistory(filepath.Join(dir, historyFile)); err != nil {
 		return nil, fmt.Errorf("loading a run from %s: %w", dir, err)
 	}
