@@ -52,7 +52,7 @@ func TestIsolation(t *testing.T) {
 		all := append([]step{writes("alice", thing(ready))}, steps...)
 		return play(append(all, rests("end"), reached(after))...)
 	}
-	clean := []*history.History{run(time.Second, decides(false, false)), run(2*time.Second, decides(false, false))}
+	clean := []*history.History{run(time.Second), run(2 * time.Second)}
 	slow := []*history.History{run(20 * time.Second), run(10 * time.Second)}
 	theirs := []*history.History{run(time.Second, writes("stranger", object("Namespace", "theirs", "r1"))),
 		run(time.Second, writes("stranger", object("Namespace", "theirs", "r1")))}
@@ -75,12 +75,9 @@ func TestIsolation(t *testing.T) {
 			"namespaces theirs does not exist").against(theirs...),
 		"ItsOwnObjects": wantHeld(run(time.Second, attacked(1), writes("mallory", thing(named("m", "u9"), in("evil"))))),
 		"ItsNamespace":  wantHeld(run(time.Second, attacked(1), writes("mallory", room("evil", "r9")))),
-		"GainedRight": wantBroken(run(time.Second, attacked(1), decides(false, true)),
-			`step "look" alice may get pods ns is true, in clean runs false`),
-		"SameRight":    wantHeld(run(time.Second, attacked(1), decides(false, false))),
-		"NoAttack":     wantInconclusive(run(-1), "nothing that this promise applies to"),
-		"DidNotHappen": wantInconclusive(run(time.Second, attacked(0)), "was not injected"),
-		"NoLimit":      wantInconclusive(run(time.Second, attacked(1)), "no limit").under(asItIs),
+		"NoAttack":      wantInconclusive(run(-1), "nothing that this promise applies to"),
+		"DidNotHappen":  wantInconclusive(run(time.Second, attacked(0)), "was not injected"),
+		"NoLimit":       wantInconclusive(run(time.Second, attacked(1)), "no limit").under(asItIs),
 		"OtherMarks": wantInconclusive(run(time.Second, attacked(1)), `how long "end" takes`).
 			against(play(rests("start")), play(rests("start"))),
 	}.against(clean...).under(late))
