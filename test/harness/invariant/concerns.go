@@ -39,13 +39,12 @@ func (c Case) comparison() comparison {
 // concerns returns a filter for the objects of a history that end-state and single-lifecycle judge:
 //   - objects of the operator's kinds;
 //   - objects of the children's resources that the operator wrote, or that are marked as made for
-//     an object of its kinds. Without an audit log, an object without a mark may be the operator's;
+//     an object of its kinds;
 //   - objects of watched resources that the operator wrote or that a user of the scenario created, in
 //     this history or in one that is compared with it.
 //
 // Others create such objects, too: the API server puts its certificate into each namespace.
 func (o comparison) concerns(h *history.History) func(*history.Lifetime) bool {
-	known := h.Has(history.Audit)
 	written := objectsOf(h, func(r history.Request) bool { return slices.Contains(o.Users, r.User) })
 	created, normal := createdByUsers(h), h.Normalizer()
 	return func(life *history.Lifetime) bool {
@@ -56,10 +55,8 @@ func (o comparison) concerns(h *history.History) func(*history.Lifetime) bool {
 			(written[life.UID] || created[life.UID] || o.counted[normal.Replace(collapsed(life).String())]) {
 			return true
 		}
-		if !slices.Contains(o.Resources(), life.Resource) {
-			return false
-		}
-		return !known || written[life.UID] || slices.ContainsFunc(o.Kinds, func(k Kind) bool { return k.marks(life) })
+		return slices.Contains(o.Resources(), life.Resource) &&
+			(written[life.UID] || slices.ContainsFunc(o.Kinds, func(k Kind) bool { return k.marks(life) }))
 	}
 }
 

@@ -33,8 +33,6 @@ func TestConcerns_IgnoresObjectsOfOthers(t *testing.T) {
 				"AnotherMadeMore":     wantHeld(with(certificate("a"), writes("publisher", plain))),
 				"TheOperatorMadeMore": wantBroken(with(certificate("a"), writes("a", plain)), "configmaps ns/plain"),
 				"AnotherMadeOneForIt": wantBroken(with(certificate("a"), writes("publisher", part("p", "p1"))), "configmaps ns/p"),
-				"NobodyKnowsWhoHasIt": wantBroken(with(certificate("a"), writes("publisher", plain), without(history.Audit)),
-					"configmaps ns/plain"),
 				"TheOperatorTouchedIt": wantBroken(with(certificate("a"), writes("publisher", plain), writes("a", plain)),
 					"configmaps ns/plain"),
 			}.against(clean...))

@@ -10,7 +10,7 @@ var EndState = Invariant{
 	Bug:     "https://github.com/rabbitmq/cluster-operator/issues/782",
 	Promise: "at a checkpoint every object is as in clean runs and as at the checkpoint that it names, with its conditions",
 	judge: func(b *judgement) {
-		if !b.hasSource(history.Watch) {
+		if !b.hasSource(history.Watch) || !b.hasSource(history.Audit) {
 			return
 		}
 		b.judgeLike()

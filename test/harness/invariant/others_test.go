@@ -124,13 +124,13 @@ func TestAll_NeedTheirSources(t *testing.T) {
 		history.Probes
 	type sources = [][]history.Source // one of each is enough
 	needs := map[string]sources{
-		"end-state": {{watch}}, "single-lifecycle": {{watch}}, "convergence": {{watch}}, "quiescence": {{audit}},
-		"single-writer": {{audit}}, "preconditions": {{audit}}, "ownership": {{audit}},
+		"end-state": {{watch}, {audit}}, "single-lifecycle": {{watch}, {audit}}, "convergence": {{watch}},
+		"quiescence": {{audit}}, "single-writer": {{audit}}, "preconditions": {{audit}}, "ownership": {{audit}},
 		"finalizer-order": {{audit, watch}, {external}}, "external-ownership": {{external}, {watch}},
-		"truthful-status":   {{audit, watch}},
+		"truthful-status":   {{watch}, {audit}},
 		"sufficient-rights": {{audit}}, "truthful-readiness": {{probes}, {processes}},
 		"clean-shutdown": {{processes}, {audit}}, "leader-only-calls": {{external}, {audit}, {processes}},
-		"tenant-isolation": {{watch}}, "expected-rights": nil,
+		"tenant-isolation": {{watch}, {audit}}, "expected-rights": nil,
 	}
 	for _, i := range invariant.All() {
 		all, known := needs[i.Name]

@@ -120,8 +120,6 @@ func TestWatched_IsJudgedIfTheScenarioOrTheOperatorMadeIt(t *testing.T) {
 		"UsersIsDeleted": wantBroken(users(hidden(ends("a", secret("s", "s1", one)))),
 			"secrets ns/s was deleted 1 times, in clean runs 0 times").against(clean...).under(watchSecrets),
 		"Clusters": wantHeld(cluster("x"), "1 checked").against(cluster("y"), cluster("z")).under(watchSecrets),
-		"WriterIsNotKnown": wantHeld(play(writes("alice", thing()), writes("a", secret("s", "s1", one)), rests("end"),
-			without(history.Audit), changes(func(s *script) { s.Requests = nil }))).against(with(), with()).under(watchSecrets),
 		// In the clean runs the operator changes what the cluster made; here it does not come to that.
 		"WrittenInCleanRunsAlone": wantHeld(cluster("s"), "2 checked").against(marked(), marked()).under(watchSecrets),
 		"WrittenHereAlone":        wantHeld(marked(), "2 checked").against(cluster("s"), cluster("s")).under(watchSecrets),

@@ -28,7 +28,7 @@ type comings struct {
 }
 
 func judgeLifecycle(b *judgement) {
-	if !b.hasSource(history.Watch) {
+	if !b.hasSource(history.Watch) || !b.hasSource(history.Audit) {
 		return
 	}
 	b.judgeRemade()

@@ -23,7 +23,7 @@ const slower = 2
 
 func judgeIsolation(b *judgement) {
 	attacked := slices.ContainsFunc(b.History.Faults, func(f history.FaultRecord) bool { return f.Attack })
-	if !attacked || !b.hasSource(history.Watch) {
+	if !attacked || !b.hasSource(history.Watch) || !b.hasSource(history.Audit) {
 		return
 	}
 	for _, m := range b.History.Checkpoints {

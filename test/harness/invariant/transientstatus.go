@@ -34,9 +34,6 @@ func (b *judgement) judgeAgreement(k Kind, life *history.Lifetime, v history.Ver
 
 // judgeFlips finds conditions that were lost and restored while only the operator changed objects.
 func (b *judgement) judgeFlips(k Kind, life *history.Lifetime) {
-	if !b.History.Has(history.Audit) {
-		return // without it, the writers are unknown
-	}
 	// The first and the last version that were ready in a row, and the first one after them that
 	// was not.
 	var first, before, given *history.Version

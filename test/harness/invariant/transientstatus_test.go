@@ -68,8 +68,6 @@ func TestReadyDoesNotFlip(t *testing.T) {
 		"StaysDown": wantHeld(play(writes("a", thing(up)), writes("a", thing(down)))),
 		"AfterAFault": wantHeld(play(changes(func(s *script) { s.Faults = []history.FaultRecord{{Name: "f", Happened: 1}} }),
 			writes("a", thing(up)), writes("a", thing(down)), writes("a", thing(up)))),
-		"WritersUnknown": wantHeld(play(writes("a", thing(up)), writes("a", thing(down)), writes("a", thing(up)),
-			without(history.Audit))),
 	})
 }
 
