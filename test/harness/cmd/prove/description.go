@@ -64,11 +64,11 @@ func (o *initOptions) relative(d *learn.Draft) (err error) {
 	return nil
 }
 
-// write writes the files of a description, and replaces others only if it may: scenarios of its kinds
-// that it does not have are removed then. It returns their paths.
-func write(dir string, d *learn.Draft, overwrite bool) ([]string, error) {
-	files := map[string][]byte{filepath.Join(dir, "subject.yaml"): d.Subject()}
+// write writes the files of a description and returns their paths. Scenarios of its kinds that it
+// does not have are removed.
+func write(dir string, d *learn.Draft) ([]string, error) {
 	order := []string{filepath.Join(dir, "subject.yaml")}
+	files := map[string][]byte{order[0]: d.Subject()}
 	for i := range d.Kinds {
 		if d.Kinds[i].Problem != "" {
 			continue
@@ -78,42 +78,30 @@ func write(dir string, d *learn.Draft, overwrite bool) ([]string, error) {
 			return nil, err
 		}
 		for _, s := range scenarios {
-			file := scenarioFile(dir, s.Name)
-			files[file] = s.Text
-			order = append(order, file)
+			order = append(order, scenarioFile(dir, s.Name))
+			files[scenarioFile(dir, s.Name)] = s.Text
 		}
-	}
-	mode := os.O_WRONLY | os.O_CREATE | os.O_TRUNC
-	if !overwrite {
-		mode |= os.O_EXCL
-	}
-	if err := os.MkdirAll(filepath.Join(dir, "scenarios"), 0o750); err != nil {
-		return nil, fmt.Errorf("writing the subject: %w", err)
 	}
 	for i := range d.Kinds {
 		for _, name := range d.Kinds[i].ScenarioNames() {
-			file := scenarioFile(dir, name)
-			if _, written := files[file]; written || !overwrite {
-				continue
-			}
-			if err := os.Remove(file); err != nil && !errors.Is(err, os.ErrNotExist) {
+			if err := os.Remove(scenarioFile(dir, name)); err != nil && !errors.Is(err, os.ErrNotExist) {
 				return nil, fmt.Errorf("removing a scenario of before: %w", err)
 			}
 		}
 	}
-	for _, file := range order {
-		if err := writeFile(file, mode, files[file]); err != nil {
-			return nil, fmt.Errorf("writing the subject: %w; --overwrite replaces files that are there", err)
-		}
-	}
-	return order, nil
+	return order, writeFiles(files)
 }
 
-func writeFile(path string, mode int, text []byte) error {
-	file, err := os.OpenFile(path, mode, 0o600)
-	if err != nil {
-		return err
+// writeFiles writes files, and makes their folders.
+func writeFiles(files map[string][]byte) error {
+	for file, text := range files {
+		err := os.MkdirAll(filepath.Dir(file), 0o750)
+		if err == nil {
+			err = os.WriteFile(file, text, 0o600)
+		}
+		if err != nil {
+			return fmt.Errorf("writing the description: %w", err)
+		}
 	}
-	_, err = file.Write(text)
-	return errors.Join(err, file.Close())
+	return nil
 }

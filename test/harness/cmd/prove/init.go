@@ -182,8 +182,8 @@ func describe(ctx context.Context, o initOptions, output io.Writer) (err error) 
 	if err := o.relative(d); err != nil {
 		return err
 	}
-	// Scenarios that are there are those of this run.
-	written, err := write(o.dir, d, true)
+	// Scenarios that are there are those of this run, or may be replaced.
+	written, err := write(o.dir, d)
 	if err != nil {
 		return err
 	}

@@ -166,11 +166,11 @@ func backups(t *testing.T) []learn.DraftKind {
 	return kinds
 }
 
-func TestWrite_ReplacesNothingUnlessItMay(t *testing.T) {
+func TestWrite_LeavesNoScenarioOfBefore(t *testing.T) {
 	g := NewWithT(t)
 	dir := t.TempDir()
 	d := &learn.Draft{Name: "small", Kinds: backups(t)}
-	files, err := write(dir, d, false)
+	files, err := write(dir, d)
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Expect(files).To(Equal([]string{filepath.Join(dir, "subject.yaml"),
 		filepath.Join(dir, "scenarios", "backup-life.yaml")}))
@@ -178,19 +178,14 @@ func TestWrite_ReplacesNothingUnlessItMay(t *testing.T) {
 	g.Expect(checkAbsent(dir, d)).To(MatchError(ContainSubstring("backup-life.yaml is there")))
 	g.Expect(checkAbsent(t.TempDir(), d)).To(Succeed())
 	g.Expect(os.WriteFile(files[1], []byte("mine"), 0o600)).To(Succeed())
-	_, err = write(dir, d, false)
-	g.Expect(err).To(MatchError(ContainSubstring("--overwrite replaces files that are there")))
-	g.Expect(os.ReadFile(files[1])).To(BeEquivalentTo("mine"))
-	_, err = write(dir, d, true)
-	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(write(dir, d)).To(Equal(files))
 	g.Expect(os.ReadFile(files[1])).NotTo(BeEquivalentTo("mine"))
 
 	// What an earlier run described and this one cannot would still be run.
 	d.Kinds[0].Problem = "the operator wrote nothing for the sample"
 	others := filepath.Join(dir, "scenarios", "mine.yaml")
 	g.Expect(os.WriteFile(others, nil, 0o600)).To(Succeed())
-	_, err = write(dir, d, true)
-	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(write(dir, d)).To(Equal(files[:1]))
 	g.Expect(files[1]).NotTo(BeAnExistingFile())
 	g.Expect(others).To(BeAnExistingFile())
 }

@@ -66,7 +66,8 @@ func (l *learner) learn(ctx context.Context) error {
 
 // load writes the incomplete description with these scenarios, and reads it as a subject.
 func (l *learner) load(ctx context.Context, scenario func(*learn.DraftKind) ([]byte, error)) (*subject.Suite, error) {
-	files := map[string][]byte{"subject.yaml": l.draft.Subject()}
+	file := filepath.Join(l.dir, "subject.yaml")
+	files := map[string][]byte{file: l.draft.Subject()}
 	for i := range l.draft.Kinds {
 		k := &l.draft.Kinds[i]
 		if k.Problem != "" {
@@ -76,20 +77,15 @@ func (l *learner) load(ctx context.Context, scenario func(*learn.DraftKind) ([]b
 		if err != nil {
 			return nil, err
 		}
-		files[filepath.Join("scenarios", k.ScenarioName()+".yaml")] = text
+		files[scenarioFile(l.dir, k.ScenarioName())] = text
 	}
 	if err := os.RemoveAll(filepath.Join(l.dir, "scenarios")); err != nil {
 		return nil, err
 	}
-	if err := os.MkdirAll(filepath.Join(l.dir, "scenarios"), 0o750); err != nil {
+	if err := writeFiles(files); err != nil {
 		return nil, err
 	}
-	for name, text := range files {
-		if err := os.WriteFile(filepath.Join(l.dir, name), text, 0o600); err != nil {
-			return nil, err
-		}
-	}
-	return subject.Load(ctx, filepath.Join(l.dir, "subject.yaml"), "")
+	return subject.Load(ctx, file, "")
 }
 
 // observe runs each scenario twice and learns from the histories. A kind gets no scenario if it
@@ -156,15 +152,11 @@ func (l *learner) write(k *learn.DraftKind) error {
 	if err != nil {
 		return err
 	}
-	if err := os.MkdirAll(filepath.Join(l.target, "scenarios"), 0o750); err != nil {
-		return fmt.Errorf("writing the scenarios: %w", err)
-	}
+	files := map[string][]byte{}
 	for _, s := range scenarios {
-		if err := os.WriteFile(scenarioFile(l.target, s.Name), s.Text, 0o600); err != nil {
-			return fmt.Errorf("writing the scenarios: %w", err)
-		}
+		files[scenarioFile(l.target, s.Name)] = s.Text
 	}
-	return nil
+	return writeFiles(files)
 }
 
 // suggestKind prints once, after a minute, how to describe one kind alone. n kinds are done.
@@ -187,13 +179,7 @@ func (l *learner) keep(k *learn.DraftKind) (string, error) {
 		return "", err
 	}
 	file := filepath.Join(l.dir, "tried", k.ScenarioName()+".yaml")
-	if err := os.MkdirAll(filepath.Dir(file), 0o750); err != nil {
-		return "", fmt.Errorf("keeping a scenario: %w", err)
-	}
-	if err := os.WriteFile(file, text, 0o600); err != nil {
-		return "", fmt.Errorf("keeping a scenario: %w", err)
-	}
-	return file, nil
+	return file, writeFiles(map[string][]byte{file: text})
 }
 
 // errIgnored means that a scenario of the kind would show nothing.

@@ -156,7 +156,7 @@ func TestInterrupted_KeepsWhatIsLearned(t *testing.T) {
 	l.draft.Kinds[0].Problem = ""
 	g.Expect(l.interrupted(1, context.Canceled)).To(Succeed())
 	g.Expect(l.undone).To(MatchError("it was interrupted: 1 of 2 kinds are described"))
-	files, err := write(t.TempDir(), l.draft, false)
+	files, err := write(t.TempDir(), l.draft)
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Expect(files).To(HaveLen(2))
 	g.Expect(os.ReadFile(files[0])).To(ContainSubstring("There is no scenario of it: prove init was interrupted before it."))
