@@ -19,12 +19,14 @@ type Tool struct {
 	Name string
 	// Module and Version are the source, and Package is its folder in the module.
 	Module, Version, Package string
+	// Takes is the time of its build on two cores.
+	Takes string
 }
 
 // The tools of subjects. A test of test/module holds the versions equal to those in hack.
 var (
-	Helm     = Tool{"helm", "helm.sh/helm/v4", "v4.3.1", "cmd/helm"}
-	S3Server = Tool{"versitygw", "github.com/versity/versitygw", "v1.8.0", "cmd/versitygw"}
+	Helm     = Tool{"helm", "helm.sh/helm/v4", "v4.3.1", "cmd/helm", "80 seconds"}
+	S3Server = Tool{"versitygw", "github.com/versity/versitygw", "v1.8.0", "cmd/versitygw", "45 seconds"}
 )
 
 // Install builds a tool unless it is there, and returns its path. Of the options it uses Out, which
@@ -59,6 +61,6 @@ func (t Tool) install(ctx context.Context, dir string, o Options) error {
 		[]string{"-ldflags=-s -w", t.Module + "/" + t.Package + "@" + t.Version})
 	cmd := exec.CommandContext(ctx, o.goCmd(), arguments...)
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOWORK=off", "GOFLAGS=", "GOBIN="+dir)
-	fmt.Fprintf(o.Log, "%s: building %s %s (minutes, once)\n", t.Name, t.Module, t.Version)
+	fmt.Fprintf(o.Log, "%s: building %s %s (%s on 2 cores, once)\n", t.Name, t.Module, t.Version, t.Takes)
 	return compile(ctx, cmd, t.Name, o.Log)
 }

@@ -9,7 +9,6 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"strings"
 
 	"leasehold.dev/test/harness/controlplane"
 	"leasehold.dev/test/harness/env"
@@ -33,10 +32,9 @@ func ensurePrograms(ctx context.Context, file string, output io.Writer) error {
 	return ensure(ctx, f.NeedsHelm(), f.NeedsS3(), output)
 }
 
-// ensure builds the control plane, and helm and the S3 server if they are needed. It prints first
-// what is to be built, and for how long.
+// ensure builds the control plane, and helm and the S3 server if they are needed. Each build begins
+// with a line that has its time.
 func ensure(ctx context.Context, helm, s3 bool, output io.Writer) error {
-	fmt.Fprint(output, buildNotice(helm, s3))
 	if err := ensureControlPlane(ctx, output); err != nil {
 		return err
 	}
@@ -49,39 +47,6 @@ func ensure(ctx context.Context, helm, s3 bool, output io.Writer) error {
 		return ensureS3Server(ctx, output)
 	}
 	return nil
-}
-
-// buildNotice is a line with the programs that will be built, or "". Errors are for the builds.
-func buildNotice(helm, s3 bool) string {
-	cache, err := os.UserCacheDir()
-	if err != nil {
-		return ""
-	}
-	cache = filepath.Join(cache, "prove")
-	_, noAssets := env.FindAssets()
-	_, noHelm := env.FindHelm()
-	_, noS3 := env.FindS3Server()
-	var all []string
-	for _, p := range []struct {
-		missing      bool
-		variable     string
-		built, about string
-	}{
-		{errors.Is(noAssets, env.ErrNoAssets), assetsVariable, "controlplane/v*/kube-apiserver", "the control plane (5 minutes)"},
-		{helm && errors.Is(noHelm, env.ErrNoHelm), helmVariable, "tools/helm-" + controlplane.Helm.Version + "-*/helm",
-			"helm (80 seconds)"},
-		{s3 && errors.Is(noS3, env.ErrNoS3Server), s3Variable, "tools/" + controlplane.S3Server.Name + "-" + controlplane.S3Server.Version + "-*/*",
-			"an S3 server (45 seconds)"},
-	} {
-		there, _ := filepath.Glob(filepath.Join(cache, filepath.FromSlash(p.built))) // the pattern is right
-		if p.missing && os.Getenv(p.variable) == "" && len(there) == 0 {
-			all = append(all, p.about)
-		}
-	}
-	if len(all) == 0 {
-		return ""
-	}
-	return fmt.Sprintf("first, and once, prove builds into %s, with these times on 2 cores: %s\n", cache, strings.Join(all, ", "))
 }
 
 // ensureControlPlane makes sure that there is a control plane to start.

@@ -51,27 +51,6 @@ func TestEnsurePrograms_BuildsWhatTheSubjectNeeds(t *testing.T) {
 	}
 }
 
-// The notice names what is missing and needed, before anything is built, and nothing afterwards.
-func TestBuildNotice(t *testing.T) {
-	g := NewWithT(t)
-	fakePrograms(t)
-	g.Expect(buildNotice(false, false)).To(BeEmpty(), "the control plane is there")
-	for _, variable := range []string{helmVariable, s3Variable} {
-		t.Setenv(variable, "")
-	}
-	g.Expect(buildNotice(true, true)).To(HaveSuffix(": helm (80 seconds), an S3 server (45 seconds)\n"))
-	g.Expect(buildNotice(true, false)).To(HaveSuffix(": helm (80 seconds)\n"))
-	var output bytes.Buffer
-	g.Expect(ensure(t.Context(), true, false, &output)).To(Succeed())
-	g.Expect(output.String()).To(HavePrefix("first, and once, prove builds into "))
-	t.Setenv(helmVariable, "")
-	g.Expect(buildNotice(true, false)).To(BeEmpty())
-	t.Setenv(helmVariable, "mine")
-	g.Expect(buildNotice(true, false)).To(BeEmpty())
-	t.Setenv(assetsVariable, "")
-	g.Expect(buildNotice(false, false)).To(HaveSuffix(": the control plane (5 minutes)\n"))
-}
-
 // What the user names and is missing is an error, and not built.
 func TestEnsurePrograms_KeepsWhatTheUserNames(t *testing.T) {
 	g := NewWithT(t)
