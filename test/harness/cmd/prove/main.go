@@ -21,6 +21,7 @@ import (
 	"github.com/spf13/cobra"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
+	"leasehold.dev/test/harness/docs"
 	"leasehold.dev/test/harness/env"
 	"leasehold.dev/test/harness/program"
 	"leasehold.dev/test/harness/report"
@@ -64,7 +65,9 @@ could not be judged, and with 2 if it could not do its work.`
 	root.SetVersionTemplate("prove {{.Version}}\n")
 	again := newRun(prove)
 	again.Use = "run"
-	root.AddCommand(again, newMerge(merge), newInit(describe), newSchema(), newFaults(), newInvariants())
+	root.AddCommand(again, newMerge(merge), newInit(describe), newSchema(),
+		newPage("faults", "Print the page about faults, with bugs, and with what each has found", docs.Faults),
+		newPage("invariants", "Print the page about invariants, with a bug that each would have shown", docs.Invariants))
 	return root
 }
 

@@ -3,8 +3,6 @@
 package main
 
 import (
-	"fmt"
-
 	"github.com/spf13/cobra"
 
 	"leasehold.dev/test/harness/schema"
@@ -26,11 +24,6 @@ language server reads the schema that the first line of a file names:
   prove schema scenario > prove/scenario.schema.json`,
 		ValidArgs: []string{"subject", "scenario"},
 		Args:      cobra.MatchAll(cobra.ExactArgs(1), cobra.OnlyValidArgs),
-		RunE: func(c *cobra.Command, args []string) error {
-			if _, err := c.OutOrStdout().Write(schemas[args[0]]); err != nil {
-				return fmt.Errorf("printing the schema: %w", err)
-			}
-			return nil
-		},
+		RunE:      func(c *cobra.Command, args []string) error { return printText(c, schemas[args[0]]) },
 	}
 }
