@@ -3,6 +3,7 @@
 package expect
 
 import (
+	"cmp"
 	"fmt"
 	"regexp"
 	"strings"
@@ -23,13 +24,12 @@ type Event struct {
 	Times int
 }
 
-// ContainEvent matches a list of events ([]Event, []*Event or EventList) that
-// holds one as described.
+// ContainEvent matches a slice of events that holds one as described.
 func ContainEvent(want Event) gomegatypes.GomegaMatcher { return &eventMatcher{want: want} }
 
 type eventMatcher struct {
 	want  Event
-	found []*eventsv1.Event
+	found []eventsv1.Event
 	times int
 }
 
@@ -39,14 +39,14 @@ func (m *eventMatcher) Match(actual any) (bool, error) {
 	if err != nil {
 		return false, fmt.Errorf("compiling the note %q: %w", m.want.Note, err)
 	}
-	m.found, err = eventsOf(actual)
-	if err != nil {
-		return false, err
+	events, ok := actual.([]eventsv1.Event)
+	if !ok {
+		return false, fmt.Errorf("a slice of events.k8s.io/v1 events is needed, got %T", actual)
 	}
-	m.times = 0
-	for _, event := range m.found {
-		if m.want.describes(event) && note.MatchString(event.Note) {
-			m.times += timesOf(event)
+	m.found, m.times = events, 0
+	for i := range events {
+		if m.want.describes(&events[i]) && note.MatchString(events[i].Note) {
+			m.times += timesOf(&events[i])
 		}
 	}
 	if m.want.Times > 0 {
@@ -68,27 +68,6 @@ func timesOf(event *eventsv1.Event) int {
 		return int(event.Series.Count)
 	}
 	return max(1, int(event.DeprecatedCount))
-}
-
-func eventsOf(actual any) ([]*eventsv1.Event, error) {
-	var events []eventsv1.Event
-	switch actual := actual.(type) {
-	case []*eventsv1.Event:
-		return actual, nil
-	case []eventsv1.Event:
-		events = actual
-	case eventsv1.EventList:
-		events = actual.Items
-	case *eventsv1.EventList:
-		events = actual.Items
-	default:
-		return nil, fmt.Errorf("a list of events.k8s.io/v1 events is needed, got %T", actual)
-	}
-	pointers := make([]*eventsv1.Event, len(events))
-	for i := range events {
-		pointers[i] = &events[i]
-	}
-	return pointers, nil
 }
 
 // String describes the expected event in one line.
@@ -118,11 +97,12 @@ func (m *eventMatcher) FailureMessage(any) string { return m.message("to contain
 func (m *eventMatcher) NegatedFailureMessage(any) string { return m.message("not to contain") }
 
 func (m *eventMatcher) message(verb string) string {
-	lines := make([]string, 0, len(m.found))
-	for _, event := range m.found {
-		lines = append(lines, fmt.Sprintf("%s %s x%d regarding %s %s/%s: %s", event.Type, event.Reason, timesOf(event),
-			event.Regarding.Kind, event.Regarding.Namespace, event.Regarding.Name, event.Note))
+	lines := make([]string, len(m.found))
+	for i := range m.found {
+		event := &m.found[i]
+		lines[i] = fmt.Sprintf("%s %s x%d regarding %s %s/%s: %s", event.Type, event.Reason, timesOf(event),
+			event.Regarding.Kind, event.Regarding.Namespace, event.Regarding.Name, event.Note)
 	}
-	return fmt.Sprintf("Expected the events\n%s\n%s an event of\n    %s\nwhich was found %d times",
-		indent(list(lines)), verb, m.want, m.times)
+	return fmt.Sprintf("Expected the events\n    %s\n%s an event of\n    %s\nwhich was found %d times",
+		cmp.Or(strings.Join(lines, "\n    "), "none"), verb, m.want, m.times)
 }

@@ -141,7 +141,7 @@ var _ = Describe("The fence", Ordered, func() {
 		Eventually(func(g Gomega) {
 			var events eventsv1.EventList
 			g.Expect(f.client.List(ctx, &events, client.InNamespace(operatorNamespace))).To(Succeed())
-			g.Expect(events).To(expect.ContainEvent(expect.Event{Type: corev1.EventTypeWarning, Reason: "FenceIneffective",
+			g.Expect(events.Items).To(expect.ContainEvent(expect.Event{Type: corev1.EventTypeWarning, Reason: "FenceIneffective",
 				Note: "lets Pod " + standby.Name() + " write, which does not hold the Lease leasehold-system/manager.leasehold.dev"}))
 		}).WithContext(ctx).WithTimeout(expect.Long).Should(Succeed())
 		Expect(effective()).To(Equal(before))

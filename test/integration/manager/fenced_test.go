@@ -301,7 +301,7 @@ func (f *fenced) expectReason(ctx context.Context, r *env.Replica, reason string
 			HaveField("Lock", "leasehold-system/manager.leasehold.dev"))))
 		var events eventsv1.EventList
 		g.Expect(f.client.List(ctx, &events, client.InNamespace(operatorNamespace))).To(Succeed())
-		g.Expect(events).To(expect.ContainEvent(expect.Event{
+		g.Expect(events.Items).To(expect.ContainEvent(expect.Event{
 			Type: corev1.EventTypeNormal, Reason: "LeaderElection",
 			Note: "^" + identity + " became leader: " + strings.TrimPrefix(reason, "^"),
 		}))
