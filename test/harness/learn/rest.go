@@ -166,17 +166,5 @@ func (k *DraftKind) learnPause(runs []run, users []string, leases []history.Key)
 		k.Pause.Round(time.Second)))
 }
 
-// writeIdle writes the silence after which the operator is done, if it is longer than that of all
-// checkpoints, or how long to wait in vain.
-func (k *DraftKind) writeIdle(w *writer) {
-	switch {
-	case k.Pause > 0:
-		w.line("    idle: %s", (k.Pause + 2*time.Second).Round(time.Second))
-	case k.Unfinished:
-		w.line("    busy: true")
-		w.line("    within: 20s")
-	}
-}
-
 // atRestOnly are the promises that compare states in which the operator is done.
 var atRestOnly = []string{"end-state", "single-lifecycle", "quiescence"}
