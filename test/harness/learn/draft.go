@@ -60,8 +60,9 @@ type DraftKind struct {
 	// Pause is the longest time between two of the operator's writes for it, if that is more than the
 	// course of its work.
 	Pause time.Duration
-	// Unfinished means that the status reported no success, or that nothing showed when the operator is
-	// done and it wrote again and again. The states at rest of two runs may differ then.
+	// Unfinished means that the operator may go on to write: nothing showed when it is done and it wrote
+	// again and again, or the status reported no success and it may try again. The states at rest of two
+	// runs may differ then.
 	Unfinished bool
 	// Problem is why its scenario could not be run; there is none in the files then.
 	Problem string

@@ -66,9 +66,8 @@ func (k *DraftKind) learnRest(runs []run) {
 	case !slices.ContainsFunc(runs, func(r run) bool { return hasStatus(r.atRest()) }):
 		k.Guesses = append(k.Guesses, "the operator wrote no status, so nothing shows that it is done")
 	case slices.ContainsFunc(runs, func(r run) bool { return !reportsSuccess(r.atRest()) }):
-		k.Unfinished = true
-		k.Guesses = append(k.Guesses, "the status reported no success, so the sample may need what is not there. States are not compared: "+
-			"a sample that works here shows more")
+		k.Unfinished = true // but for learnPause
+		k.Guesses = append(k.Guesses, "the status reported no success, so the sample may need what is not there: one that works here shows more")
 	default:
 		k.Until = untilCurrent
 		k.Guesses = append(k.Guesses, "no condition reported success; kstatus judges the status")
@@ -128,8 +127,10 @@ func conditionsThatAre(o *unstructured.Unstructured, status metav1.ConditionStat
 const observing, shortest, shortestUnknown = 11 * time.Second, 3 * time.Second, 800 * time.Millisecond
 
 // learnPause finds how long the operator paused between two writes after the sample: it looks
-// again at times, or waits before it tries again. Only a longer silence shows that it is done.
+// again at times, or waits before it tries again. Only a longer silence shows that it is done. Where the
+// sample does not succeed, the operator may try again after twice its last pause, as work queues do.
 func (k *DraftKind) learnPause(runs []run, users []string, leases []history.Key) {
+	fails, rests := k.Unfinished, false
 	for _, r := range runs {
 		if len(r.history.Checkpoints) == 0 || r.history.Checkpoints[0].Acted.IsZero() {
 			continue
@@ -143,7 +144,9 @@ func (k *DraftKind) learnPause(runs []run, users []string, leases []history.Key)
 				last, longest = q.Received, max(longest, q.Received.Sub(last))
 			}
 		}
-		if made.Began.Sub(last) < longest { // it may go on like that
+		silence := made.Began.Sub(last)
+		rests = silence >= max(observing, 2*longest)
+		if silence < longest || fails && !rests { // it may go on like that
 			k.Pause = 0
 			if !k.Unfinished && (k.Until == untilExists || k.Until == untilCurrent) {
 				k.Unfinished = true
@@ -154,6 +157,7 @@ func (k *DraftKind) learnPause(runs []run, users []string, leases []history.Key)
 		}
 		k.Pause = max(k.Pause, longest)
 	}
+	k.Unfinished = fails && !rests
 	least := shortest
 	if k.Until == untilExists || k.Until == untilCurrent {
 		least = shortestUnknown

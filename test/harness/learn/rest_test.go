@@ -3,6 +3,7 @@
 package learn_test
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 	"testing"
@@ -69,26 +70,35 @@ func TestLearn_Rest(t *testing.T) {
 }
 
 // A scenario waits longer than the operator paused between two writes, or since the sample. An operator that does not
-// end to write is named.
+// end to write is named. That of a sample that fails is done only if it may not try again soon.
 func TestLearn_Pause(t *testing.T) {
 	const paused, again = "the operator paused for 10s", "the operator wrote again and again, the last time 25s after the sample: it may never be done"
-	const within = "    busy: true\n    within: 20s\n"
+	const within, failed, noSuccess = "    busy: true\n    within: 20s\n", "{phase: Failed}", "the status reported no success"
 	for name, tc := range map[string]struct {
-		writes []int // seconds after the sample
-		began  int   // the checkpoint
+		writes []int  // seconds after the sample
+		began  int    // the checkpoint
+		status string // of the sample
 		idle   string
 		guess  string
 	}{
-		"None":        {nil, 11, "", ""},
-		"AtOnce":      {[]int{0}, 14, "", ""},
-		"SomeSeconds": {[]int{0, 2}, 14, "    idle: 4s\n", "paused for 2s"},
-		"TriesAgain":  {[]int{0, 10}, 21, "    idle: 12s\n", paused},
-		"Looks":       {[]int{10}, 21, "    idle: 12s\n", paused},
-		"Later":       {[]int{9}, 5, within, "wrote again and again"},
-		"ForEver":     {[]int{5, 15, 25}, 30, within, again},
+		"None":        {nil, 11, "", "", ""},
+		"AtOnce":      {[]int{0}, 14, "", "", ""},
+		"SomeSeconds": {[]int{0, 2}, 14, "", "    idle: 4s\n", "paused for 2s"},
+		"TriesAgain":  {[]int{0, 10}, 21, "", "    idle: 12s\n", paused},
+		"Looks":       {[]int{10}, 21, "", "    idle: 12s\n", paused},
+		"Later":       {[]int{9}, 5, "", within, "wrote again and again"},
+		"ForEver":     {[]int{5, 15, 25}, 30, "", within, again},
+
+		"FailsAndRests":       {[]int{0, 5}, 16, failed, "    idle: 7s\n", noSuccess},
+		"FailsAndIsSilent":    {[]int{0}, 12, failed, "", noSuccess},
+		"FailsAndMayTryAgain": {[]int{0, 6}, 17, failed, within, noSuccess},
+		"FailsForEver":        {[]int{5, 15, 25}, 30, failed, within, noSuccess},
 	} {
 		t.Run(name, func(t *testing.T) {
-			g, kinds, h := NewWithT(t), kindsOf(t, nil, backups(t)), untouched(t)
+			g, kinds, r := NewWithT(t), kindsOf(t, nil, backups(t)), record("b0")
+			r.store("admin", "backups.archive.example.com", object(t, "{apiVersion: archive.example.com/v1, kind: Backup, "+
+				"metadata: {namespace: default, name: b0, uid: b0}, status: "+cmp.Or(tc.status, "{}")+"}"))
+			h := &r.History
 			at := func(seconds int) time.Time {
 				return h.Requests[0].Received.Add(time.Duration(seconds)*time.Second + time.Millisecond)
 			}
