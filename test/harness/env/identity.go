@@ -9,12 +9,22 @@ import (
 
 	authenticationv1 "k8s.io/api/authentication/v1"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/util/retry"
 )
 
 // tokenLifetime outlives any run. The API server's least is 10 minutes.
 const tokenLifetime = 24 * time.Hour
+
+// defaultAccount is the ServiceAccount of Pods that name none. kube-controller-manager makes it in a
+// new namespace, some time after it.
+const defaultAccount = "default"
+
+// accountIsMade is the time for that: 15 s.
+var accountIsMade = wait.Backoff{Steps: 75, Duration: 200 * time.Millisecond}
 
 // bindToken creates the Pod object of a replica and returns its UID with a
 // token of its ServiceAccount that is bound to it.
@@ -60,7 +70,9 @@ func (c *ControlPlane) requestToken(ctx context.Context, o ReplicaOptions, pod t
 	}
 	name := o.Template.Spec.ServiceAccountName
 	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: o.Namespace, Name: name}}
-	if err := c.client.SubResource("token").Create(ctx, account, request); err != nil {
+	err := retry.OnError(accountIsMade, func(err error) bool { return name == defaultAccount && apierrors.IsNotFound(err) },
+		func() error { return c.client.SubResource("token").Create(ctx, account, request) })
+	if err != nil {
 		return "", fmt.Errorf("requesting a token of ServiceAccount %s: %w", name, err)
 	}
 	return request.Status.Token, nil

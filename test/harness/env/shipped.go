@@ -44,7 +44,7 @@ func Deployments(objects []*unstructured.Unstructured) ([]appsv1.Deployment, err
 			pod.Containers[0], pod.Containers[i] = pod.Containers[i], pod.Containers[0]
 		}
 		// As the API server would.
-		pod.ServiceAccountName = cmp.Or(pod.ServiceAccountName, "default")
+		pod.ServiceAccountName = cmp.Or(pod.ServiceAccountName, defaultAccount)
 		found = append(found, d)
 	}
 	if len(found) == 0 {
