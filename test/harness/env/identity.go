@@ -70,9 +70,10 @@ func (c *ControlPlane) requestToken(ctx context.Context, o ReplicaOptions, pod t
 	}
 	name := o.Template.Spec.ServiceAccountName
 	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: o.Namespace, Name: name}}
-	err := retry.OnError(accountIsMade, func(err error) bool { return name == defaultAccount && apierrors.IsNotFound(err) },
-		func() error { return c.client.SubResource("token").Create(ctx, account, request) })
-	if err != nil {
+	notYet := func(err error) bool { return name == defaultAccount && apierrors.IsNotFound(err) }
+	if err := retry.OnError(accountIsMade, notYet, func() error {
+		return c.client.SubResource("token").Create(ctx, account, request)
+	}); err != nil {
 		return "", fmt.Errorf("requesting a token of ServiceAccount %s: %w", name, err)
 	}
 	return request.Status.Token, nil
