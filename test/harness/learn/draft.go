@@ -60,6 +60,8 @@ type DraftKind struct {
 	// Pause is the longest time between two of the operator's writes for it, if that is more than the
 	// course of its work.
 	Pause time.Duration
+	// Fails means that the status reported no success. A change of such a sample may never be completed.
+	Fails bool
 	// Unfinished means that the operator may go on to write: nothing showed when it is done and it wrote
 	// again and again, or the status reported no success and it may try again. The states at rest of two
 	// runs may differ then.

@@ -66,7 +66,7 @@ func (k *DraftKind) learnRest(runs []run) {
 	case !slices.ContainsFunc(runs, func(r run) bool { return hasStatus(r.atRest()) }):
 		k.Guesses = append(k.Guesses, "the operator wrote no status, so nothing shows that it is done")
 	case slices.ContainsFunc(runs, func(r run) bool { return !reportsSuccess(r.atRest()) }):
-		k.Unfinished = true // but for learnPause
+		k.Fails, k.Unfinished = true, true // learnPause may find that it rests
 		k.Guesses = append(k.Guesses, "the status reported no success, so the sample may need what is not there: one that works here shows more")
 	default:
 		k.Until = untilCurrent
@@ -130,7 +130,7 @@ const observing, shortest, shortestUnknown = 11 * time.Second, 3 * time.Second, 
 // again at times, or waits before it tries again. Only a longer silence shows that it is done. Where the
 // sample does not succeed, the operator may try again after twice its last pause, as work queues do.
 func (k *DraftKind) learnPause(runs []run, users []string, leases []history.Key) {
-	fails, rests := k.Unfinished, false
+	rests := false
 	for _, r := range runs {
 		if len(r.history.Checkpoints) == 0 || r.history.Checkpoints[0].Acted.IsZero() {
 			continue
@@ -146,7 +146,7 @@ func (k *DraftKind) learnPause(runs []run, users []string, leases []history.Key)
 		}
 		silence := made.Began.Sub(last)
 		rests = silence >= max(observing, 2*longest)
-		if silence < longest || fails && !rests { // it may go on like that
+		if silence < longest || k.Fails && !rests { // it may go on like that
 			k.Pause = 0
 			if !k.Unfinished && (k.Until == untilExists || k.Until == untilCurrent) {
 				k.Unfinished = true
@@ -157,7 +157,7 @@ func (k *DraftKind) learnPause(runs []run, users []string, leases []history.Key)
 		}
 		k.Pause = max(k.Pause, longest)
 	}
-	k.Unfinished = fails && !rests
+	k.Unfinished = k.Fails && !rests
 	least := shortest
 	if k.Until == untilExists || k.Until == untilCurrent {
 		least = shortestUnknown

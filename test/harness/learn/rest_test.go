@@ -109,6 +109,7 @@ func TestLearn_Pause(t *testing.T) {
 			h.Checkpoints = []history.Checkpoint{{Name: "made", Acted: at(0), Began: at(tc.began), Ended: at(tc.began + 5)}}
 			d := &learn.Draft{}
 			g.Expect(d.Learn(&kinds[0], []string{operator}, h, h)).To(Succeed())
+			g.Expect(kinds[0].Fails).To(Equal(tc.status == failed))
 			text, err := d.Scenario(&kinds[0])
 			g.Expect(err).NotTo(HaveOccurred())
 			if strings.Contains(string(text), "busy: ") != strings.Contains(tc.idle, "busy: ") {

@@ -202,7 +202,7 @@ func (l *learner) learnKind(ctx context.Context, prover *run.Prover, k *learn.Dr
 		return nil, err
 	}
 	fmt.Fprintf(l.output, "%s: %s\n", k.ScenarioName(), learned(k))
-	if !k.Unfinished {
+	if !k.Unfinished && !k.Fails {
 		err = l.withoutChange(ctx, k, l.grow(ctx, prover, k, users))
 	}
 	return reference.Histories, err
