@@ -175,6 +175,8 @@ func TestStatus(t *testing.T) {
 			[]string{"Thing /t", "Ready=True", "Ready=False Waiting: for a friend"}, ""},
 		"OtherReason": {"the reason counts", thing, expect.HaveCondition("Ready", metav1.ConditionFalse, "Failed",
 			"Broken"), false, []string{"(Failed|Broken)"}, ""},
+		"ReasonIsNoPattern": {"the whole reason, as it is", thing,
+			expect.HaveCondition("Ready", metav1.ConditionFalse, "Wait...", "Wait"), false, nil, ""},
 		"ReasonOfAnother": {"all of it in one condition", thing,
 			expect.HaveCondition("Ready", metav1.ConditionFalse, "Going"), false, nil, ""},
 		"Absent": {"no such condition", configMap(), expect.HaveCondition("Ready", metav1.ConditionTrue), false,

@@ -60,7 +60,11 @@ func HaveOwnerReferences(exactly ...metav1.OwnerReference) gomegatypes.GomegaMat
 func HaveCondition(conditionType string, status metav1.ConditionStatus, reasons ...string) gomegatypes.GomegaMatcher {
 	line := "^" + regexp.QuoteMeta(fmt.Sprintf("%s=%s ", conditionType, status))
 	if len(reasons) > 0 {
-		line += "(" + strings.Join(reasons, "|") + "): "
+		exact := make([]string, len(reasons))
+		for i, reason := range reasons {
+			exact[i] = regexp.QuoteMeta(reason)
+		}
+		line += "(" + strings.Join(exact, "|") + "): "
 	}
 	return havePart("conditions", func(o client.Object) ([]string, error) {
 		with, err := fieldsOf[struct {
