@@ -5,13 +5,14 @@ package run
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"fmt"
+	"strconv"
+	"strings"
 	"time"
 
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"leasehold.dev/test/harness/attack"
 	"leasehold.dev/test/harness/history"
 	"leasehold.dev/test/harness/scenario"
 )
@@ -64,7 +65,7 @@ func (a *activeFault) attack(ctx context.Context, n int, step scenario.Step) err
 // act performs the attack.
 func (h *hostileAttack) act(ctx context.Context, a *activeFault, step scenario.Step) error {
 	ex := a.execution
-	steps, err := ex.attackSteps(ctx, step, &h.holes)
+	steps, err := ex.attackSteps(ctx, *step.Attack, &h.holes)
 	if err != nil {
 		return err
 	}
@@ -80,42 +81,50 @@ func (h *hostileAttack) act(ctx context.Context, a *activeFault, step scenario.S
 	return nil
 }
 
-// alteredKeys returns the key of the object that the attack alters, if it alters one.
+// alteredKeys returns the key of the object that the attack patches, if it patches one.
 func (ex *execution) alteredKeys(step scenario.Step) ([]history.Key, error) {
-	if step.Attack.Object == nil {
+	if step.Attack.Patch == nil {
 		return nil, nil
 	}
-	key, err := ex.prover.keyOf(*step.Attack.Object)
+	key, err := ex.prover.keyOf(step.Attack.Patch.Object)
 	return []history.Key{key}, err
 }
 
-// attackSteps generates the steps of an attack from the objects as they are now.
-func (ex *execution) attackSteps(ctx context.Context, step scenario.Step, holes *blackHoles) ([]scenario.Step, error) {
-	in := attack.Input{Attack: *step.Attack}
-	var err error
-	if in.Name == attack.DeadEndpoint {
-		n := in.Endpoints
-		if n == 0 {
-			n = max(1, in.Count)
-		}
-		if in.BlackHoles, err = holes.open(ctx, n); err != nil {
+// endpointPlaceholder is a URL that accepts connections and never answers.
+const endpointPlaceholder = "$(endpoint)"
+
+// attackSteps fills the placeholders of an attack, once for each of its writes.
+func (ex *execution) attackSteps(ctx context.Context, a scenario.Attack, holes *blackHoles) ([]scenario.Step, error) {
+	text, err := json.Marshal(scenario.Step{Apply: a.Apply, Patch: a.Patch})
+	if err != nil {
+		return nil, fmt.Errorf("encoding the attack: %w", err)
+	}
+	count := max(1, a.Count)
+	var urls []string
+	if strings.Contains(string(text), endpointPlaceholder) {
+		if urls, err = holes.open(ctx, cmp.Or(a.Endpoints, count)); err != nil {
 			return nil, err
 		}
 	}
-	for _, of := range []struct {
-		ref *scenario.Ref
-		to  **unstructured.Unstructured
-	}{{in.Object, &in.Victim}, {in.Attack.Owner, &in.Owner}} {
-		if of.ref == nil {
-			continue
-		}
-		o := objectOf(*of.ref)
+	var owner []string
+	if a.Owner != nil {
+		o := objectOf(*a.Owner)
 		if err := ex.prover.client.Get(ctx, client.ObjectKeyFromObject(o), o); err != nil {
-			return nil, fmt.Errorf("reading what is attacked: %w", err)
+			return nil, fmt.Errorf("reading the owner that the attack names: %w", err)
 		}
-		*of.to = o
+		owner = []string{"$(uid)", string(o.GetUID())}
 	}
-	return attack.Steps(in)
+	steps := make([]scenario.Step, count)
+	for i := range steps {
+		pairs := append([]string{"$(index)", strconv.Itoa(i)}, owner...)
+		if len(urls) > 0 {
+			pairs = append(pairs, endpointPlaceholder, urls[i%len(urls)])
+		}
+		if err := json.Unmarshal([]byte(strings.NewReplacer(pairs...).Replace(string(text))), &steps[i]); err != nil {
+			return nil, fmt.Errorf("filling the attack: %w", err)
+		}
+	}
+	return steps, nil
 }
 
 // runAttack performs the steps of an attack in order until the run ends. A refusal by the API
@@ -148,10 +157,10 @@ func (ex *execution) recordAttack(step scenario.Step, began time.Time, accepted,
 	}
 	if step.Refused == scenario.MustRefuse {
 		ex.decisions = append(ex.decisions, history.Decision{Step: step.Name, Allowed: accepted > 0, At: a.now(),
-			Action: fmt.Sprintf("%s may do %s", step.As, step.Attack.Name)})
+			Action: fmt.Sprintf("%s may do %s", step.As, step.Name)})
 	}
 	ended := a.now()
-	detail := fmt.Sprintf("%s by %s: %d of %d accepted in %s, %.0f a second", step.Attack.Name,
+	detail := fmt.Sprintf("%s by %s: %d of %d accepted in %s, %.0f a second", step.Name,
 		cmp.Or(step.As, "an administrator"), accepted, of, ended.Sub(began).Round(time.Millisecond),
 		float64(accepted)/ended.Sub(began).Seconds())
 	if last != nil {

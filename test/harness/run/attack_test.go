@@ -3,11 +3,14 @@
 package run
 
 import (
+	"fmt"
 	"testing"
 
 	. "github.com/onsi/gomega"
+	"github.com/onsi/gomega/gstruct"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"leasehold.dev/test/harness/scenario"
@@ -29,15 +32,14 @@ func injectAttack(t *testing.T, run *execution, a scenario.Attack) scenario.Scen
 
 func TestHostileAttack(t *testing.T) {
 	for name, tc := range map[string]struct {
-		attack   string
 		object   string
 		count    int
 		happened int
 		detail   string
 		left     []string // while it lasts
 	}{
-		"Many":    {"many-objects", "m-$(index)", 3, 1, "many-objects by mallory: 3 of 3 accepted", []string{"m-0", "m-2"}},
-		"Refused": {"many-objects", "forbidden-$(index)", 1, 0, "nothing of the attack was accepted: ", nil},
+		"Many":    {"m-$(index)", 3, 1, "storm by mallory: 3 of 3 accepted", []string{"m-0", "m-2"}},
+		"Refused": {"forbidden-$(index)", 1, 0, "nothing of the attack was accepted: ", nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			g := NewWithT(t)
@@ -45,7 +47,7 @@ func TestHostileAttack(t *testing.T) {
 			template := applied(tc.object)
 			template["data"] = map[string]any{"version": "$(index)"}
 			template["metadata"].(map[string]any)["finalizers"] = []any{"example.com/held"}
-			s := injectAttack(t, run, scenario.Attack{Name: tc.attack, Namespace: "ns", Count: tc.count, Template: template})
+			s := injectAttack(t, run, scenario.Attack{Namespace: "ns", Count: tc.count, Apply: template})
 			_, err := run.runSteps(t.Context(), s)
 			g.Expect(err).NotTo(HaveOccurred())
 			for _, object := range tc.left {
@@ -76,7 +78,7 @@ func TestHostileAttack(t *testing.T) {
 func TestHostileAttack_CleanRunHasNone(t *testing.T) {
 	g := NewWithT(t)
 	run := newHostileExecution(t, func() bool { return true })
-	s := injectAttack(t, run, scenario.Attack{Name: "many-objects", Namespace: "ns", Template: applied("m-$(index)")})
+	s := injectAttack(t, run, scenario.Attack{Namespace: "ns", Apply: applied("m-$(index)")})
 	g.Expect(run.activeFault.heal()).To(Succeed())
 	g.Expect(run.activeFault.result().Happened).To(BeZero())
 	run.activeFault = nil
@@ -92,18 +94,50 @@ func TestHostileAttack_CleanRunHasNone(t *testing.T) {
 	}
 }
 
-func TestHostileAttack_ReadsItsVictim(t *testing.T) {
+// The writes have the number of each, the UID of the owner, and the endpoints in turn.
+func TestHostileAttack_Placeholders(t *testing.T) {
 	g := NewWithT(t)
 	run := newHostileExecution(t, func() bool { return true })
-	owner, victim := refTo("before"), refTo("before")
-	s := injectAttack(t, run, scenario.Attack{Name: "forged-owner-references", Object: &victim, Owner: &owner})
+	g.Expect(run.prover.client.Create(t.Context(), &corev1.ConfigMap{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "owner", UID: "u1"}})).To(Succeed())
+	owner := refTo("owner")
+	holes := blackHoles{prover: run.prover}
+	template := applied("m-$(index)")
+	template["data"] = map[string]any{"uid": "$(uid)", "endpoint": "$(endpoint)", "other": "$(other)"}
+	attack := scenario.Attack{Count: 3, Endpoints: 2, Owner: &owner, Apply: template}
+	steps, err := run.attackSteps(t.Context(), attack, &holes)
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(holes.all).To(HaveLen(2))
+	g.Expect(holes.close()).To(Succeed())
+	g.Expect(steps).To(HaveLen(3))
+	for i, step := range steps {
+		g.Expect(step.Apply).To(HaveKeyWithValue("metadata", HaveKeyWithValue("name", fmt.Sprint("m-", i))))
+		g.Expect(step.Apply).To(HaveKeyWithValue("data", gstruct.MatchAllKeys(gstruct.Keys{
+			"uid": Equal("u1"), "endpoint": HavePrefix("http://127.0.0.1:"), "other": Equal("$(other)")})))
+	}
+	g.Expect(steps[2].Apply["data"]).To(Equal(steps[0].Apply["data"]))
+	g.Expect(steps[1].Apply["data"]).NotTo(Equal(steps[0].Apply["data"]))
+
+	gone := refTo("gone")
+	_, err = run.attackSteps(t.Context(), scenario.Attack{Owner: &gone, Apply: template}, &holes)
+	g.Expect(err).To(MatchError(ContainSubstring("reading the owner")))
+	g.Expect(holes.close()).To(Succeed())
+}
+
+func TestHostileAttack_Patches(t *testing.T) {
+	g := NewWithT(t)
+	run := newHostileExecution(t, func() bool { return true })
+	patch := scenario.Patch{Object: refTo("before"), Merge: map[string]any{"metadata": map[string]any{
+		"labels": map[string]any{"of": "mallory"}}}}
+	s := injectAttack(t, run, scenario.Attack{Patch: &patch})
 	_, err := run.runSteps(t.Context(), s)
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Expect(run.activeFault.heal()).To(Succeed())
 	var got corev1.ConfigMap
 	g.Expect(run.prover.client.Get(t.Context(), client.ObjectKey{Namespace: "ns", Name: "before"}, &got)).To(Succeed())
-	g.Expect(got.OwnerReferences).To(ConsistOf(HaveField("Name", "before")))
+	g.Expect(got.Labels).To(HaveKeyWithValue("of", "mallory"))
 	g.Expect(run.activeFault.result()).To(HaveField("Happened", 1))
+	g.Expect(run.activeFault.occurrences).To(ConsistOf(HaveField("Touched", ConsistOf(HaveField("Name", "before")))))
 }
 
 func TestHostileAttack_ExpectedRefusal(t *testing.T) {
@@ -115,7 +149,7 @@ func TestHostileAttack_ExpectedRefusal(t *testing.T) {
 			run := newHostileExecution(t, func() bool { return true })
 			template := applied("forbidden-$(index)")
 			template["data"] = map[string]any{"version": "$(index)"}
-			s := injectAttack(t, run, scenario.Attack{Name: "many-objects", Template: template})
+			s := injectAttack(t, run, scenario.Attack{Apply: template})
 			s.Steps[1].Refused = refused
 			_, err := run.runSteps(t.Context(), s)
 			g.Expect(err).NotTo(HaveOccurred())

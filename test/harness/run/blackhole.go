@@ -7,13 +7,9 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"strings"
 )
 
-// blackHolePrefix starts the names of values that are URLs of black holes.
-const blackHolePrefix = "blackhole."
-
-// blackHoles are URLs of one run that accept connections and never answer. All replicas reach them.
+// blackHoles are URLs of one attack that accept connections and never answer. All replicas reach them.
 type blackHoles struct {
 	prover *Prover
 	// Nothing takes a connection from all: the kernel accepts it, and resets it when they are closed.
@@ -37,22 +33,6 @@ func (h *blackHoles) open(ctx context.Context, n int) ([]string, error) {
 		urls = append(urls, urlOf(hole))
 	}
 	return urls, nil
-}
-
-// name opens one for each of the values with the prefix, and returns their URLs by value.
-func (h *blackHoles) name(ctx context.Context, values []string) (map[string]string, error) {
-	named := map[string]string{}
-	for _, value := range values {
-		if !strings.HasPrefix(value, blackHolePrefix) {
-			continue
-		}
-		urls, err := h.open(ctx, 1)
-		if err != nil {
-			return nil, err
-		}
-		named[value] = urls[0]
-	}
-	return named, nil
 }
 
 func (h *blackHoles) close() error {

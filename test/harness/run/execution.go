@@ -46,8 +46,6 @@ type execution struct {
 	rejections []history.Rejection
 	// spans are the phases so far; the last one has not ended.
 	spans []span
-	// blackHoles are those that the scenario's values name.
-	blackHoles blackHoles
 	// hostileNamespaces are the namespaces of attackers.
 	hostileNamespaces []string
 }
@@ -55,8 +53,7 @@ type execution struct {
 // beginExecution waits until the replicas are ready and starts to record.
 func (p *Prover) beginExecution(ctx context.Context, s scenario.Scenario) (*execution, error) {
 	p.runs++
-	ex := &execution{prover: p, began: p.clock.Now(), names: map[string]string{},
-		blackHoles: blackHoles{prover: p}}
+	ex := &execution{prover: p, began: p.clock.Now(), names: map[string]string{}}
 	ex.enter(phaseStart)
 	names, err := s.Names()
 	if err != nil {
@@ -97,7 +94,6 @@ func (p *Prover) execute(ctx context.Context, s scenario.Scenario,
 		return nil, nil, fmt.Errorf("beginning a run of scenario %s: %w", s.Name, err)
 	}
 	defer t.watcher.Stop()
-	defer func() { err = errors.Join(err, t.blackHoles.close()) }()
 	filled, err := s.Fill(t.placeholders())
 	if err != nil {
 		return nil, nil, err

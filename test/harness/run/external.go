@@ -91,14 +91,6 @@ func (ex *execution) snapshotExternal(ctx context.Context, s scenario.Scenario) 
 			ex.preexisting[thing] = true
 		}
 	}
-	holes, err := ex.blackHoles.name(ctx, wanted)
-	if err != nil {
-		return err
-	}
-	if ex.open = maps.Clone(ex.open); ex.open == nil {
-		ex.open = map[string]string{}
-	}
-	maps.Copy(ex.open, holes)
 	known := ex.placeholders()
 	for _, name := range wanted {
 		if _, known := known[name]; !known {

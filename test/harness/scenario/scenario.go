@@ -239,7 +239,7 @@ func (r Ref) validate() error {
 }
 
 // placeholder is a name in braces, or a value that something outside the cluster
-// has, as in {store.endpoint} and {blackhole.1}. JSON's own braces are followed by a quote.
+// has, as in {store.endpoint}. JSON's own braces are followed by a quote.
 var placeholder = regexp.MustCompile(`\{([a-z][a-z0-9-]*(?:\.[A-Za-z0-9]+)?)\}`)
 
 // Names returns the placeholders in the scenario for names of its objects, without braces, each once.

@@ -14,11 +14,11 @@ const hostile = `
 name: hostile
 users: [{name: "m-{evil}", groups: [team], namespace: "{evil}", role: edit}, {name: "{evil}"}]
 steps:
-- {name: first, apply: {kind: X, at: "{blackhole.1}"}}
+- {name: first, apply: {kind: X, at: "{s3.endpoint}"}}
 - {name: may not, as: "m-{evil}", refused: true, delete: {apiVersion: v1, kind: X, name: x}}
 - {name: may, as: "m-{evil}", refused: may, apply: {kind: X}}
 - {name: look, may: {user: "m-{evil}", verb: get, resource: things.example.com, namespace: "{evil}", allowed: true}}
-- {name: storm, as: "{evil}", attack: {name: many-objects, namespace: "{evil}", count: 3, template: {kind: X, data: $(index)}}}
+- {name: storm, as: "{evil}", attack: {namespace: "{evil}", count: 3, apply: {kind: X, data: $(index)}}}
 - {name: last, apply: {kind: X}}
 - {name: end, quiesce: {for: 1s}}
 `
@@ -27,9 +27,9 @@ func TestUsersAndAttacks(t *testing.T) {
 	g := NewWithT(t)
 	s, err := scenario.Parse([]byte(hostile))
 	g.Expect(err).NotTo(HaveOccurred())
-	filled, err := s.Fill(map[string]string{"evil": "evil-1", "blackhole.1": "http://127.0.0.1:1"})
+	filled, err := s.Fill(map[string]string{"evil": "evil-1", "s3.endpoint": "http://127.0.0.1:1"})
 	g.Expect(err).NotTo(HaveOccurred())
-	g.Expect(s.Values()).To(Equal([]string{"blackhole.1"}))
+	g.Expect(s.Values()).To(Equal([]string{"s3.endpoint"}))
 	u, known := filled.User("m-evil-1")
 	g.Expect(known).To(BeTrue())
 	g.Expect(u).To(Equal(scenario.User{Name: "m-evil-1", Groups: []string{"team"}, Namespace: "evil-1", Role: "edit"}))
@@ -37,21 +37,21 @@ func TestUsersAndAttacks(t *testing.T) {
 	g.Expect(filled.Steps[2].Refused).To(Equal(scenario.MayRefuse))
 	g.Expect(filled.Steps[3].May.String()).To(Equal("m-evil-1 may get things.example.com evil-1"))
 	attack := filled.Steps[4].Attack
-	g.Expect(attack.Template).To(HaveKeyWithValue("data", "$(index)"))
+	g.Expect(attack.Apply).To(HaveKeyWithValue("data", "$(index)"))
 	g.Expect(filled.Hostile()).To(Equal([]string{"evil-1"}))
 	for step, want := range map[string]string{
-		"{as: nobody, apply: {kind: X}}":                                                    `no user is called "nobody"`,
-		"{as: u, wait: {object: {apiVersion: v1, kind: X, name: x}, gone: true}}":           "as is for",
-		"{as: u, external: {put: x}}":                                                       "knows no users",
-		"{refused: never, apply: {kind: X}}":                                                "neither true nor may",
-		"{refused: true, external: {put: x}}":                                               "refused is for",
-		"{may: {user: u, verb: get}}":                                                       "a resource",
-		"{attack: {name: storm, template: {kind: X}}}":                                      "an attack needs a name",
-		"{name: a, attack: {template: {kind: X}}}":                                          "one in the library",
-		"{name: a, attack: {name: storm, template: {}, object: {kind: X}}}":                 "either a template or an object",
-		"{name: a, attack: {name: storm, count: -1, template: {}}}":                         "may be negative",
-		"{name: a, attack: {name: storm, object: {kind: X}}}":                               "names no object",
-		"{name: a, attack: {name: storm, template: {kind: X}}, delete: {kind: X, name: x}}": "2 actions",
+		"{as: nobody, apply: {kind: X}}":                                          `no user is called "nobody"`,
+		"{as: u, wait: {object: {apiVersion: v1, kind: X, name: x}, gone: true}}": "as is for",
+		"{as: u, external: {put: x}}":                                             "knows no users",
+		"{refused: never, apply: {kind: X}}":                                      "neither true nor may",
+		"{refused: true, external: {put: x}}":                                     "refused is for",
+		"{may: {user: u, verb: get}}":                                             "a resource",
+		"{attack: {apply: {kind: X}}}":                                            "an attack needs a name",
+		"{name: a, attack: {count: 2}}":                                           "either apply or patch",
+		"{name: a, attack: {apply: {}, patch: {object: {kind: X}}}}":              "either apply or patch",
+		"{name: a, attack: {count: -1, apply: {}}}":                               "may be negative",
+		"{name: a, attack: {patch: {object: {kind: X}}}}":                         "names no object",
+		"{name: a, attack: {apply: {kind: X}}, delete: {kind: X, name: x}}":       "2 actions",
 	} {
 		_, err := scenario.Parse([]byte("name: a\nusers: [{name: u}]\nsteps:\n- " + step +
 			"\n- {name: end, quiesce: {for: 1s}}\n"))

@@ -18,7 +18,6 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"leasehold.dev/test/harness/attack"
 	"leasehold.dev/test/harness/invariant"
 	"leasehold.dev/test/harness/run"
 	"leasehold.dev/test/harness/scenario"
@@ -55,7 +54,7 @@ func rules() map[string]rule {
 		"scenario.Step":       {oneOf: actions},
 		"scenario.Wait":       {oneOf: [][]string{{"condition"}, {"field", "value"}, {"current"}, {"exists"}, {"gone"}}},
 		"scenario.Access":     {required: []string{"user", "verb", "resource"}},
-		"scenario.Attack":     {enums: map[string][]string{"name": attack.Names()}},
+		"scenario.Attack":     {oneOf: [][]string{{"apply"}, {"patch"}}},
 		"history.Key":         {required: []string{"name"}}, // the Lease, whose resource is fixed
 		"invariant.Contract":  {required: []string{"lease", "kinds"}, omitted: []string{"watched", "except"}},
 		"invariant.Exception": {enums: map[string][]string{"invariant": invariants}},

@@ -147,9 +147,11 @@ func kindsOf(s scenario.Scenario) []schema.GroupKind {
 			}
 		}
 		if step.Attack != nil {
-			object(step.Attack.Template)
-			ref(step.Attack.Object)
+			object(step.Attack.Apply)
 			ref(step.Attack.Owner)
+			if step.Attack.Patch != nil {
+				ref(&step.Attack.Patch.Object)
+			}
 		}
 	}
 	return kinds
