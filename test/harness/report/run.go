@@ -9,12 +9,9 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"maps"
 	"os"
 	"path/filepath"
-	"regexp"
 	"slices"
-	"strings"
 
 	"leasehold.dev/test/harness/history"
 	"leasehold.dev/test/harness/invariant"
@@ -48,9 +45,6 @@ const (
 	objectsFile  = "objects.yaml"
 	timelineFile = "timeline.html"
 )
-
-// tailLines is the number of lines of each log in a failure.
-const tailLines = 5
 
 // Judge judges the run as it was recorded, by the invariants as they are now.
 func (r *Run) Judge() ([]invariant.Verdict, invariant.Result) {
@@ -132,38 +126,6 @@ func (r *Run) writeVerdicts(w io.Writer) error {
 	}
 	_, err := fmt.Fprintf(w, "\n%s", r.LogTails())
 	return err
-}
-
-// LogTails returns the last lines of the replicas' logs; "" if there are none.
-func (r *Run) LogTails() string {
-	var tails strings.Builder
-	for _, name := range slices.Sorted(maps.Keys(r.Logs)) {
-		text := strings.TrimSpace(string(r.Logs[name]))
-		if text == "" {
-			continue
-		}
-		lines := strings.Split(text, "\n")
-		what := "end of"
-		if errs := errorLines(lines); len(errs) > 0 {
-			lines, what = errs, "last errors in"
-		}
-		fmt.Fprintf(&tails, "    the %s the log of %s:\n", what, name)
-		for _, line := range lines[max(0, len(lines)-tailLines):] {
-			fmt.Fprintf(&tails, "        %s\n", line)
-		}
-	}
-	return tails.String()
-}
-
-// errorLevel matches a line of a log with the level of an error: of zap in its two forms, klog,
-// slog, logrus, and of Go itself. What follows such a line is often a stack.
-var errorLevel = regexp.MustCompile(
-	`(?i)"(level|severity)":\s*"(error|fatal|d?panic)|\blevel="?(error|fatal|panic)|\t(error|fatal|d?panic)\t|` +
-		`^[EF]\d{4} \d\d:|^(panic|fatal error): `)
-
-// errorLines returns the lines with the level of an error.
-func errorLines(lines []string) []string {
-	return slices.DeleteFunc(slices.Clone(lines), func(line string) bool { return !errorLevel.MatchString(line) })
 }
 
 // Load reads the folder of a run that Save has written, without the audit log: the histories have

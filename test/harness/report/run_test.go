@@ -155,6 +155,9 @@ func TestLogTails_PreferErrors(t *testing.T) {
 			NewWithT(t).Expect(r.LogTails()).To(Equal("    the last errors in the log of manager-0:\n        " + line + "\n"))
 		})
 	}
+	g := NewWithT(t)
+	g.Expect(ErrorLines([]string{`{"level":"error","error":"no \"x\"","stacktrace":"a.go:1\n\"b\"","at":1}`})).To(
+		HaveExactElements(`{"level":"error","error":"no \"x\"","at":1}`))
 	r := &Run{Logs: map[string][]byte{"manager-0": []byte("an error of long ago is no level")}}
-	NewWithT(t).Expect(r.LogTails()).To(HavePrefix("    the end of the log of manager-0:"))
+	g.Expect(r.LogTails()).To(HavePrefix("    the end of the log of manager-0:"))
 }

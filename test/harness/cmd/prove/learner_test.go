@@ -143,6 +143,22 @@ func TestProgramLog_HasTheErrorBeforeTheUsage(t *testing.T) {
 	g.Expect(own.next()).To(HavePrefix("unknown flag: --region\n...\n  --flag string\n"))
 }
 
+// What a manager logs while it stops comes in another order each time.
+func TestProgramLog_HasTheErrors(t *testing.T) {
+	g := NewWithT(t)
+	own := &programLog{path: filepath.Join(t.TempDir(), "log")}
+	one, other := `{"level":"error","error":"no tls.crt","stacktrace":"main.go:5"}`, "E0102 03:04:05.6 1 a.go:1] lease lost"
+	text := "starts\n" + one + "\nstops\n" + other + "\n"
+	g.Expect(os.WriteFile(own.path, []byte(text), 0o600)).To(Succeed())
+	g.Expect(own.next()).To(Equal(`{"level":"error","error":"no tls.crt"}` + "\n" + other))
+	text += "starts\n" + other + "\n" + one + "\n"
+	g.Expect(os.WriteFile(own.path, []byte(text), 0o600)).To(Succeed())
+	g.Expect(own.next()).To(Equal("the same as before"))
+	text += other + "\nno such zone\n"
+	g.Expect(os.WriteFile(own.path, []byte(text), 0o600)).To(Succeed())
+	g.Expect(own.next()).To(Equal(other+"\nno such zone"), "the last line may have no level")
+}
+
 // What was learned before an interruption is written, and the rest is named.
 func TestInterrupted_KeepsWhatIsLearned(t *testing.T) {
 	g := NewWithT(t)

@@ -6,7 +6,10 @@ import (
 	"bytes"
 	"os"
 	"regexp"
+	"slices"
 	"strings"
+
+	"leasehold.dev/test/harness/report"
 )
 
 // logLines is the number of printed lines of an operator's log.
@@ -23,9 +26,9 @@ type programLog struct {
 // times matches the parts that differ between occurrences of the same line.
 var times = regexp.MustCompile(`[0-9]+`)
 
-// next returns the last of the lines that are new since the previous call, after the first of them,
-// which names a wrong flag before the usage. Lines that differ from the previous ones by numbers alone
-// are not repeated.
+// next returns the end of the log: of the lines that are new since the previous call, those with the level of an
+// error and the last one, or else the last ones after the first, which names a wrong flag before the usage. It does
+// not repeat lines that differ from the previous ones only by numbers and by their order.
 func (p *programLog) next() string {
 	text, err := os.ReadFile(p.path)
 	if err != nil {
@@ -37,13 +40,16 @@ func (p *programLog) next() string {
 		return "nothing"
 	}
 	lines := strings.Split(string(bytes.TrimRight(fresh, "\n")), "\n")
-	end := strings.Join(lines[max(0, len(lines)-logLines):], "\n")
+	if errs := report.ErrorLines(lines); len(errs) > 0 {
+		lines = slices.Compact(append(errs, report.WithoutStack(lines[len(lines)-1])))
+	}
+	end := lines[max(0, len(lines)-logLines):]
 	if len(lines) > logLines {
-		end = lines[0] + "\n...\n" + end
+		end = slices.Insert(slices.Clone(end), 0, lines[0], "...")
 	}
 	before := p.last
-	if p.last = times.ReplaceAllString(end, ""); p.last == before {
+	if p.last = times.ReplaceAllString(strings.Join(slices.Sorted(slices.Values(end)), "\n"), ""); p.last == before {
 		return "the same as before"
 	}
-	return end
+	return strings.Join(end, "\n")
 }
