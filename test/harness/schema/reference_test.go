@@ -35,7 +35,7 @@ var pages = map[string][]section{
 	"subject.md": {
 		{"subject.File", "subject.yaml"}, {"subject.Build", "build"}, {"subject.Helm", "helm"},
 		{"subject.ExternalSpec", "external"}, {"subject.S3Spec", "external, s3"},
-		{"subject.NodeSpec", "node"}, {"subject.ProgramSpec", "node, images"},
+		{"subject.NodeSpec", "node"},
 	},
 	"contract.md": {
 		{"invariant.Contract", "contract"}, {"invariant.Kind", "kinds"}, {"invariant.Child", "children"},

@@ -61,8 +61,8 @@ type File struct {
 	CRDs []string `json:"crds,omitempty"`
 	// External has the external systems of the operator. Left out: none.
 	External *ExternalSpec `json:"external,omitempty"`
-	// Node makes Pods run, as processes or as their status alone. Left out, Pods stay as they are,
-	// and no controller makes any of Deployments, StatefulSets, DaemonSets and Jobs.
+	// Node makes Pods Ready after a moment, and those of Jobs succeed. They run nothing. Left out, Pods
+	// stay as they are, and no controller makes any of Deployments, StatefulSets, DaemonSets and Jobs.
 	Node *NodeSpec `json:"node,omitempty"`
 	// Contract is the contract that it is judged by. Left out: Users, which is then the Deployment's
 	// ServiceAccount; the Lease's resource, and its namespace if that is the Deployment's.
@@ -145,9 +145,6 @@ func (f *File) Validate() error {
 	}
 	need(f.External == nil || f.External.S3 != nil, "external: say which system; there is s3")
 	if f.Node != nil {
-		for image, p := range f.Node.Images {
-			need(p.Binary != "", "node.images[%s].binary: name the program that stands in for the image", image)
-		}
 		for image, end := range f.Node.Jobs {
 			need(end == env.JobFails || end == env.JobRuns, "node.jobs[%s]: %q is neither %s nor %s", image, end,
 				env.JobFails, env.JobRuns)

@@ -54,9 +54,6 @@ func Load(ctx context.Context, path, binary string) (*Suite, error) {
 	if err := f.makeProgram(ctx, f.Build, f.path(f.Binary)); err != nil {
 		return nil, fmt.Errorf("building the subject %s: %w", f.Name, err)
 	}
-	if err := f.buildPrograms(ctx, binary == ""); err != nil {
-		return nil, fmt.Errorf("building the subject %s: %w", f.Name, err)
-	}
 	s, err := f.install(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("completing the subject %s: %w", f.Name, err)
@@ -159,7 +156,7 @@ func (f *File) complete(objects []*unstructured.Unstructured) (*Suite, error) {
 	}
 	s.Plane = env.Options{Definitions: definitions, AuditGroups: f.auditGroups()}
 	if f.Node != nil {
-		s.Plane.Controllers, s.Node = env.WorkloadControllers, f.nodeOptions()
+		s.Plane.Controllers, s.Node = env.WorkloadControllers, &env.NodeOptions{StandIn: true, Jobs: f.Node.Jobs}
 	}
 	if f.External != nil {
 		s.External = external.S3(external.S3Options{OwnerTag: f.External.S3.OwnerTag})
