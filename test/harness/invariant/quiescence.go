@@ -79,7 +79,8 @@ func (b *judgement) endsSeries(r history.Request, m history.Checkpoint) bool {
 
 // judgeThrift counts the writes to an object between two checkpoints that change nothing, and the
 // writes for one generation. An object that has another UID is another one: what users make again
-// and again may cost the same each time.
+// and again may cost the same each time. So does the same object for each replica, which cannot know what
+// another one has written.
 func (b *judgement) judgeThrift() {
 	type generation struct {
 		uid types.UID
@@ -87,8 +88,9 @@ func (b *judgement) judgeThrift() {
 	}
 	type visit struct {
 		history.Key
-		uid   types.UID
-		after int // checkpoints
+		uid     types.UID
+		replica string
+		after   int // checkpoints
 	}
 	unchanged, written := map[visit]int{}, map[generation]int{}
 	limits := b.Contract.Limits
@@ -98,7 +100,7 @@ func (b *judgement) judgeThrift() {
 		}
 		switch r.Effect {
 		case history.Unchanged:
-			at := visit{r.Key, r.UID, b.History.CheckpointsBefore(r.Received)}
+			at := visit{r.Key, r.UID, r.Replica, b.History.CheckpointsBefore(r.Received)}
 			unchanged[at]++
 			if n := unchanged[at]; limits.Unchanged > 0 && n == limits.Unchanged+1 {
 				b.addViolation("%s changed nothing, like %d writes to it before: at most %d are allowed", r, n-1, limits.Unchanged).request(r)

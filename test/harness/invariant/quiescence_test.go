@@ -54,6 +54,7 @@ func TestQuiet(t *testing.T) {
 		"FewNoOps":              wantHeld(play(same, same, rests("end"))),
 		"ManyNoOps":             wantBroken(play(same, same, same, rests("end")), "changed nothing, like 2 writes to it before"),
 		"NoOpsOfTwoCheckpoints": wantHeld(play(same, same, rests("made"), same, same, rests("end"))),
+		"NoOpsOfTwoReplicas":    wantHeld(play(same, same, asks("b", "patch", t1, history.Unchanged, 200), rests("end"))),
 		"NoOpsOfTwoObjects": wantHeld(play(same, same, asks("a", "patch", thing(named("t", "u2")), history.Unchanged, 200),
 			rests("end"))),
 		"OthersNoOps":   wantHeld(play(unasked, unasked, unasked, rests("end"))),
