@@ -38,11 +38,8 @@ func Deployments(objects []*unstructured.Unstructured) ([]appsv1.Deployment, err
 			return nil, fmt.Errorf("there are two Deployments called %s", d.Name)
 		}
 		pod := &d.Spec.Template.Spec
-		// The program's container is the first, or the one that kubectl takes: a proxy may stand before it.
-		named := d.Spec.Template.Annotations[defaultContainer]
-		if i := slices.IndexFunc(pod.Containers, func(c corev1.Container) bool { return c.Name == named }); i > 0 {
-			pod.Containers[0], pod.Containers[i] = pod.Containers[i], pod.Containers[0]
-		}
+		i := program(d.Spec.Template)
+		pod.Containers[0], pod.Containers[i] = pod.Containers[i], pod.Containers[0]
 		// As the API server would.
 		pod.ServiceAccountName = cmp.Or(pod.ServiceAccountName, defaultAccount)
 		found = append(found, d)
@@ -51,6 +48,21 @@ func Deployments(objects []*unstructured.Unstructured) ([]appsv1.Deployment, err
 		return nil, errors.New("there is no Deployment")
 	}
 	return found, nil
+}
+
+// program returns the index of the operator's own container. A proxy may stand before it, so it is the one that
+// kubectl takes, or else the first with a probe, or with the name in the scaffold of kubebuilder.
+func program(pod corev1.PodTemplateSpec) int {
+	for _, is := range []func(corev1.Container) bool{
+		func(c corev1.Container) bool { return c.Name == pod.Annotations[defaultContainer] },
+		func(c corev1.Container) bool { return c.ReadinessProbe != nil || c.LivenessProbe != nil },
+		func(c corev1.Container) bool { return c.Name == "manager" },
+	} {
+		if i := slices.IndexFunc(pod.Spec.Containers, is); i >= 0 {
+			return i
+		}
+	}
+	return 0
 }
 
 // TheDeployment returns the Deployment of a name among what an operator ships. Without a name there

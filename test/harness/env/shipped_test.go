@@ -42,6 +42,12 @@ const (
 	byURL      = `{kind: MutatingWebhookConfiguration, metadata: {name: m}, webhooks: [{clientConfig: {url: "https://localhost"}}]}`
 )
 
+// beside is the Deployment with another container before its program's, which has these fields besides.
+func beside(name, fields string) string {
+	return `{kind: Deployment, metadata: {name: d}, spec: {template: {spec: {containers: [{name: proxy}, {name: ` + name +
+		`, args: [--x]` + fields + `}]}}}}`
+}
+
 // proxied is the Deployment with another container before its program's, which the annotation should name.
 func proxied(named string) string {
 	return `{kind: Deployment, metadata: {name: d}, spec: {template: {metadata: {annotations: {kubectl.kubernetes.io/default-container: ` +
@@ -58,6 +64,8 @@ func TestTheDeployment(t *testing.T) {
 		"one by its name": {[]string{deployment}, "d", ""},
 		"one of two":      {[]string{second, deployment}, "d", ""},
 		"behind a proxy":  {[]string{proxied("c")}, "", ""},
+		"with a probe":    {[]string{beside("c", ", livenessProbe: {httpGet: {port: 1}}")}, "", ""},
+		"as scaffolded":   {[]string{beside("manager", "")}, "", ""},
 		"another name":    {[]string{deployment, second}, "x", "no Deployment x; there are d, second"},
 		"none":            {[]string{validating}, "", "there is no Deployment"},
 		"two":             {[]string{deployment, second}, "", "2 Deployments, d, second, and none of them is chosen"},
