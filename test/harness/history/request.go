@@ -4,6 +4,7 @@ package history
 
 import (
 	"fmt"
+	"net/http"
 	"strings"
 	"time"
 
@@ -100,6 +101,11 @@ func (r Request) Write() bool { return r.Effect != Read && r.Effect != Dry }
 
 // Done reports whether the request changed an object.
 func (r Request) Done() bool { return r.Effect == Stored || r.Effect == Deleted }
+
+// Created reports whether the request created an object, also where the log does not have the answer, as for Secrets.
+func (r Request) Created() bool {
+	return r.Made || r.UID == "" && r.Code == http.StatusCreated && r.Subresource == ""
+}
 
 // String describes the request, its sender and its revision.
 func (r Request) String() string {

@@ -3,7 +3,6 @@
 package invariant
 
 import (
-	"net/http"
 	"slices"
 	"strings"
 
@@ -102,7 +101,7 @@ func mayChange(r history.Request, life *history.Lifetime) bool {
 // createdByUsers returns the UIDs of the objects that users of the scenario created.
 func createdByUsers(h *history.History) map[types.UID]bool {
 	return objectsOf(h, func(r history.Request) bool {
-		return isPerson(r.User) && (r.Made || r.UID == "" && r.Code == http.StatusCreated)
+		return isPerson(r.User) && r.Created()
 	})
 }
 

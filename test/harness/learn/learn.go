@@ -58,7 +58,7 @@ func (d *Draft) Learn(k *DraftKind, users []string, histories ...*history.Histor
 func (r run) answers(users []string) bool {
 	normal := r.history.Normalizer()
 	return slices.ContainsFunc(r.history.Requests, func(q history.Request) bool {
-		return q.Write() && slices.Contains(users, q.User) && (q.Made || normal.Replace(q.Key.String()) != q.Key.String())
+		return q.Write() && slices.Contains(users, q.User) && (q.Created() || normal.Replace(q.Key.String()) != q.Key.String())
 	})
 }
 
@@ -210,7 +210,7 @@ func (k *DraftKind) watchDeleted(runs []run, users []string, lease history.Resou
 func (r run) created(users []string) []*history.Lifetime {
 	var all []*history.Lifetime
 	for _, q := range r.history.Requests {
-		if !q.Made || !q.Done() || !slices.Contains(users, q.User) {
+		if !q.Created() || !q.Done() || !slices.Contains(users, q.User) {
 			continue
 		}
 		life := r.index.Lifetime(q.UID)

@@ -96,6 +96,12 @@ func (r *recording) write(user, resource string, o *unstructured.Unstructured, g
 	for _, v := range r.Versions {
 		q.Made = q.Made && v.UID != o.GetUID()
 	}
+	if q.Made {
+		q.Code = 201
+	}
+	if name == "secrets" { // the log has no bodies of them
+		q.UID, q.Made, q.Body, q.NeedsVersion, q.NeedsUID = "", false, false, "", ""
+	}
 	if gone {
 		q.Effect = history.Deleted
 	}
