@@ -10,6 +10,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"unicode"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -63,19 +64,31 @@ var (
 )
 
 // Named returns those of the added paths that the message of a refusal names, with what is below and
-// above them.
-func Named(added []string, message string) (named []string) {
+// above them. If it names none by its path, they are those whose last field it names.
+func Named(added []string, message string) []string {
+	message = position.ReplaceAllString(message, "")
+	found := fieldPath.FindAllStringSubmatch(message, -1)
+	named := paths(added, func(path string) bool {
+		return slices.ContainsFunc(found, func(match []string) bool {
+			field := strings.TrimPrefix(match[1], ".")
+			return field == path || strings.HasPrefix(field, path+".") || strings.HasPrefix(path, field+".")
+		})
+	})
+	if len(named) > 0 {
+		return named
+	}
+	words := strings.FieldsFunc(message, func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsDigit(r) })
+	return paths(added, func(path string) bool { return slices.Contains(words, path[strings.LastIndex(path, ".")+1:]) })
+}
+
+// paths returns those of the added paths that are wanted, by the paths without indexes.
+func paths(added []string, wanted func(path string) bool) (some []string) {
 	for _, path := range added {
-		plain := position.ReplaceAllString(path, "")
-		for _, found := range fieldPath.FindAllStringSubmatch(position.ReplaceAllString(message, ""), -1) {
-			field := strings.TrimPrefix(found[1], ".")
-			if field == plain || strings.HasPrefix(field, plain+".") || strings.HasPrefix(plain, field+".") {
-				named = append(named, path)
-				break
-			}
+		if wanted(position.ReplaceAllString(path, "")) {
+			some = append(some, path)
 		}
 	}
-	return named
+	return some
 }
 
 func (g *growing) note(path string) { g.added = append(g.added, strings.TrimPrefix(path, ".")) }
@@ -227,8 +240,12 @@ func another(schema *apiextensionsv1.JSONSchemaProps, entry any, n int, keys []s
 	return entry, false
 }
 
-// otherText is a text that the schema allows and that differs; "" if none is found.
+// otherText is a text that the schema allows and that differs; "" if none is found. A text of several lines is
+// often YAML or a program, so it stays.
 func otherText(schema *apiextensionsv1.JSONSchemaProps, text string, n int) string {
+	if strings.Contains(text, "\n") {
+		return ""
+	}
 	suffix := fmt.Sprint(n)
 	for _, other := range slices.Concat([]string{text + "-" + suffix, text + suffix, suffix + text}, candidates) {
 		if other != text && fits(schema, other) {

@@ -55,6 +55,7 @@ func TestGrow(t *testing.T) {
 			"hosts[] parameters.example-1 rules[]"},
 		"Limits":  {"{limits: {cpu: 1}}", "{limits: {cpu: 1}}", learn.GrowGiven, ""},
 		"Full":    {"{hosts: [a, b, c], single: [x]}", "{hosts: [a, b, c], single: [x]}", learn.GrowGiven, ""},
+		"Lines":   {`{tags: ["a: b\nc: d"]}`, `{tags: ["a: b\nc: d"]}`, learn.GrowGiven, ""},
 		"Nothing": {"{}", "{}", learn.GrowGiven, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -115,6 +116,8 @@ func TestGrow_WithoutWhatIsRefused(t *testing.T) {
 		`Thing "a" is invalid: spec.zone: Invalid value: "example": no zone`: {"hosts[]", "note"},
 		`admission webhook denied the request: spec.hosts[1]: no host`:       {"note", "zone"},
 		`the size is wrong`: {"hosts[]", "note", "zone"},
+		`Invalid value: zone can only be set for a region`: {"hosts[]", "note"},
+		`spec.note: no note without a zone`:                {"hosts[]", "zone"},
 	} {
 		_, rest := learn.Grow(schema, map[string]any{}, learn.GrowAll, learn.Named(added, message)...)
 		if !slices.Equal(rest, want) {

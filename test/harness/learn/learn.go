@@ -58,7 +58,8 @@ func (d *Draft) Learn(k *DraftKind, users []string, histories ...*history.Histor
 func (r run) answers(users []string) bool {
 	normal := r.history.Normalizer()
 	return slices.ContainsFunc(r.history.Requests, func(q history.Request) bool {
-		return q.Write() && slices.Contains(users, q.User) && (q.Created() || normal.Replace(q.Key.String()) != q.Key.String())
+		return q.Write() && slices.Contains(users, q.User) &&
+			(q.Created() || normal.Replace(q.Key.String()) != q.Key.String())
 	})
 }
 

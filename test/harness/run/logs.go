@@ -9,6 +9,10 @@ import (
 	"slices"
 )
 
+// Logs returns what the processes of all replicas have written, by the names of the replicas. It may be called
+// while a run goes on.
+func (p *Prover) Logs() (map[string][]byte, error) { return p.logsFrom(nil) }
+
 // logsFrom returns what the processes of replicas have written since the offsets, by their names. A
 // replica without an offset started later.
 func (p *Prover) logsFrom(offsets map[*replica]int64) (map[string][]byte, error) {

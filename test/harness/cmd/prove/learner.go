@@ -39,6 +39,8 @@ type learner struct {
 	output    io.Writer
 	// resources are all resources that can be watched.
 	resources []history.Resource
+	// errors are those of the operator's log that were printed, without numbers.
+	errors map[string]bool
 	// undone is why kinds are left without a scenario; nil if none is.
 	undone error
 }
@@ -115,7 +117,10 @@ func (l *learner) observe(ctx context.Context) (histories [][]*history.History, 
 		fmt.Fprintf(l.output, "kind %d of %d, %s: %d clean runs to learn from\n", i+1, len(l.draft.Kinds),
 			k.ScenarioName(), cleanRuns)
 		began := time.Now()
+		accompanied, done := context.WithCancel(ctx)
+		go l.accompany(accompanied, prover.Logs)
 		histories[i], err = l.learnKind(ctx, prover, k, s.Scenarios[j], s.Contract.Users)
+		done()
 		if err != nil && ctx.Err() != nil {
 			return histories, l.interrupted(i, err)
 		}

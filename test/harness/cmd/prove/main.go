@@ -32,7 +32,7 @@ import (
 )
 
 // errFound means that the operator failed, and not this program.
-var errFound = errors.New("not every plan has held")
+var errFound = errors.New("not everything has held")
 
 func main() {
 	// Only root may isolate replicas, and every user in a user namespace.

@@ -58,8 +58,9 @@ func (t *terminal) setProgress(line string) bool {
 	return true
 }
 
-// timedWriter begins each text with the time since its first one. It is for one goroutine.
+// timedWriter begins each text with the time since its first one.
 type timedWriter struct {
+	mu      sync.Mutex
 	to      io.Writer
 	now     func() time.Time
 	began   time.Time
@@ -72,6 +73,8 @@ func newTimedWriter(to io.Writer, now func() time.Time) *timedWriter {
 
 // Write implements io.Writer. The rest of a line, and more lines of a text, have no time.
 func (t *timedWriter) Write(text []byte) (int, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
 	if len(text) == 0 {
 		return 0, nil
 	}

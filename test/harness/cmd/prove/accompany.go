@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"leasehold.dev/test/harness/report"
+)
+
+const (
+	// accompanyPeriod is how often the errors of an operator are printed while it is learned.
+	accompanyPeriod = 30 * time.Second
+	// accompanyLines is how many of them are printed each time.
+	accompanyLines = 3
+)
+
+// notServed matches the error of a client about a kind without a definition.
+var notServed = regexp.MustCompile(`no matches for kind \\?"([A-Za-z]+)\\?" in (?:version|group) \\?"([a-z0-9./-]+)`)
+
+// accompany prints what is new among the errors in the logs until ctx ends: an operator that waits for what is not
+// there says so nowhere else. Errors that differ by numbers alone are the same.
+func (l *learner) accompany(ctx context.Context, logs func() (map[string][]byte, error)) {
+	ticker := time.NewTicker(accompanyPeriod)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+		}
+		all, err := logs()
+		if err != nil {
+			fmt.Fprintf(l.output, "the logs of the operator cannot be read: %v\n", err)
+			return
+		}
+		fmt.Fprint(l.output, l.newErrors(all))
+	}
+}
+
+// newErrors describes the errors in the logs that no call before has returned.
+func (l *learner) newErrors(logs map[string][]byte) string {
+	if l.errors == nil {
+		l.errors = map[string]bool{}
+	}
+	var fresh []string
+	for _, name := range slices.Sorted(maps.Keys(logs)) {
+		for _, line := range report.ErrorLines(strings.Split(string(logs[name]), "\n")) {
+			if plain := times.ReplaceAllString(line, ""); !l.errors[plain] {
+				l.errors[plain] = true
+				fresh = append(fresh, line)
+			}
+		}
+	}
+	if len(fresh) == 0 {
+		return "the run goes on, and the operator's log has no new error\n"
+	}
+	var text strings.Builder
+	fmt.Fprintf(&text, "the run goes on; new errors in the operator's log: %d, the last of them:\n", len(fresh))
+	for _, line := range fresh[max(0, len(fresh)-accompanyLines):] {
+		fmt.Fprintf(&text, "    %s\n", line)
+	}
+	advised := map[string]bool{}
+	for _, found := range notServed.FindAllStringSubmatch(strings.Join(fresh, "\n"), -1) {
+		if kind := found[1] + " of " + found[2]; !advised[kind] {
+			advised[kind] = true
+			fmt.Fprintf(&text, "    the API server does not serve %s: name the file or folder of its definition with --crds\n", kind)
+		}
+	}
+	return text.String()
+}
