@@ -126,11 +126,8 @@ func (b caBundles) inject(o *unstructured.Unstructured) (*unstructured.Unstructu
 	return o, nil
 }
 
-// setBundles gives all webhooks of an object, or the API that it registers, the CA.
+// setBundles gives all webhooks of an object the CA.
 func setBundles(o *unstructured.Unstructured, bundle string) error {
-	if o.GetKind() == "APIService" {
-		return unstructured.SetNestedField(o.Object, bundle, "spec", "caBundle")
-	}
 	configs, err := clientConfigs(o)
 	for _, config := range configs {
 		config["caBundle"] = bundle

@@ -30,7 +30,6 @@ const (
 	injected    = `{apiVersion: admissionregistration.k8s.io/v1, kind: ValidatingWebhookConfiguration, metadata: {name: v, annotations: {cert-manager.io/inject-ca-from: ns/serving}}, webhooks: [{name: a, clientConfig: {}}, {name: b, clientConfig: {service: {name: s}}}]}`
 	conversion  = `{apiVersion: apiextensions.k8s.io/v1, kind: CustomResourceDefinition, metadata: {name: c, annotations: {cert-manager.io/inject-ca-from-secret: ns/pair}}, spec: {conversion: {webhook: {clientConfig: {}}}}}`
 	unconverted = `{apiVersion: apiextensions.k8s.io/v1, kind: CustomResourceDefinition, metadata: {name: d, annotations: {cert-manager.io/inject-ca-from: ns/serving}}, spec: {conversion: {strategy: None}}}`
-	aggregated  = `{apiVersion: apiregistration.k8s.io/v1, kind: APIService, metadata: {name: v1.example.org, annotations: {cert-manager.io/inject-ca-from: ns/serving}}, spec: {group: example.org}}`
 	installed   = `{apiVersion: apiextensions.k8s.io/v1, kind: CustomResourceDefinition, metadata: {name: certificates.cert-manager.io}}`
 )
 
@@ -47,14 +46,14 @@ func TestIssueCertificates(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
 	now := time.Date(2030, 1, 2, 3, 4, 5, 0, time.UTC)
-	given := objects(t, issuer, certificate, injected, conversion, unconverted, aggregated)
+	given := objects(t, issuer, certificate, injected, conversion, unconverted)
 	before := given[2].DeepCopy()
 	out, notes, err := issueCertificates(given, now)
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Expect(notes).To(ConsistOf("cert-manager is not among the manifests: the harness issues Certificate ns/serving"))
 	g.Expect(given[2]).To(Equal(before), "what is shipped is not changed")
-	g.Expect(out).To(HaveLen(5), "no resource of cert-manager, and a Secret")
-	secret := out[4]
+	g.Expect(out).To(HaveLen(4), "no resource of cert-manager, and a Secret")
+	secret := out[3]
 	g.Expect(secret.GetNamespace() + "/" + secret.GetName()).To(Equal("ns/pair"))
 	g.Expect(secret.GetLabels()).To(Equal(map[string]string{"a": "b"}))
 
@@ -70,7 +69,6 @@ func TestIssueCertificates(t *testing.T) {
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Expect(got).To(Equal(encoded))
 	g.Expect(out[2].Object["spec"]).To(Equal(map[string]any{"conversion": map[string]any{"strategy": "None"}}))
-	g.Expect(out[3].Object["spec"]).To(HaveKeyWithValue("caBundle", encoded))
 
 	pair, err := tls.X509KeyPair(secretData(t, secret, "tls.crt"), secretData(t, secret, "tls.key"))
 	g.Expect(err).NotTo(HaveOccurred())

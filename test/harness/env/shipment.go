@@ -34,6 +34,8 @@ func (s InstallOptions) Render(ctx context.Context) (objects []*unstructured.Uns
 		namespace = cmp.Or(s.Chart.Namespace, namespace)
 		objects, notes = withoutHooks(objects)
 	}
+	objects, aggregated := withoutAggregated(objects)
+	notes = slices.Concat(notes, aggregated)
 	fillNamespace(objects, namespace)
 	notes = slices.Concat(notes, fillPlaceholders(objects), s.deploymentNotes(objects))
 	objects, issued, err := issueCertificates(objects, time.Now())
@@ -57,6 +59,23 @@ func withoutHooks(objects []*unstructured.Unstructured) (rest []*unstructured.Un
 	}
 	if len(hooks) > 0 {
 		notes = []string{"the chart's hooks are not run: " + strings.Join(hooks, ", ")}
+	}
+	return rest, notes
+}
+
+// withoutAggregated leaves out the APIs that Pods serve: kube-apiserver looks for their Endpoints, which nothing
+// makes, and while one API does not answer no namespace ends.
+func withoutAggregated(objects []*unstructured.Unstructured) (rest []*unstructured.Unstructured, notes []string) {
+	var left []string
+	for _, o := range objects {
+		if o.GetKind() == "APIService" {
+			left = append(left, o.GetName())
+			continue
+		}
+		rest = append(rest, o)
+	}
+	if len(left) > 0 {
+		notes = []string{"APIs that Pods serve are not installed: " + strings.Join(left, ", ")}
 	}
 	return rest, notes
 }

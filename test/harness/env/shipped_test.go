@@ -165,6 +165,19 @@ func TestDeploymentNotes(t *testing.T) {
 	}
 }
 
+// An API without an answer would keep each namespace from ending.
+func TestWithoutAggregated(t *testing.T) {
+	g := NewWithT(t)
+	keep := objects(t, deployment, validating)
+	api := objects(t, "{apiVersion: apiregistration.k8s.io/v1, kind: APIService, metadata: {name: v1.example.com}}")
+	rest, notes := withoutAggregated(append(api, keep...))
+	g.Expect(rest).To(Equal(keep))
+	g.Expect(notes).To(ConsistOf("APIs that Pods serve are not installed: v1.example.com"))
+	rest, notes = withoutAggregated(keep)
+	g.Expect(rest).To(Equal(keep))
+	g.Expect(notes).To(BeEmpty())
+}
+
 // An operator can run without the kinds of a missing Prometheus operator. The API server's error
 // names a missing kind of Kubernetes.
 func TestWithoutUndefined(t *testing.T) {
@@ -172,7 +185,7 @@ func TestWithoutUndefined(t *testing.T) {
 	shipped := objects(t,
 		"{apiVersion: apiextensions.k8s.io/v1, kind: CustomResourceDefinition, metadata: {name: things.example.com}, spec: {group: example.com, names: {kind: Thing}}}",
 		"{apiVersion: v1, kind: Service, metadata: {name: metrics}}",
-		"{apiVersion: apiregistration.k8s.io/v1, kind: APIService, metadata: {name: v1.example.com}}",
+		"{apiVersion: rbac.authorization.k8s.io/v1, kind: ClusterRole, metadata: {name: manager}}",
 		"{apiVersion: monitoring.coreos.com/v1, kind: ServiceMonitor, metadata: {name: manager}}",
 		"{apiVersion: example.com/v1, kind: Thing, metadata: {name: shipped}}",
 		"{apiVersion: other.example.com/v1, kind: Other, metadata: {name: served}}")
@@ -185,5 +198,5 @@ func TestWithoutUndefined(t *testing.T) {
 	for _, o := range rest {
 		kinds = append(kinds, o.GetKind())
 	}
-	g.Expect(kinds).To(Equal([]string{"CustomResourceDefinition", "Service", "APIService", "Thing", "Other"}))
+	g.Expect(kinds).To(Equal([]string{"CustomResourceDefinition", "Service", "ClusterRole", "Thing", "Other"}))
 }
