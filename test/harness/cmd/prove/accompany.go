@@ -25,7 +25,7 @@ const (
 var notServed = regexp.MustCompile(`no matches for kind \\?"([A-Za-z]+)\\?" in (?:version|group) \\?"([a-z0-9./-]+)`)
 
 // accompany prints what is new among the errors in the logs until ctx ends: an operator that waits for what is not
-// there says so nowhere else. Errors that differ by numbers alone are the same.
+// there says so nowhere else. Errors that differ only by numbers, and by names with numbers, are the same.
 func (l *learner) accompany(ctx context.Context, logs func() (map[string][]byte, error)) {
 	ticker := time.NewTicker(accompanyPeriod)
 	defer ticker.Stop()

@@ -23,12 +23,12 @@ type programLog struct {
 	last string
 }
 
-// times matches the parts that differ between occurrences of the same line.
-var times = regexp.MustCompile(`[0-9]+`)
+// times matches the parts that differ between occurrences of the same line: numbers, and names with them.
+var times = regexp.MustCompile(`[A-Za-z0-9-]*[0-9][A-Za-z0-9-]*`)
 
 // next returns the end of the log: of the lines that are new since the previous call, those with the level of an
 // error and the last one, or else the last ones after the first, which names a wrong flag before the usage. It does
-// not repeat lines that differ from the previous ones only by numbers and by their order.
+// not repeat lines that differ from the previous ones only by numbers, by names with numbers, and by their order.
 func (p *programLog) next() string {
 	text, err := os.ReadFile(p.path)
 	if err != nil {
