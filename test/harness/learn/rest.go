@@ -128,7 +128,8 @@ const observing, shortest, shortestUnknown = 11 * time.Second, 3 * time.Second, 
 
 // learnPause finds how long the operator paused between two writes after the sample: it looks
 // again at times, or waits before it tries again. Only a longer silence shows that it is done. Where the
-// sample does not succeed, the operator may try again after twice its last pause, as work queues do.
+// sample does not succeed, the operator may try again after twice its last pause, as work queues do, and a write
+// that changes nothing or is refused is such a try.
 func (k *DraftKind) learnPause(runs []run, users []string, leases []history.Key) {
 	rests := false
 	for _, r := range runs {
@@ -138,7 +139,7 @@ func (k *DraftKind) learnPause(runs []run, users []string, leases []history.Key)
 		made := r.history.Checkpoints[0]
 		last, longest := made.Acted, time.Duration(0)
 		for _, q := range r.history.Requests {
-			if q.Done() && slices.Contains(users, q.User) &&
+			if (q.Done() || k.Fails && q.Write()) && slices.Contains(users, q.User) &&
 				!slices.Contains(leases, q.Key) && !slices.Contains(events, q.Resource) &&
 				q.Received.After(last) && q.Received.Before(made.Ended) {
 				last, longest = q.Received, max(longest, q.Received.Sub(last))

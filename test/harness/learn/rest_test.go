@@ -78,21 +78,25 @@ func TestLearn_Pause(t *testing.T) {
 		writes []int  // seconds after the sample
 		began  int    // the checkpoint
 		status string // of the sample
+		effect history.Effect
 		idle   string
 		guess  string
 	}{
-		"None":        {nil, 11, "", "", ""},
-		"AtOnce":      {[]int{0}, 14, "", "", ""},
-		"SomeSeconds": {[]int{0, 2}, 14, "", "    idle: 4s\n", "paused for 2s"},
-		"TriesAgain":  {[]int{0, 10}, 21, "", "    idle: 12s\n", paused},
-		"Looks":       {[]int{10}, 21, "", "    idle: 12s\n", paused},
-		"Later":       {[]int{9}, 5, "", within, "wrote again and again"},
-		"ForEver":     {[]int{5, 15, 25}, 30, "", within, again},
+		"None":        {nil, 11, "", history.Stored, "", ""},
+		"AtOnce":      {[]int{0}, 14, "", history.Stored, "", ""},
+		"SomeSeconds": {[]int{0, 2}, 14, "", history.Stored, "    idle: 4s\n", "paused for 2s"},
+		"TriesAgain":  {[]int{0, 10}, 21, "", history.Stored, "    idle: 12s\n", paused},
+		"Looks":       {[]int{10}, 21, "", history.Stored, "    idle: 12s\n", paused},
+		"Later":       {[]int{9}, 5, "", history.Stored, within, "wrote again and again"},
+		"ForEver":     {[]int{5, 15, 25}, 30, "", history.Stored, within, again},
 
-		"FailsAndRests":       {[]int{0, 5}, 16, failed, "    idle: 7s\n", noSuccess},
-		"FailsAndIsSilent":    {[]int{0}, 12, failed, "", noSuccess},
-		"FailsAndMayTryAgain": {[]int{0, 6}, 17, failed, within, noSuccess},
-		"FailsForEver":        {[]int{5, 15, 25}, 30, failed, within, noSuccess},
+		"FailsAndRests":       {[]int{0, 5}, 16, failed, history.Stored, "    idle: 7s\n", noSuccess},
+		"FailsAndIsSilent":    {[]int{0}, 12, failed, history.Stored, "", noSuccess},
+		"FailsAndMayTryAgain": {[]int{0, 6}, 17, failed, history.Stored, within, noSuccess},
+		"FailsForEver":        {[]int{5, 15, 25}, 30, failed, history.Stored, within, noSuccess},
+		"FailsAndIsRefused":   {[]int{5, 15, 25}, 30, failed, history.Refused, within, noSuccess},
+		"FailsAndReads":       {[]int{0, 5, 15, 25}, 30, failed, history.Read, "", noSuccess},
+		"IsRefused":           {[]int{5, 15, 25}, 30, "", history.Refused, "", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			g, kinds, r := NewWithT(t), kindsOf(t, nil, backups(t)), record("b0")
@@ -103,7 +107,7 @@ func TestLearn_Pause(t *testing.T) {
 				return h.Requests[0].Received.Add(time.Duration(seconds)*time.Second + time.Millisecond)
 			}
 			for _, seconds := range tc.writes {
-				h.Requests = append(h.Requests, history.Request{User: operator, Verb: "create", Effect: history.Stored,
+				h.Requests = append(h.Requests, history.Request{User: operator, Verb: "create", Effect: tc.effect,
 					Key: history.Key{Resource: history.Resource{Resource: "configmaps"}}, Received: at(seconds)})
 			}
 			h.Checkpoints = []history.Checkpoint{{Name: "made", Acted: at(0), Began: at(tc.began), Ended: at(tc.began + 5)}}
