@@ -9,6 +9,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"leasehold.dev/test/harness/report"
@@ -24,23 +25,31 @@ const (
 // notServed matches the error of a client about a kind without a definition.
 var notServed = regexp.MustCompile(`no matches for kind \\?"([A-Za-z]+)\\?" in (?:version|group) \\?"([a-z0-9./-]+)`)
 
-// accompany prints what is new among the errors in the logs until ctx ends: an operator that waits for what is not
-// there says so nowhere else. Errors that differ only by numbers, and by names with numbers, are the same.
-func (l *learner) accompany(ctx context.Context, logs func() (map[string][]byte, error)) {
-	ticker := time.NewTicker(accompanyPeriod)
-	defer ticker.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-ticker.C:
+// accompany prints what is new among the errors in the logs until stop is called: an operator that waits for what
+// is not there says so nowhere else. Errors that differ only by numbers, and by names with numbers, are the same.
+func (l *learner) accompany(ctx context.Context, logs func() (map[string][]byte, error)) (stop func()) {
+	ctx, cancel := context.WithCancel(ctx)
+	var printing sync.WaitGroup
+	printing.Go(func() {
+		ticker := time.NewTicker(accompanyPeriod)
+		defer ticker.Stop()
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case <-ticker.C:
+			}
+			all, err := logs()
+			if err != nil {
+				fmt.Fprintf(l.output, "the logs of the operator cannot be read: %v\n", err)
+				return
+			}
+			fmt.Fprint(l.output, l.newErrors(all))
 		}
-		all, err := logs()
-		if err != nil {
-			fmt.Fprintf(l.output, "the logs of the operator cannot be read: %v\n", err)
-			return
-		}
-		fmt.Fprint(l.output, l.newErrors(all))
+	})
+	return func() {
+		cancel()
+		printing.Wait()
 	}
 }
 

@@ -3,7 +3,6 @@
 package main
 
 import (
-	"context"
 	"errors"
 	"strings"
 	"testing"
@@ -31,15 +30,14 @@ func TestAccompany(t *testing.T) {
 		g := NewWithT(t)
 		var output strings.Builder
 		l := &learner{output: &output}
-		ctx, cancel := context.WithCancel(t.Context())
-		go l.accompany(ctx, func() (map[string][]byte, error) { return nil, nil })
+		stop := l.accompany(t.Context(), func() (map[string][]byte, error) { return nil, nil })
 		<-time.After(3*accompanyPeriod - time.Second)
-		synctest.Wait()
-		cancel()
-		synctest.Wait()
+		stop()
 		g.Expect(strings.Count(output.String(), "no new error")).To(Equal(2))
 		output.Reset()
-		l.accompany(t.Context(), func() (map[string][]byte, error) { return nil, errors.New("gone") })
+		stop = l.accompany(t.Context(), func() (map[string][]byte, error) { return nil, errors.New("gone") })
+		<-time.After(3 * accompanyPeriod)
+		stop()
 		g.Expect(output.String()).To(Equal("the logs of the operator cannot be read: gone\n"))
 	})
 }

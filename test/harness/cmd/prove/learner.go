@@ -117,10 +117,9 @@ func (l *learner) observe(ctx context.Context) (histories [][]*history.History, 
 		fmt.Fprintf(l.output, "kind %d of %d, %s: %d clean runs to learn from\n", i+1, len(l.draft.Kinds),
 			k.ScenarioName(), cleanRuns)
 		began := time.Now()
-		accompanied, done := context.WithCancel(ctx)
-		go l.accompany(accompanied, prover.Logs)
+		stop := l.accompany(ctx, prover.Logs)
 		histories[i], err = l.learnKind(ctx, prover, k, s.Scenarios[j], s.Contract.Users)
-		done()
+		stop()
 		if err != nil && ctx.Err() != nil {
 			return histories, l.interrupted(i, err)
 		}
