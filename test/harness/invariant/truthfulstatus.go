@@ -104,6 +104,7 @@ func (b *judgement) judgeFlip(life *history.Lifetime, name string, was, is condi
 	then, errThen := time.Parse(time.RFC3339, was.since)
 	since, errSince := time.Parse(time.RFC3339, is.since)
 	switch {
+	case was.since == "" && is.since == "": // conditions of such a kind have no times
 	case errThen != nil || errSince != nil:
 		b.addViolation("%s (UID %s): %s became %s at %s without a lastTransitionTime (%q, then %q)", life.Key, life.UID, name,
 			is.status, after.RevisionRange, was.since, is.since).revision(after.RevisionRange)

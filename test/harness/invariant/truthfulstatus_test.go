@@ -32,6 +32,15 @@ func conditionOnly(o *unstructured.Unstructured) {
 	delete(o.Object["status"].(map[string]any), "observedGeneration")
 }
 
+// timeless is a condition without a lastTransitionTime, as kinds without that field have it.
+func timeless(status string) func(*unstructured.Unstructured) {
+	return func(o *unstructured.Unstructured) {
+		says(status, "Fine", 1, "01")(o)
+		list := o.Object["status"].(map[string]any)["conditions"].([]any)
+		delete(list[0].(map[string]any), "lastTransitionTime")
+	}
+}
+
 func TestHonestStatus(t *testing.T) {
 	down := says("False", "Down", 1, "01")
 	step := func(before, after func(*unstructured.Unstructured), second int) *history.History {
@@ -48,7 +57,9 @@ func TestHonestStatus(t *testing.T) {
 		"TimeBack": wantBroken(step(says("False", "Down", 1, "05"), says("True", "Fine", 1, "01"), 9), "went back from"),
 		"TimeMoved": wantBroken(step(down, says("False", "Down", 1, "09"), 9), "lastTransitionTime moved",
 			"False at resourceVersion 104 as at resourceVersion 103"),
-		"NoTime": wantBroken(step(down, says("True", "Fine", 1, "xx"), 9), "without a lastTransitionTime"),
+		"NoTimes":  wantHeld(step(timeless("False"), timeless("True"), 9)),
+		"LostTime": wantBroken(step(down, timeless("True"), 9), "without a lastTransitionTime"),
+		"NoTime":   wantBroken(step(down, says("True", "Fine", 1, "xx"), 9), "without a lastTransitionTime"),
 		"WhenIsUnknown": wantInconclusive(play(answeredAt(1, thing(down)),
 			answeredAt(1, thing(says("True", "Fine", 1, "01"))), changes(func(s *script) { s.Versions[2].At = time.Time{} })),
 			"not recorded"),
