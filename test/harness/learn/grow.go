@@ -247,7 +247,16 @@ func otherText(schema *apiextensionsv1.JSONSchemaProps, text string, n int) stri
 		return ""
 	}
 	suffix := fmt.Sprint(n)
-	for _, other := range slices.Concat([]string{text + "-" + suffix, text + suffix, suffix + text}, candidates) {
+	others := slices.Concat([]string{text + "-" + suffix, text + suffix, suffix + text}, candidates)
+	if len(schema.Enum) > 0 {
+		others = nil
+	}
+	for _, value := range schema.Enum {
+		if other, isText := decoded(value).(string); isText {
+			others = append(others, other)
+		}
+	}
+	for _, other := range others {
 		if other != text && fits(schema, other) {
 			return other
 		}

@@ -88,6 +88,16 @@ spec:
       replicas: {type: integer, default: 1}, key: {type: string}, choice: {type: string, enum: [A, B]}}}}}}
 `
 
+// An entry of a list is one of those that the schema names.
+func TestGrow_Enum(t *testing.T) {
+	g := NewWithT(t)
+	schema := &apiextensionsv1.JSONSchemaProps{}
+	g.Expect(yaml.Unmarshal([]byte("properties: {types: {type: array, items: {type: string, enum: [a, b]}}}"), schema)).To(Succeed())
+	grown, added := learn.Grow(schema, map[string]any{"types": []any{"a"}}, learn.GrowGiven)
+	g.Expect(grown).To(Equal(map[string]any{"types": []any{"a", "b"}}))
+	g.Expect(added).To(HaveExactElements("types[]"))
+}
+
 // A kind without anything to grow has no change.
 func TestScenarios_OfAKindThatScales(t *testing.T) {
 	g := NewWithT(t)
