@@ -87,6 +87,14 @@ func (s InstallOptions) deploymentNotes(objects []*unstructured.Unstructured) (n
 		return nil // its caller reports the error
 	}
 	var names []string
+	for _, c := range d.Spec.Template.Spec.Containers[1:] {
+		names = append(names, c.Name)
+	}
+	if len(names) > 0 {
+		notes = append(notes, fmt.Sprintf("of the containers of Deployment %s, %s runs, and not %s", d.Name,
+			d.Spec.Template.Spec.Containers[0].Name, strings.Join(names, ", ")))
+	}
+	names = nil
 	for _, c := range d.Spec.Template.Spec.InitContainers {
 		names = append(names, c.Name)
 	}
