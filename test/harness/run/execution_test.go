@@ -123,7 +123,8 @@ func TestStrays(t *testing.T) {
 	}
 	lease := event("one", "coordination.k8s.io", "leases", `"10"},"spec":{"holderIdentity":"one_1"}}`)
 	webhooks := event("two", "admissionregistration.k8s.io", "mutatingwebhookconfigurations", `"12"}}`)
-	g.Expect(os.WriteFile(p.auditLog, []byte(lease+event("one", "", "secrets", `"11"}}`)+webhooks+webhooks), 0o600)).To(Succeed())
-	g.Expect(p.Strays()).To(Equal([]history.Resource{{Group: "admissionregistration.k8s.io",
-		Resource: "mutatingwebhookconfigurations"}}))
+	unchanged := event("two", "apps", "deployments", `"9"}}`)
+	g.Expect(os.WriteFile(p.auditLog, []byte(lease+event("one", "", "secrets", `"11"}}`)+webhooks+webhooks+unchanged), 0o600)).To(Succeed())
+	g.Expect(p.Strays()).To(ConsistOf(history.Resource{Group: "admissionregistration.k8s.io",
+		Resource: "mutatingwebhookconfigurations"}, history.Resource{Group: "apps", Resource: "deployments"}))
 }

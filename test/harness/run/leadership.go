@@ -58,7 +58,8 @@ func (p *Prover) lastRenewer() *replica {
 	return last
 }
 
-// Strays returns the resources that replicas have written while they did not lead, each once.
+// Strays returns the resources that replicas have written while they did not lead, each once, also where the write
+// changed nothing.
 func (p *Prover) Strays() (all []history.Resource, err error) {
 	events, err := record.ReadAuditLog(p.auditLog)
 	if err != nil {
@@ -71,8 +72,8 @@ func (p *Prover) Strays() (all []history.Resource, err error) {
 	promises := p.subject.Contract
 	terms := h.Terms(promises.Lease)
 	for _, q := range h.Requests {
-		if q.Done() && q.Replica != "" && q.Key != promises.Lease && slices.Contains(promises.Users, q.User) &&
-			!slices.Contains(history.HeldDuring(terms, q.RevisionRange), q.Replica) && !slices.Contains(all, q.Resource) {
+		if q.Write() && q.Effect != history.Refused && q.Replica != "" && q.Key != promises.Lease &&
+			slices.Contains(promises.Users, q.User) && !slices.Contains(history.HeldDuring(terms, q.RevisionRange), q.Replica) && !slices.Contains(all, q.Resource) {
 			all = append(all, q.Resource)
 		}
 	}
