@@ -48,8 +48,8 @@ func (h *History) named(users []string) iter.Seq[*Lifetime] {
 	return func(yield func(*Lifetime) bool) {
 		index := h.Index()
 		for _, r := range h.Requests {
-			life := index.Lifetime(r.UID)
-			if !r.Made || life == nil || !slices.Contains(users, r.User) {
+			life := index.Created(r)
+			if life == nil || !slices.Contains(users, r.User) {
 				continue
 			}
 			if last := life.Last(); last != nil && last.Object.GetGenerateName() != "" {

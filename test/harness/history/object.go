@@ -74,6 +74,23 @@ func (x *Index) All() []*Lifetime { return x.lifetimes }
 // Lifetime returns the object with this UID, or nil.
 func (x *Index) Lifetime(uid types.UID) *Lifetime { return x.byUID[uid] }
 
+// Created returns the object that a request created, or else nil. Without its UID, it is the last one of its name.
+func (x *Index) Created(r Request) *Lifetime {
+	switch {
+	case !r.Created():
+		return nil
+	case r.UID != "":
+		return x.byUID[r.UID]
+	}
+	var last *Lifetime
+	for _, life := range x.lifetimes {
+		if life.Key == r.Key {
+			last = life
+		}
+	}
+	return last
+}
+
 // Last returns the last version with an object; nil if none was recorded.
 func (l *Lifetime) Last() *Version {
 	if len(l.Versions) == 0 {

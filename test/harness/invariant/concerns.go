@@ -98,10 +98,13 @@ func mayChange(r history.Request, life *history.Lifetime) bool {
 	return r.Name == life.Name && !r.Before(first.RevisionRange) && (life.End == nil || !life.End.Before(r.RevisionRange))
 }
 
-// createdByUsers returns the UIDs of the objects that users of the scenario created.
+// createdByUsers returns the UIDs of the objects that users of the scenario created. The Pods of replicas are the
+// harness's.
 func createdByUsers(h *history.History) map[types.UID]bool {
 	return objectsOf(h, func(r history.Request) bool {
-		return isPerson(r.User) && r.Created()
+		return isPerson(r.User) && r.Created() && !slices.ContainsFunc(h.Replicas, func(p history.Process) bool {
+			return r.Resource == (history.Resource{Resource: "pods"}) && p.Name == r.Name
+		})
 	})
 }
 

@@ -3,6 +3,7 @@
 package invariant_test
 
 import (
+	"slices"
 	"testing"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -23,16 +24,23 @@ func TestConcerns_IgnoresObjectsOfOthers(t *testing.T) {
 	with := func(more ...step) *history.History {
 		return play(append(append([]step{writes("alice", thing())}, more...), rests("end"))...)
 	}
+	pod := func(name string) step { return writes("admin", object("Pod", name, "p2")) }
+	pods := func(o *invariant.Contract) {
+		o.Watched = append(slices.Clone(o.Watched), history.Resource{Resource: "pods"})
+	}
+	replica := changes(func(s *script) { s.Replicas = []history.Process{{Name: "a"}} })
 	clean := []*history.History{with(certificate("a")), with(certificate("a"))}
 	for _, i := range []invariant.Invariant{invariant.EndState, invariant.SingleLifecycle} {
 		t.Run(i.Name, func(t *testing.T) {
 			check(t, i, table{
-				"TheSame":             wantHeld(with(certificate("a"))),
-				"AnothersDiffers":     wantHeld(with(certificate("b"))),
-				"AnothersIsNotThere":  wantHeld(with()),
-				"AnotherMadeMore":     wantHeld(with(certificate("a"), writes("publisher", plain))),
-				"TheOperatorMadeMore": wantBroken(with(certificate("a"), writes("a", plain)), "configmaps ns/plain"),
-				"AnotherMadeOneForIt": wantBroken(with(certificate("a"), writes("publisher", part("p", "p1"))), "configmaps ns/p"),
+				"TheSame":                wantHeld(with(certificate("a"))),
+				"AnothersDiffers":        wantHeld(with(certificate("b"))),
+				"AnothersIsNotThere":     wantHeld(with()),
+				"AnotherMadeMore":        wantHeld(with(certificate("a"), writes("publisher", plain))),
+				"TheOperatorMadeMore":    wantBroken(with(certificate("a"), writes("a", plain)), "configmaps ns/plain"),
+				"AnotherMadeOneForIt":    wantBroken(with(certificate("a"), writes("publisher", part("p", "p1"))), "configmaps ns/p"),
+				"TheHarnessMadeAReplica": wantHeld(with(certificate("a"), pod("a"), replica)).under(pods),
+				"AUserMadeAPod":          wantBroken(with(certificate("a"), pod("b"), replica), "pods b").under(pods),
 				"TheOperatorTouchedIt": wantBroken(with(certificate("a"), writes("publisher", plain), writes("a", plain)),
 					"configmaps ns/plain"),
 			}.against(clean...))

@@ -83,7 +83,7 @@ func (s *script) request(who, verb string, key history.Key) history.Request {
 
 func key(o *unstructured.Unstructured) history.Key {
 	of := map[string]history.Resource{"Thing": things, "ConfigMap": parts, "Secret": secrets, "Namespace": rooms,
-		"Lease": history.Leases}[o.GetKind()]
+		"Lease": history.Leases, "Pod": {Resource: "pods"}}[o.GetKind()]
 	return history.Key{Resource: of, Namespace: o.GetNamespace(), Name: o.GetName()}
 }
 

@@ -211,15 +211,10 @@ func (k *DraftKind) watchDeleted(runs []run, users []string, lease history.Resou
 func (r run) created(users []string) []*history.Lifetime {
 	var all []*history.Lifetime
 	for _, q := range r.history.Requests {
-		if !q.Created() || !q.Done() || !slices.Contains(users, q.User) {
+		if !q.Done() || !slices.Contains(users, q.User) {
 			continue
 		}
-		life := r.index.Lifetime(q.UID)
-		for _, other := range r.index.Lifetimes(q.Resource) {
-			if q.UID == "" && other.Key == q.Key { // recorded without its answer
-				life = other
-			}
-		}
+		life := r.index.Created(q)
 		if life != nil && len(life.Versions) > 0 && !slices.Contains(all, life) {
 			all = append(all, life)
 		}
