@@ -73,7 +73,8 @@ func (p *Prover) Strays() (all []history.Resource, err error) {
 	terms := h.Terms(promises.Lease)
 	for _, q := range h.Requests {
 		if q.Write() && q.Effect != history.Refused && q.Replica != "" && q.Key != promises.Lease &&
-			slices.Contains(promises.Users, q.User) && !slices.Contains(history.HeldDuring(terms, q.RevisionRange), q.Replica) && !slices.Contains(all, q.Resource) {
+			slices.Contains(promises.Users, q.User) && !slices.Contains(all, q.Resource) &&
+			!slices.Contains(history.HeldDuring(terms, q.RevisionRange), q.Replica) {
 			all = append(all, q.Resource)
 		}
 	}
