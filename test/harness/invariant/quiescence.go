@@ -66,7 +66,7 @@ func (b *judgement) judgeRest(m history.Checkpoint) {
 
 // endsSeries reports whether the request wrote how often an event occurred before the checkpoint.
 // The recorder of client-go writes that 6 to 12 minutes after the last event of a series, and
-// sometimes twice.
+// sometimes twice. The first time may have been in an earlier run, like all else about the event.
 func (b *judgement) endsSeries(r history.Request, m history.Checkpoint) bool {
 	ends := func(w history.Request) bool {
 		return w.Key == r.Key && w.Effect == history.Stored &&
@@ -74,7 +74,11 @@ func (b *judgement) endsSeries(r history.Request, m history.Checkpoint) bool {
 				return e.RevisionRange == w.RevisionRange && !e.First && !e.Observed.IsZero() && e.Observed.Before(m.Began)
 			})
 	}
-	return ends(r) || r.Effect == history.Unchanged && slices.ContainsFunc(b.History.Requests, ends)
+	if r.Effect != history.Unchanged || r.Resource.Resource != "events" {
+		return ends(r)
+	}
+	written := func(w history.Request) bool { return w.Key == r.Key && w.Effect == history.Stored }
+	return slices.ContainsFunc(b.History.Requests, ends) || !slices.ContainsFunc(b.History.Requests, written)
 }
 
 // judgeThrift counts the writes to an object between two checkpoints that change nothing, and the

@@ -24,6 +24,7 @@ func TestQuiet(t *testing.T) {
 				Observed: s.now.Add(-before), At: s.now})
 		})
 	}
+	noted := writes("a", t1, func(r *history.Request) { r.Resource = events })
 	again := asks("a", "patch", t1, history.Unchanged, 200, func(r *history.Request) { r.Resource = events })
 	check(t, invariant.Quiescence, table{
 		"OnlyTheLease": wantHeld(play(writes("a", t1), rests("end"))),
@@ -36,7 +37,8 @@ func TestQuiet(t *testing.T) {
 		"Events":           wantBroken(play(rests("end", writes("a", t1, func(r *history.Request) { r.Resource = events })))),
 		"EndOfSeries":      wantHeld(play(rests("end", series(6*time.Minute)))),
 		"EndOfSeriesTwice": wantHeld(play(rests("end", series(6*time.Minute), again))),
-		"RepeatedEvent":    wantBroken(play(rests("end", again))),
+		"RepeatedEvent":    wantBroken(play(noted, rests("end", again))),
+		"EventOfBefore":    wantHeld(play(rests("end", again))),
 		"RepeatOfAnother":  wantBroken(play(rests("end", series(6*time.Minute), same))),
 		"EventOfSeries":    wantBroken(play(rests("end", series(0)))),
 		"NoOps":            wantBroken(play(rests("end", same)), "by replica a"),
