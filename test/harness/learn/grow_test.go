@@ -92,7 +92,8 @@ spec:
 func TestGrow_Enum(t *testing.T) {
 	g := NewWithT(t)
 	schema := &apiextensionsv1.JSONSchemaProps{}
-	g.Expect(yaml.Unmarshal([]byte("properties: {types: {type: array, items: {type: string, enum: [a, b]}}}"), schema)).To(Succeed())
+	const types = "properties: {types: {type: array, items: {type: string, enum: [a, b]}}}"
+	g.Expect(yaml.Unmarshal([]byte(types), schema)).To(Succeed())
 	grown, added := learn.Grow(schema, map[string]any{"types": []any{"a"}}, learn.GrowGiven)
 	g.Expect(grown).To(Equal(map[string]any{"types": []any{"a", "b"}}))
 	g.Expect(added).To(HaveExactElements("types[]"))

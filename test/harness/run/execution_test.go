@@ -124,7 +124,8 @@ func TestStrays(t *testing.T) {
 	lease := event("one", "coordination.k8s.io", "leases", `"10"},"spec":{"holderIdentity":"one_1"}}`)
 	webhooks := event("two", "admissionregistration.k8s.io", "mutatingwebhookconfigurations", `"12"}}`)
 	unchanged := event("two", "apps", "deployments", `"9"}}`)
-	g.Expect(os.WriteFile(p.auditLog, []byte(lease+event("one", "", "secrets", `"11"}}`)+webhooks+webhooks+unchanged), 0o600)).To(Succeed())
+	text := lease + event("one", "", "secrets", `"11"}}`) + webhooks + webhooks + unchanged
+	g.Expect(os.WriteFile(p.auditLog, []byte(text), 0o600)).To(Succeed())
 	g.Expect(p.Strays()).To(ConsistOf(history.Resource{Group: "admissionregistration.k8s.io",
 		Resource: "mutatingwebhookconfigurations"}, history.Resource{Group: "apps", Resource: "deployments"}))
 }

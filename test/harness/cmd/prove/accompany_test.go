@@ -14,11 +14,16 @@ import (
 
 func TestNewErrors(t *testing.T) {
 	g, l := NewWithT(t), &learner{}
-	const missing = `{"level":"error","ts":1,"kind":"Certificate","error":"no matches for kind \"Certificate\" in version \"cert-manager.io/v1\""}`
-	logs := map[string][]byte{"a": []byte("starts\n" + missing + "\n" + missing + "\n"), "b": []byte(strings.ReplaceAll(missing, ":1,", ":2,"))}
-	g.Expect(l.newErrors(logs)).To(Equal("the run goes on; new errors in the operator's log: 1, the last of them:\n    " + missing +
-		"\n    the API server does not serve Certificate of cert-manager.io/v1: name the file or folder of its definition with --crds\n"))
-	g.Expect(l.newErrors(logs)).To(Equal("the run goes on, and the operator's log has no new error\n"), "only the times differ")
+	const missing = `{"level":"error","ts":1,"error":"no matches for kind \"Certificate\" in version \"cert-manager.io/v1\""}`
+	logs := map[string][]byte{
+		"a": []byte("starts\n" + missing + "\n" + missing + "\n"),
+		"b": []byte(strings.ReplaceAll(missing, ":1,", ":2,")),
+	}
+	g.Expect(l.newErrors(logs)).To(Equal("the run goes on; new errors in the operator's log: 1, the last of them:\n    " +
+		missing + "\n    the API server does not serve Certificate of cert-manager.io/v1: name the file or folder of its " +
+		"definition with --crds\n"))
+	const none = "the run goes on, and the operator's log has no new error\n"
+	g.Expect(l.newErrors(logs)).To(Equal(none), "only the times differ")
 	logs["a"] = append(logs["a"], "E0102 03:04:05.6 1 a.go:1] no host\nE0102 03:04:05.6 1 a.go:1] no port\n"+
 		"E0102 03:04:05.6 1 a.go:1] no zone\nE0102 03:04:05.6 1 a.go:1] no name\n"...)
 	g.Expect(l.newErrors(logs)).To(And(HavePrefix("the run goes on; new errors in the operator's log: 4, "),
