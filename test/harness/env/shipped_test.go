@@ -155,7 +155,7 @@ func TestDeploymentNotes(t *testing.T) {
 		deployment)
 	want := []string{"of the containers of Deployment trust, manager runs, and not proxy, agent",
 		"the init containers of Deployment trust do not run: packages, migrate; turn off what needs their files, " +
-		"by args, env or the values of a chart"}
+			"by args, env or the values of a chart"}
 	if diff := cmp.Diff(want, InstallOptions{Deployment: "trust"}.deploymentNotes(all)); diff != "" {
 		t.Errorf("notes (-want +got):\n%s", diff)
 	}
