@@ -47,6 +47,12 @@ func TestEndState(t *testing.T) {
 	}
 	ports := []*history.History{run(part("p", "p1", port(80, true))), run(part("p", "p1", port(80, true)))}
 	varying := []*history.History{run(part("p", "p1", data("x", "1"))), run(part("p", "p1", data("x", "2")))}
+	hashes := func(keys ...string) (all []*history.History) {
+		for _, key := range keys {
+			all = append(all, run(part("p", "p1", data(key, "1"))))
+		}
+		return all
+	}
 	versions := []*history.History{run(part("p", "p1", data("observedSecretResourceVersion", "2"))),
 		run(part("p", "p1", data("observedSecretResourceVersion", "2")))}
 	address := func(ip string) func(*unstructured.Unstructured) {
@@ -108,6 +114,10 @@ func TestEndState(t *testing.T) {
 			against(ports...),
 		"Masked":       wantHeld(run(part("p", "p1", data("x", "3")))).against(varying...),
 		"MaskedOnly":   wantBroken(run(part("p", "p1", data("y", "3"))), "data.y").against(varying...),
+		"OtherHash":    wantHeld(hashes("f83a210")[0]).against(hashes("0fe3a77b", "9b5c21d0")...),
+		"HashOfNone":   wantBroken(hashes("f83a210")[0], "data.f83a210").against(hashes("x", "9b5c21d0")...),
+		"HashOfAll":    wantBroken(hashes("f83a210")[0], "data.f83a210").against(hashes("9b5c21d0", "9b5c21d0")...),
+		"NoHash":       wantBroken(hashes("unlike")[0], "data.unlike").against(hashes("0fe3a77b", "9b5c21d0")...),
 		"ComesAndGoes": wantHeld(run(thing(held))).against(run(thing(held)), run(thing(held), part("p", "p1"))),
 		"CameThisTime": wantHeld(run(thing(held), part("p", "p2", data("x", "1")))).
 			against(run(thing(held)), run(thing(held), part("p", "p1"))),
