@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -86,27 +87,28 @@ func (s InstallOptions) deploymentNotes(objects []*unstructured.Unstructured) (n
 	if err != nil {
 		return nil // its caller reports the error
 	}
-	var names []string
-	for _, c := range d.Spec.Template.Spec.Containers[1:] {
-		names = append(names, c.Name)
-	}
-	if len(names) > 0 {
+	pod := d.Spec.Template.Spec
+	if others := namesOfContainers(pod.Containers[1:]); others != "" {
 		notes = append(notes, fmt.Sprintf("of the containers of Deployment %s, %s runs, and not %s", d.Name,
-			d.Spec.Template.Spec.Containers[0].Name, strings.Join(names, ", ")))
+			pod.Containers[0].Name, others))
 	}
-	names = nil
-	for _, c := range d.Spec.Template.Spec.InitContainers {
-		names = append(names, c.Name)
-	}
-	if len(names) > 0 {
+	if initial := namesOfContainers(pod.InitContainers); initial != "" {
 		notes = append(notes, fmt.Sprintf("the init containers of Deployment %s do not run: %s; turn off what needs their files, "+
-			"by args, env or the values of a chart", d.Name, strings.Join(names, ", ")))
+			"by args, env or the values of a chart", d.Name, initial))
 	}
-	if readinessOf(d.Spec.Template.Spec.Containers[0]) == nil {
+	if readinessOf(pod.Containers[0]) == nil {
 		notes = append(notes, fmt.Sprintf("Deployment %s has no HTTP probe: a replica is ready when its process runs, and "+
 			"truthful-readiness cannot be judged", d.Name))
 	}
 	return notes
+}
+
+func namesOfContainers(containers []corev1.Container) string {
+	names := make([]string, len(containers))
+	for i, c := range containers {
+		names[i] = c.Name
+	}
+	return strings.Join(names, ", ")
 }
 
 // clusterScoped are the cluster-scoped kinds by group; "" means all kinds of a group.

@@ -249,11 +249,9 @@ func otherText(schema *apiextensionsv1.JSONSchemaProps, text string, n int) stri
 	suffix := fmt.Sprint(n)
 	others := slices.Concat([]string{text + "-" + suffix, text + suffix, suffix + text}, candidates)
 	if len(schema.Enum) > 0 {
-		others = nil
-	}
-	for _, value := range schema.Enum {
-		if other, isText := decoded(value).(string); isText {
-			others = append(others, other)
+		others = make([]string, len(schema.Enum))
+		for i, value := range schema.Enum {
+			others[i], _ = decoded(value).(string) // they have the type of the text
 		}
 	}
 	for _, other := range others {

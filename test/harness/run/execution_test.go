@@ -126,6 +126,6 @@ func TestStrays(t *testing.T) {
 	unchanged := event("two", "apps", "deployments", `"9"}}`)
 	text := lease + event("one", "", "secrets", `"11"}}`) + webhooks + webhooks + unchanged
 	g.Expect(os.WriteFile(p.auditLog, []byte(text), 0o600)).To(Succeed())
-	g.Expect(p.Strays()).To(ConsistOf(history.Resource{Group: "admissionregistration.k8s.io",
-		Resource: "mutatingwebhookconfigurations"}, history.Resource{Group: "apps", Resource: "deployments"}))
+	g.Expect(p.Strays()).To(Equal([]history.Resource{{Group: "apps", Resource: "deployments"},
+		{Group: "admissionregistration.k8s.io", Resource: "mutatingwebhookconfigurations"}}))
 }

@@ -64,7 +64,7 @@ type Subject struct {
 	Replicas int
 	// External starts the external system that it uses, if any.
 	External StartExternal
-	// Node runs Pods of the images in its options. Without it, Pods do not run. Deployments need
+	// Node makes Pods run, or Ready, by its options. Without it, Pods stay as they are. Deployments need
 	// env.WorkloadControllers in Plane.
 	Node *env.NodeOptions
 	// Previous is the program of the version to upgrade from. Empty means the same program.

@@ -79,7 +79,8 @@ func (l *learner) newErrors(logs map[string][]byte) string {
 	for _, found := range notServed.FindAllStringSubmatch(strings.Join(fresh, "\n"), -1) {
 		if kind := found[1] + " of " + found[2]; !advised[kind] {
 			advised[kind] = true
-			fmt.Fprintf(&text, "    the API server does not serve %s: name the file or folder of its definition with --crds\n", kind)
+			fmt.Fprintf(&text, "    the API server does not serve %s: name the file or folder of its definition with --crds\n",
+				kind)
 		}
 	}
 	return text.String()

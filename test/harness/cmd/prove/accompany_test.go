@@ -14,7 +14,8 @@ import (
 
 func TestNewErrors(t *testing.T) {
 	g, l := NewWithT(t), &learner{}
-	const missing = `{"level":"error","ts":1,"error":"no matches for kind \"Certificate\" in version \"cert-manager.io/v1\""}`
+	const cause = `no matches for kind \"Certificate\" in version \"cert-manager.io/v1\"`
+	const missing = `{"level":"error","ts":1,"error":"` + cause + `"}`
 	logs := map[string][]byte{
 		"a": []byte("starts\n" + missing + "\n" + missing + "\n"),
 		"b": []byte(strings.ReplaceAll(missing, ":1,", ":2,")),
