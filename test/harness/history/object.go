@@ -77,7 +77,7 @@ func (x *Index) Lifetime(uid types.UID) *Lifetime { return x.byUID[uid] }
 // Created returns the object that a request created, or else nil. Without its UID, it is the last one of its name.
 func (x *Index) Created(r Request) *Lifetime {
 	switch {
-	case !r.Created():
+	case !r.Made:
 		return nil
 	case r.UID != "":
 		return x.byUID[r.UID]

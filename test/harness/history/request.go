@@ -4,7 +4,6 @@ package history
 
 import (
 	"fmt"
-	"net/http"
 	"strings"
 	"time"
 
@@ -90,7 +89,8 @@ type Request struct {
 	// NeedsUID and NeedsVersion are the preconditions it carried.
 	NeedsUID     types.UID `json:"needsUID,omitempty"`
 	NeedsVersion string    `json:"needsVersion,omitempty"`
-	// Made means that the object did not exist before.
+	// Made means that the object did not exist before. The UID is unknown where the log does not have the answer, as for
+	// Secrets.
 	Made bool `json:"made,omitempty"`
 	// Body means that the log has the request's body. Without it, preconditions are unknown.
 	Body bool `json:"body,omitempty"`
@@ -101,11 +101,6 @@ func (r Request) Write() bool { return r.Effect != Read && r.Effect != Dry }
 
 // Done reports whether the request changed an object.
 func (r Request) Done() bool { return r.Effect == Stored || r.Effect == Deleted }
-
-// Created reports whether the request created an object, also where the log does not have the answer, as for Secrets.
-func (r Request) Created() bool {
-	return r.Made || r.UID == "" && r.Code == http.StatusCreated && r.Subresource == ""
-}
 
 // String describes the request, its sender and its revision.
 func (r Request) String() string {

@@ -102,7 +102,7 @@ func mayChange(r history.Request, life *history.Lifetime) bool {
 // harness's.
 func createdByUsers(h *history.History) map[types.UID]bool {
 	return objectsOf(h, func(r history.Request) bool {
-		return isPerson(r.User) && r.Created() && !slices.ContainsFunc(h.Replicas, func(p history.Process) bool {
+		return isPerson(r.User) && r.Made && !slices.ContainsFunc(h.Replicas, func(p history.Process) bool {
 			return r.Resource == (history.Resource{Resource: "pods"}) && p.Name == r.Name
 		})
 	})

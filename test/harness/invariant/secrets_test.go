@@ -29,10 +29,7 @@ func hidden(inner step) step {
 		if version, exact := r.Exact(); exact {
 			r.RevisionRange = history.RevisionRange{From: version - 1, To: version + 1}
 		}
-		if r.Made {
-			r.Code = 201
-		}
-		r.UID, r.NeedsUID, r.NeedsVersion, r.Body, r.Made = "", "", "", false, false
+		r.UID, r.NeedsUID, r.NeedsVersion, r.Body = "", "", "", false
 	}}
 }
 

@@ -59,7 +59,7 @@ func (r run) answers(users []string) bool {
 	normal := r.history.Normalizer()
 	return slices.ContainsFunc(r.history.Requests, func(q history.Request) bool {
 		return q.Write() && slices.Contains(users, q.User) &&
-			(q.Created() || normal.Replace(q.Key.String()) != q.Key.String())
+			(q.Made || normal.Replace(q.Key.String()) != q.Key.String())
 	})
 }
 

@@ -100,7 +100,7 @@ func (r *recording) write(user, resource string, o *unstructured.Unstructured, g
 		q.Code = 201
 	}
 	if name == "secrets" { // the log has no bodies of them
-		q.UID, q.Made, q.Body, q.NeedsVersion, q.NeedsUID = "", false, false, "", ""
+		q.UID, q.Body, q.NeedsVersion, q.NeedsUID = "", false, "", ""
 	}
 	if gone {
 		q.Effect = history.Deleted

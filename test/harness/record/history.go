@@ -5,6 +5,7 @@ package record
 import (
 	"encoding/json"
 	"fmt"
+	"net/http"
 	"net/url"
 	"slices"
 	"strings"
@@ -77,9 +78,9 @@ func (b *builder) add(e auditv1.Event) error {
 		return err
 	}
 	r.RevisionRange, r.Effect = b.effectOf(e)
+	r.Made = r.Effect == history.Stored && r.Code == http.StatusCreated && whole(r.Subresource)
 	if object != nil && whole(r.Subresource) {
 		r.UID, r.Name = object.GetUID(), object.GetName()
-		r.Made = r.Effect == history.Stored && r.Code == 201
 	}
 	b.history.Requests = append(b.history.Requests, r)
 	switch {

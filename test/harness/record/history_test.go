@@ -265,8 +265,9 @@ var audits = map[string]struct {
 	},
 	"NoAnswers": {
 		"a log without bodies, as of Secrets",
-		[]auditv1.Event{create(), asked("secret", 10, "update", "", about("secrets", "ns", "s"))},
-		[]string{"create stored @10 u1 made", "secret stored (10,0)"},
+		[]auditv1.Event{create(), asked("new", 10, "create", "", about("secrets", "ns", "s"), code(201)),
+			asked("secret", 20, "update", "", about("secrets", "ns", "s"))},
+		[]string{"create stored @10 u1 made", "new stored (10,0) made", "secret stored (10,0)"},
 		[]string{"u1@10"},
 	},
 }
