@@ -12,7 +12,7 @@ import (
 )
 
 // Finding is one cause: violations of one run that share an object, a request, a call or a
-// revision.
+// revision, and all writes of replicas that did not lead.
 type Finding struct {
 	// Invariants are the IDs of those that were broken, in their order.
 	Invariants []string `json:"invariants"`
@@ -58,14 +58,19 @@ type cause struct {
 	within string
 }
 
+// causesWithin returns the causes of a violation of an invariant. What a replica writes after its
+// term has one cause, whatever the objects are.
 func causesWithin(id string, all []HistoryRef) []cause {
 	alone := slices.ContainsFunc(single, func(i *Invariant) bool { return i.Name == id })
-	causes := make([]cause, len(all))
+	causes := make([]cause, len(all), len(all)+1)
 	for n, r := range all {
 		causes[n] = cause{HistoryRef: r}
 		if alone && r.Object != "" {
 			causes[n].within = id
 		}
+	}
+	if id == SingleWriter.Name {
+		causes = append(causes, cause{within: id})
 	}
 	return causes
 }

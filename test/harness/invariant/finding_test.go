@@ -183,22 +183,30 @@ func TestFindings_EventsOfOneObject(t *testing.T) {
 	g.Expect(findings(refused("create", "t.18ec3b51bcdef012"), refused("create", "u.18ec3b51bcdef013"))).To(HaveLen(2))
 }
 
-// A deletion without a precondition is a cause of its own, though the object has another one too; a
-// probe that answers too early is one cause for all collections.
+// A deletion without a precondition is a cause of its own, though the object has another one too.
+// What a replica writes after its term has one cause, whatever the objects are.
 func TestFindings_SeparateCauses(t *testing.T) {
 	g := NewWithT(t)
-	h := play(writes("a", part("p", "p1")))
-	object := []invariant.HistoryRef{{Object: "configmaps ns/p"}}
-	broken := func(i invariant.Invariant, signature string) invariant.Verdict {
-		return invariant.Verdict{Invariant: i.Name, Result: invariant.Broken,
-			Violations: []invariant.Violation{{Message: signature, Signature: signature, References: object}}}
+	h := play(writes("a", part("p", "p1")), writes("a", part("q", "q1")))
+	broken := func(i invariant.Invariant, names ...string) invariant.Verdict {
+		v := invariant.Verdict{Invariant: i.Name, Result: invariant.Broken}
+		for _, name := range names {
+			v.Violations = append(v.Violations, invariant.Violation{
+				Message: name, Signature: name, References: []invariant.HistoryRef{{Object: "configmaps ns/" + name}}})
+		}
+		return v
 	}
-	c := invariant.Case{History: h, Contract: operator()}
-	found := invariant.Findings(c, []invariant.Verdict{broken(invariant.EndState, "another state"),
-		broken(invariant.Preconditions, "no precondition"), broken(invariant.Quiescence, "nothing changed")})
+	findings := func(verdicts ...invariant.Verdict) []invariant.Finding {
+		return invariant.Findings(invariant.Case{History: h, Contract: operator()}, verdicts)
+	}
+	found := findings(broken(invariant.EndState, "p"), broken(invariant.Preconditions, "p"), broken(invariant.Quiescence, "p"))
 	g.Expect(found).To(HaveLen(3))
 	g.Expect(found).To(HaveEach(HaveField("Objects", ConsistOf("configmaps ns/p"))))
-	found = invariant.Findings(c, []invariant.Verdict{broken(invariant.EndState, "another state"),
-		broken(invariant.SingleLifecycle, "made twice")})
-	g.Expect(found).To(HaveLen(1))
+	g.Expect(findings(broken(invariant.EndState, "p"), broken(invariant.SingleLifecycle, "p"))).To(HaveLen(1))
+
+	g.Expect(findings(broken(invariant.EndState, "p", "q"))).To(HaveLen(2))
+	late := findings(broken(invariant.SingleWriter, "p", "q"), broken(invariant.EndState, "q", "r"))
+	g.Expect(late).To(HaveLen(2))
+	g.Expect(late[0].Objects).To(ConsistOf("configmaps ns/p", "configmaps ns/q"))
+	g.Expect(late[1].Objects).To(ConsistOf("configmaps ns/r"))
 }
