@@ -74,6 +74,9 @@ type FaultRecord struct {
 	Detail string `json:"detail,omitempty"`
 	// Touched are the objects that the fault changed or deleted.
 	Touched []Key `json:"touched,omitempty"`
+	// Overtaken is until when its replica may write after another one has begun to lead, as the
+	// election of client-go has no fence. Zero: it may not.
+	Overtaken time.Time `json:"overtaken,omitzero"`
 	// Attack means that the fault was a hostile user.
 	Attack bool `json:"attack,omitempty"`
 	// NotApplicable means that the fault cannot happen to this operator.

@@ -27,7 +27,10 @@ type Contract struct {
 	Watched []history.Resource `json:"watched,omitempty"`
 	// Warm: a replica follows the kinds and their children before it reports that it is
 	// ready, whether it leads or not.
-	Warm   bool   `json:"warm,omitempty"`
+	Warm bool `json:"warm,omitempty"`
+	// Fenced: what a replica has sent while it led is refused when another one leads. The election of
+	// client-go does not promise that. Left out: such a write is judged by what it leads to.
+	Fenced bool   `json:"fenced,omitempty"`
 	Limits Limits `json:"limits,omitzero"`
 	// Except are invariants that it may break.
 	Except []Exception `json:"except,omitempty"`

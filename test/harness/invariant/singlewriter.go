@@ -55,10 +55,19 @@ func judgeSingleWriter(b *judgement) {
 			b.addDoubt("%s: the holder of the Lease changed about that time, between %s", r, names(leaders))
 		case !exact && r.Effect == history.Stored:
 			b.addDoubt("%s: its effect was not recorded, and %s held the Lease", r, names(leaders))
+		case !b.Contract.Fenced && b.overtaken(r):
 		default:
 			b.addViolation("%s: at that time %s held the Lease", r, names(leaders)).request(r)
 		}
 	}
+}
+
+// overtaken reports whether a fault made the write late: its replica led when it sent it, or had no
+// time to notice that it does not.
+func (b *judgement) overtaken(r history.Request) bool {
+	return slices.ContainsFunc(b.History.Faults, func(f history.FaultRecord) bool {
+		return f.Replica == r.Replica && !r.Received.Before(f.Began) && !r.Received.After(f.Overtaken)
+	})
 }
 
 // neverStored reports whether a write without a known effect had none: a watch has recorded

@@ -160,3 +160,22 @@ func TestSingleWriter(t *testing.T) {
 			changes(func(s *script) { s.Faults = []history.FaultRecord{{Name: "late-write"}} }))),
 	})
 }
+
+// Without a fence a fault makes any operator write late, for a while.
+func TestLateWriteIsNoViolationWithoutAFence(t *testing.T) {
+	t1 := thing()
+	late := func(replica string, began, until float64) *history.History {
+		return play(writes("a", t1), holds("b"), writes("a", t1), changes(func(s *script) {
+			s.Faults = []history.FaultRecord{
+				{Name: "leader-pause", Happened: 1, Replica: replica, Began: second(began), Overtaken: second(until)}}
+		}))
+	}
+	fenced := func(c *invariant.Contract) { c.Fenced = true }
+	check(t, invariant.SingleWriter, table{
+		"InTime":         wantHeld(late("a", 0.3, 0.4), "2 checked"),
+		"TooLate":        wantBroken(late("a", 0.3, 0.39), "replica b held the Lease"),
+		"BeforeTheFault": wantBroken(late("a", 0.41, 5), "replica b held the Lease"),
+		"OfAnother":      wantBroken(late("b", 0.3, 5), "replica b held the Lease"),
+		"Fenced":         wantBroken(late("a", 0.3, 5), "replica b held the Lease").under(fenced),
+	})
+}

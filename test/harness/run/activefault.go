@@ -213,7 +213,7 @@ func (a *activeFault) result() history.FaultRecord {
 		f.Happened++
 		if f.Happened == 1 {
 			f.Replica, f.Began, f.Ended, f.Detail = happened.Replica, happened.Began, happened.Ended, happened.Detail
-			f.Attack = happened.Attack
+			f.Attack, f.Overtaken = happened.Attack, happened.Overtaken
 		}
 		f.Touched = append(f.Touched, happened.Touched...)
 	}

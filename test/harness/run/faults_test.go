@@ -144,7 +144,10 @@ var leaderCases = map[string]faultCase{
 			s.Expect(s.answer).NotTo(Receive())
 			s.lead(1)
 			s.waitForAnswer()
-		}, also: func(s *testbed, _ history.FaultRecord) { s.expectReached(0, leasePath) }},
+		}, also: func(s *testbed, f history.FaultRecord) {
+			s.expectReached(0, leasePath)
+			s.Expect(f.Overtaken).To(Equal(f.Ended))
+		}},
 	"late-write/sender ended": {plan: "late-write", replica: "one", evidence: "answered 200", cause: func(s *testbed) {
 		s.Expect(s.patch(0, thingPath)).To(Equal(http.StatusOK), "the first")
 		end := s.beginRequest(http.MethodPatch, thingPath)
@@ -159,7 +162,8 @@ var leaderCases = map[string]faultCase{
 			s.Eventually(s.processes[0].recordedActions).Should(Equal([]string{"paused"}))
 			s.lead(1)
 			s.patch(1, thingPath)
-		}, also: func(s *testbed, _ history.FaultRecord) {
+		}, also: func(s *testbed, f history.FaultRecord) {
+			s.Expect(f.Overtaken).To(Equal(f.Ended.Add(2 * time.Second)))
 			s.Expect(s.processes[0].recordedActions()).To(Equal([]string{"paused", "resumed"}))
 			s.Expect(s.processes[1].recordedActions()).To(BeEmpty())
 		}},

@@ -12,6 +12,10 @@ import (
 	"leasehold.dev/test/harness/history"
 )
 
+// noticing is how long a replica that goes on may write before it notices that another one leads. It
+// is the time between two renewals by default.
+const noticing = 2 * time.Second
+
 var leaderPause = spec{
 	fault: "leader-pause", family: "leader-pause",
 	text:   "the leader is paused (SIGSTOP) when the API server has done TARGET, and goes on when another replica leads",
@@ -34,7 +38,8 @@ func pauseUntilFailover(ctx context.Context, a *activeFault, r *replica, held *f
 	if err := errors.Join(err, r.process.Resume()); err != nil || next == nil {
 		return err
 	}
-	a.record(history.FaultRecord{Replica: r.process.Name(), Began: began, Ended: a.now(),
+	resumed := a.now()
+	a.record(history.FaultRecord{Replica: r.process.Name(), Began: began, Ended: resumed, Overtaken: resumed.Add(noticing),
 		Detail: fmt.Sprintf("paused at %s, and went on %s later, when replica %s led",
 			held.Request, paused.Round(time.Millisecond), next.process.Name())})
 	return a.waitUntilStepsDown(ctx, r, life)
