@@ -199,7 +199,8 @@ func TestFindings_SeparateCauses(t *testing.T) {
 	findings := func(verdicts ...invariant.Verdict) []invariant.Finding {
 		return invariant.Findings(invariant.Case{History: h, Contract: operator()}, verdicts)
 	}
-	found := findings(broken(invariant.EndState, "p"), broken(invariant.Preconditions, "p"), broken(invariant.Quiescence, "p"))
+	found := findings(broken(invariant.EndState, "p"), broken(invariant.Preconditions, "p"),
+		broken(invariant.Quiescence, "p"))
 	g.Expect(found).To(HaveLen(3))
 	g.Expect(found).To(HaveEach(HaveField("Objects", ConsistOf("configmaps ns/p"))))
 	g.Expect(findings(broken(invariant.EndState, "p"), broken(invariant.SingleLifecycle, "p"))).To(HaveLen(1))

@@ -209,13 +209,12 @@ func (a *activeFault) heal() error {
 
 func (a *activeFault) result() history.FaultRecord {
 	f := history.FaultRecord{Name: a.plan.ID(), Detail: a.voidReason}
-	for _, happened := range a.findOccurrences(&f) {
-		f.Happened++
-		if f.Happened == 1 {
-			f.Replica, f.Began, f.Ended, f.Detail = happened.Replica, happened.Began, happened.Ended, happened.Detail
-			f.Attack, f.Overtaken = happened.Attack, happened.Overtaken
+	if found := a.findOccurrences(&f); len(found) > 0 {
+		f = found[0]
+		f.Name, f.Happened, f.Touched = a.plan.ID(), len(found), nil
+		for _, happened := range found {
+			f.Touched = append(f.Touched, happened.Touched...)
 		}
-		f.Touched = append(f.Touched, happened.Touched...)
 	}
 	f.NotApplicable = f.Happened == 0 && a.notApplicable
 	if f.Happened == 0 && f.Detail == "" {
