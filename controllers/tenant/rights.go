@@ -14,6 +14,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	rbacv1ac "k8s.io/client-go/applyconfigurations/rbac/v1"
+	"k8s.io/client-go/util/retry"
 
 	"leasehold.dev/api/v1beta1"
 	"leasehold.dev/controllers/internal/apply"
@@ -71,7 +72,11 @@ func bindingConfig(want *rbacv1.RoleBinding) *rbacv1ac.RoleBindingApplyConfigura
 func (r *Reconciler) correctBinding(ctx context.Context, t *v1beta1.Tenant, live, want *rbacv1.RoleBinding,
 	res *result) error {
 	if live.RoleRef == want.RoleRef && live.DeletionTimestamp.IsZero() { // the role is immutable
-		if err := apply.Overwrite(ctx, r.Client, live, bindingConfig(want)); err == nil || !prevents(err) {
+		// A failure that passes is no reason to withdraw all admins' rights for a moment.
+		err := retry.OnError(retry.DefaultRetry, passes, func() error {
+			return apply.Overwrite(ctx, r.Client, live, bindingConfig(want))
+		})
+		if err == nil || !prevents(err) {
 			return err
 		}
 	}
@@ -112,6 +117,10 @@ func bindsOthers(t *v1beta1.Tenant, binding *rbacv1.RoleBinding) bool {
 	admins := subjects(t)
 	return slices.ContainsFunc(binding.Subjects, func(s rbacv1.Subject) bool { return !slices.Contains(admins, s) })
 }
+
+// passes reports whether a change may succeed at once if it is sent again: after a Conflict, and after an error
+// of etcd, such as during the election of its leader.
+func passes(err error) bool { return apierrors.IsConflict(err) || apierrors.IsInternalError(err) }
 
 // prevents reports whether the API server refused a change of a binding for what the binding contains, for
 // the rights of its role, or since other clients change it.

@@ -110,6 +110,36 @@ func TestRemovedAdminsLoseTheirRights(t *testing.T) {
 	}
 }
 
+// A removed admin loses access without a moment in which the others have none, if the API server fails once.
+func TestFailureThatPassesLeavesTheBinding(t *testing.T) {
+	x := tenant("a", admins("ann", "bob"), owning("a-dev"))
+	for name, failure := range map[string]error{
+		"Conflict": changed(),
+		"etcd":     apierrors.NewGenericServerResponse(500, "patch", schema.GroupResource{}, "", "etcdserver: leader changed", 0, true),
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, x, sharing, namespace("a-dev", ownedBy(x)), binding("a-dev", x, "ann", "mallory"))
+			w.deny = func(q reconcilertest.Request) error {
+				err := refuseWrites(false, failure)(q)
+				if err != nil {
+					failure = nil
+				}
+				return err
+			}
+			_, err := w.reconcile()
+			w.must(err)
+			for request, n := range w.requests {
+				if n > 0 && strings.HasPrefix(request, "delete ") {
+					t.Errorf("%s, want only changes", request)
+				}
+			}
+			if got := w.bindingText(); got != "admin ann bob" || failure != nil {
+				t.Errorf("binding %q", got)
+			}
+		})
+	}
+}
+
 // A binding with a subject that differs from each admin in one field grants rights to others.
 func TestBindsOthersComparesWholeSubjects(t *testing.T) {
 	x, b := tenant("a", everyKindOfAdmin), &rbacv1.RoleBinding{}
