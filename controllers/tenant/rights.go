@@ -123,10 +123,11 @@ func bindsOthers(t *v1beta1.Tenant, binding *rbacv1.RoleBinding) bool {
 func passes(err error) bool { return apierrors.IsConflict(err) || apierrors.IsInternalError(err) }
 
 // prevents reports whether the API server refused a change of a binding for what the binding contains, for
-// the rights of its role, or since other clients change it.
+// the rights of its role, or since other clients change it. That it is too large may be an error of etcd.
 func prevents(refused error) bool {
 	kind := denial.Of(refused).Kind
-	return kind == denial.Grant || kind == denial.None && apply.BlockedByContent(refused)
+	return kind == denial.Grant || kind == denial.None &&
+		(passes(refused) || apierrors.IsInvalid(refused) || apierrors.IsRequestEntityTooLargeError(refused))
 }
 
 // ensureReader creates or corrects the ClusterRole and the ClusterRoleBinding by which the admins read their

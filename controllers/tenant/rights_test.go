@@ -38,6 +38,7 @@ func TestRemovedAdminsLoseTheirRights(t *testing.T) {
 		v1beta1.ReasonAdminBindingRepaired
 	large := apierrors.NewInternalError(errors.New("trying to send message larger than max (2772577 vs. 2097152)"))
 	invalid := apierrors.NewInvalid(schema.GroupKind{Kind: "RoleBinding"}, adminBindingName, nil)
+	busy := apierrors.NewServerTimeout(schema.GroupResource{Resource: "rolebindings"}, "patch", 1) // its code is 500
 	// Without a reason of its own, a policy denies with the code of invalid content.
 	byPolicy := apierrors.NewInvalid(schema.GroupKind{Kind: "RoleBinding"}, adminBindingName, nil)
 	byPolicy.ErrStatus.Details.Causes = []metav1.StatusCause{{
@@ -81,6 +82,7 @@ func TestRemovedAdminsLoseTheirRights(t *testing.T) {
 		"invalid":         {"ann mallory", nil, refuseWrites(false, invalid), nil, "admin ann bob", ready},
 		"a policy":        {"ann mallory", nil, refuseWrites(false, byPolicy), nil, "admin ann mallory", denied},
 		"another failure": {"ann mallory", nil, refuseWrites(false, errors.New("boom")), nil, "admin ann mallory", failed},
+		"overload":        {"ann mallory", nil, refuseWrites(false, busy), nil, "admin ann mallory", failed},
 		"contested":       {"ann mallory", nil, refuseWrites(false, changed()), nil, "admin ann bob", ready},
 		"contested twice": {"ann mallory", nil, refuseWrites(true, changed()), nil, "", repaired},
 

@@ -11,9 +11,7 @@ package apply
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"net/http"
 	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -128,21 +126,6 @@ func RemoveOwner(ctx context.Context, c client.Client, live client.Object, owner
 	}
 	changed := live.DeepCopyObject().(client.Object)
 	return client.IgnoreNotFound(c.Patch(ctx, changed, client.RawPatch(types.StrategicMergePatchType, body), FieldOwner))
-}
-
-// BlockedByContent reports whether the API server refused a write for what the object contains or
-// since it changes: Conflict, Invalid, or too large for a request, for gRPC or for etcd.
-func BlockedByContent(err error) bool {
-	var status apierrors.APIStatus
-	if !errors.As(err, &status) {
-		return false
-	}
-	switch status.Status().Code {
-	case http.StatusConflict, http.StatusRequestEntityTooLarge, http.StatusUnprocessableEntity,
-		http.StatusInternalServerError: // the API server has no better code for an error of gRPC
-		return true
-	}
-	return false
 }
 
 // DeleteUnchanged deletes live if its owner cannot have changed since the decision. It returns a
