@@ -88,14 +88,14 @@ func longestFirst(jobs []job) {
 func (s *sweeper) do(ctx context.Context, fleet *run.Fleet, jobs []job) error {
 	longestFirst(jobs)
 	s.ledger.expect(len(jobs))
-	return fleet.Each(ctx, len(jobs), func(ctx context.Context, p *run.Prover, i int) (err error) {
+	return fleet.Each(ctx, len(jobs), func(ctx context.Context, p *run.Prover, i int) error {
 		j := jobs[i]
-		var outcome run.Judged
-		if j.plan == nil {
-			outcome, err = p.Clean(ctx, j.reference)
-		} else {
-			outcome, err = p.Run(ctx, j.reference, *j.plan)
-		}
+		outcome, err := againIfVoid(func() (run.Judged, error) {
+			if j.plan == nil {
+				return p.Clean(ctx, j.reference)
+			}
+			return p.Run(ctx, j.reference, *j.plan)
+		})
 		if err != nil {
 			return err
 		}
@@ -103,6 +103,16 @@ func (s *sweeper) do(ctx context.Context, fleet *run.Fleet, jobs []job) error {
 		defer s.mu.Unlock()
 		return s.ledger.add(ran{j.reference, j.plan, outcome, s.promises})
 	})
+}
+
+// againIfVoid runs a plan once more if its fault did not happen: how often an operator writes a status depends
+// on timing, so a later write may be missing in one run.
+func againIfVoid(once func() (run.Judged, error)) (run.Judged, error) {
+	outcome, err := once()
+	if err == nil && outcome.Result == invariant.Void {
+		return once()
+	}
+	return outcome, err
 }
 
 // jobs returns the runs that the options select, and notes the scenarios that have none. Choices

@@ -4,6 +4,7 @@ package main
 
 import (
 	"bytes"
+	"errors"
 	"io"
 	"regexp"
 	"testing"
@@ -67,6 +68,36 @@ func TestLongestFirst(t *testing.T) {
 	jobs := []job{{short, &a}, {long, &b}, {short, nil}, {long, &a}}
 	longestFirst(jobs)
 	g.Expect(jobs).To(Equal([]job{{long, &b}, {long, &a}, {short, &a}, {short, nil}}), "and stay in order")
+}
+
+func TestAgainIfVoid(t *testing.T) {
+	for name, tc := range map[string]struct {
+		results []invariant.Result
+		err     error
+	}{
+		"Held":         {results: []invariant.Result{invariant.Held}},
+		"Broken":       {results: []invariant.Result{invariant.Broken}},
+		"Inconclusive": {results: []invariant.Result{invariant.Inconclusive}},
+		"Later":        {results: []invariant.Result{invariant.Void, invariant.Broken}},
+		"Never":        {results: []invariant.Result{invariant.Void, invariant.Void}},
+		"Error":        {results: []invariant.Result{invariant.Void}, err: errors.New("no control plane")},
+	} {
+		t.Run(name, func(t *testing.T) {
+			g := NewWithT(t)
+			runs := 0
+			outcome, err := againIfVoid(func() (run.Judged, error) {
+				runs++
+				return run.Judged{Outcome: invariant.Outcome{Result: tc.results[runs-1]}}, tc.err
+			})
+			if tc.err != nil {
+				g.Expect(err).To(MatchError(tc.err))
+			} else {
+				g.Expect(err).NotTo(HaveOccurred())
+			}
+			g.Expect(runs).To(Equal(len(tc.results)))
+			g.Expect(outcome.Result).To(Equal(tc.results[runs-1]))
+		})
+	}
 }
 
 func TestSweep_RepeatsAPlan(t *testing.T) {
