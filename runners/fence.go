@@ -73,6 +73,7 @@ func (f *FenceCheck) Start(ctx context.Context) error {
 			log.FromContext(ctx).Info("the fence is effective: the API server denies this replica's writes while another leads")
 			return nil
 		case state == leading:
+			f.effective.Reset() // what it found as a standby may be repaired, and it does not try again
 			return nil
 		case state == permitted:
 			// An API server receives a new policy or Lease a moment later, so the first time is no proof.

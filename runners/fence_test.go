@@ -118,16 +118,17 @@ func TestFenceCheck(t *testing.T) {
 		reports   int
 		ended     bool
 	}{
-		"no holder":                {[]answer{{}, {}}, "", 0, false},
-		"this replica leads":       {[]answer{{holder: "manager-0_x"}}, "", 0, true},
-		"a Pod with a longer name": {[]answer{{"manager-01_x", byFence}}, yes, 0, true},
-		"denied":                   {[]answer{{"manager-1_x", byFence}}, yes, 0, true},
-		"denied later":             {[]answer{{}, {"manager-1_x", byFence}}, yes, 0, true},
-		"permitted once":           {[]answer{{"manager-1_x", nil}}, "", 0, false},
-		"permitted, then denied":   {[]answer{{"manager-1_x", nil}, {"manager-1_x", byFence}}, yes, 0, true},
-		"permitted twice":          {[]answer{{"manager-1_x", nil}, {"manager-1_x", nil}}, no, 1, false},
-		"repaired":                 {[]answer{{"manager-1_x", nil}, {"manager-1_x", nil}, {"manager-1_x", byFence}}, yes, 1, true},
-		"a missing right":          {[]answer{{"manager-1_x", forbidden(`User "m" cannot create resource "configmaps"`)}, {}}, "", 0, false},
+		"no holder":                      {[]answer{{}, {}}, "", 0, false},
+		"this replica leads":             {[]answer{{holder: "manager-0_x"}}, "", 0, true},
+		"a Pod with a longer name":       {[]answer{{"manager-01_x", byFence}}, yes, 0, true},
+		"denied":                         {[]answer{{"manager-1_x", byFence}}, yes, 0, true},
+		"denied later":                   {[]answer{{}, {"manager-1_x", byFence}}, yes, 0, true},
+		"permitted once":                 {[]answer{{"manager-1_x", nil}}, "", 0, false},
+		"permitted, then denied":         {[]answer{{"manager-1_x", nil}, {"manager-1_x", byFence}}, yes, 0, true},
+		"permitted twice":                {[]answer{{"manager-1_x", nil}, {"manager-1_x", nil}}, no, 1, false},
+		"repaired":                       {[]answer{{"manager-1_x", nil}, {"manager-1_x", nil}, {"manager-1_x", byFence}}, yes, 1, true},
+		"permitted twice, then it leads": {[]answer{{"manager-1_x", nil}, {"manager-1_x", nil}, {"manager-0_x", nil}}, "", 1, true},
+		"a missing right":                {[]answer{{"manager-1_x", forbidden(`User "m" cannot create resource "configmaps"`)}, {}}, "", 0, false},
 		// The fence permits such a write rightly: this replica may have become the holder.
 		"the Lease moves": {[]answer{{"manager-1_x manager-0_x", nil}, {"manager-1_x manager-0_x", nil}}, "", 0, false},
 	} {

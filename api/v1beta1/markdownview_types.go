@@ -207,6 +207,6 @@ const (
 	EventDriftCorrected = "DriftCorrected"
 )
 
-// AnnotationContentHash is MarkdownViewStatus.ContentHash on the viewers' Pods: other
-// content rolls out new Pods.
+// AnnotationContentHash is MarkdownViewStatus.ContentHash on the viewers' ConfigMap and on their
+// Pods: other content rolls out new Pods.
 const AnnotationContentHash = "leasehold.dev/content-hash"

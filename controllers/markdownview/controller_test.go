@@ -12,6 +12,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	corev1ac "k8s.io/client-go/applyconfigurations/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -145,19 +146,38 @@ func TestErrorBesideAConflictIsRetried(t *testing.T) {
 	}
 }
 
-// A file that the spec has no more is removed from the ConfigMap, although no wanted file differs.
+// A file that the spec has no more is removed from the ConfigMap, although no wanted file differs. The status may
+// still have the hash of the content before that file, if it could not be written meanwhile.
 func TestRemovedFileGoes(t *testing.T) {
-	r := newRecording(t, view(showing(files{"SUMMARY.md": "x", "a.md": "a", "secret.md": "s"})))
-	r.run(noChange, editView(func(v *v1beta1.MarkdownView) {
-		delete(v.Spec.Markdowns, "secret.md")
-		v.Generation++
-	}))
-	r.run(noChange)
-	c := &corev1.ConfigMap{}
-	if err := r.stored.Get(t.Context(), client.ObjectKey{Namespace: "ns", Name: "markdowns-book"}, c); err != nil {
-		t.Fatal(err)
-	}
-	if _, left := c.Data["secret.md"]; left {
-		t.Errorf("a removed file is still in the ConfigMap: %v", c.Data)
+	conflict := apierrors.NewConflict(schema.GroupResource{}, "viewer-book", errors.New("changed"))
+	for name, fault := range map[string]struct {
+		at  string
+		err error
+	}{
+		"later":                         {},
+		"after a failed status":         {"status", errors.New("boom")},
+		"after a Deployment's Conflict": {"Deployment", conflict},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := newRecording(t, view())
+			r.run(noChange, reportRollout(2, 2, 2, "NewReplicaSetAvailable"))
+			r.errs[fault.at] = fault.err
+			r.run(editView(func(v *v1beta1.MarkdownView) {
+				v.Spec.Markdowns["secret.md"] = "s"
+				v.Generation++
+			}))
+			delete(r.errs, fault.at)
+			r.run(editView(func(v *v1beta1.MarkdownView) {
+				delete(v.Spec.Markdowns, "secret.md")
+				v.Generation++
+			}), reportRollout(2, 2, 2, "NewReplicaSetAvailable"), noChange)
+			c := &corev1.ConfigMap{}
+			if err := r.stored.Get(t.Context(), client.ObjectKey{Namespace: "ns", Name: "markdowns-book"}, c); err != nil {
+				t.Fatal(err)
+			}
+			if _, left := c.Data["secret.md"]; left {
+				t.Errorf("a removed file is still in the ConfigMap: %v", c.Data)
+			}
+		})
 	}
 }

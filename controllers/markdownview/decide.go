@@ -84,7 +84,7 @@ func decide(o *observation) plan {
 	viewer := step{kind: deployment, name: nameOf(deployment, o.view), action: create}
 	address := step{kind: service, name: nameOf(service, o.view), action: create}
 	if o.configMap != nil {
-		content.judge(o.view, o.configMap, o.want.configMap, o.view.Status.ContentHash != o.want.hash)
+		content.judge(o.view, o.configMap, o.want.configMap, false)
 		if content.action == update && ptr.Deref(o.configMap.Immutable, false) {
 			content.action = replace
 		}

@@ -74,7 +74,9 @@ func render(v *v1beta1.MarkdownView, hash, defaultImage string) children {
 		WithAPIVersion(viewKind.GroupVersion().String()).WithKind(viewKind.Kind).WithName(v.Name).WithUID(v.UID).
 		WithController(true).WithBlockOwnerDeletion(true)
 	c.configMap = corev1ac.ConfigMap(contentPrefix+v.Name, v.Namespace).
-		WithLabels(labelsFor(v)).WithOwnerReferences(owner).WithData(files)
+		WithLabels(labelsFor(v)).WithOwnerReferences(owner).WithData(files).
+		// The status may be older than the ConfigMap. Files that were taken back in between differ by this only.
+		WithAnnotations(map[string]string{v1beta1.AnnotationContentHash: hash})
 	c.deployment = appsv1ac.Deployment(viewerPrefix+v.Name, v.Namespace).
 		WithLabels(labelsFor(v)).WithOwnerReferences(owner).
 		WithSpec(appsv1ac.DeploymentSpec().

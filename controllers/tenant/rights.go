@@ -15,6 +15,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	rbacv1ac "k8s.io/client-go/applyconfigurations/rbac/v1"
 	"k8s.io/client-go/util/retry"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"leasehold.dev/api/v1beta1"
 	"leasehold.dev/controllers/internal/apply"
@@ -82,40 +83,55 @@ func (r *Reconciler) correctBinding(ctx context.Context, t *v1beta1.Tenant, live
 	}
 	dryRun := want.DeepCopy()
 	dryRun.Name, dryRun.GenerateName = "", "leasehold-tenant-admin-"
-	if refused := apply.TryCreate(ctx, r.Client, dryRun); refused != nil {
-		return cmp.Or(r.restrictBinding(ctx, t, live, res), refused)
+	switch err := apply.TryCreate(ctx, r.Client, dryRun); {
+	case denial.Of(err).Kind != denial.None:
+		return cmp.Or(r.restrictBinding(ctx, t, live, res), err)
+	case err != nil: // an outage, which a removed admin cannot cause
+		return err
 	}
-	if err := r.removeBinding(ctx, res, live); err != nil {
+	// The read of a later reconcile would wait for the event of the deletion, which a relist replaces by that of
+	// an update. The creation waits for a later event.
+	if err := r.removeBinding(ctx, res, live, client.DisableReadYourWritesConsistency); err != nil {
 		return err
 	}
 	return apply.Create(ctx, r.Client, bindingConfig(want))
 }
 
-// restrictBinding deletes a binding that has subjects that are no admins. It serves where the desired
-// binding cannot be created: a removed admin loses access, even if the others lose theirs until the cause
-// is resolved.
+// restrictBinding removes the subjects that are no admins where the desired binding cannot be created. If that
+// is prevented, it deletes the binding: a removed admin loses access, even if the others lose theirs until the
+// cause is resolved.
 func (r *Reconciler) restrictBinding(ctx context.Context, t *v1beta1.Tenant, live *rbacv1.RoleBinding,
 	res *result) error {
-	if live == nil || !bindsOthers(t, live) {
+	if live == nil || len(staying(t, live)) == len(live.Subjects) {
 		return nil
+	}
+	if left := staying(t, live); len(left) > 0 && live.DeletionTimestamp.IsZero() {
+		err := apply.Overwrite(ctx, r.Client, live, bindingConfig(&rbacv1.RoleBinding{
+			ObjectMeta: childMeta(t, live.Namespace, live.Name), RoleRef: live.RoleRef, Subjects: left}))
+		if err == nil || !prevents(err) {
+			res.wrote = res.wrote || err == nil
+			return err
+		}
 	}
 	return r.removeBinding(ctx, res, live)
 }
 
 // removeBinding deletes a binding with its finalizers. The authorizer ignores deletion timestamps, so a
 // terminating binding would still grant its rights.
-func (r *Reconciler) removeBinding(ctx context.Context, res *result, binding *rbacv1.RoleBinding) error {
-	if err := apply.Remove(ctx, r.Client, binding); err != nil {
+func (r *Reconciler) removeBinding(ctx context.Context, res *result, binding *rbacv1.RoleBinding,
+	opts ...client.DeleteOption) error {
+	if err := apply.Remove(ctx, r.Client, binding, opts...); err != nil {
 		return fmt.Errorf("deleting role binding %s/%s: %w", binding.Namespace, binding.Name, err)
 	}
 	res.wrote = true
 	return nil
 }
 
-// bindsOthers reports whether a binding has subjects that are no admins.
-func bindsOthers(t *v1beta1.Tenant, binding *rbacv1.RoleBinding) bool {
+// staying returns the subjects of a binding that are admins.
+func staying(t *v1beta1.Tenant, binding *rbacv1.RoleBinding) []rbacv1.Subject {
 	admins := subjects(t)
-	return slices.ContainsFunc(binding.Subjects, func(s rbacv1.Subject) bool { return !slices.Contains(admins, s) })
+	return slices.DeleteFunc(slices.Clone(binding.Subjects),
+		func(s rbacv1.Subject) bool { return !slices.Contains(admins, s) })
 }
 
 // passes reports whether a change may succeed at once if it is sent again: after a Conflict, and after an error
@@ -144,7 +160,7 @@ func (r *Reconciler) ensureReader(ctx context.Context, o *observation, res *resu
 	}
 	live := o.readerBinding
 	if live != nil && ownsReader(t, live) && live.RoleRef != binding.RoleRef { // the role is immutable
-		if err := apply.Delete(ctx, r.Client, live); err != nil {
+		if err := apply.Delete(ctx, r.Client, live, client.DisableReadYourWritesConsistency); err != nil {
 			return fmt.Errorf("deleting cluster role binding %s: %w", name, err)
 		}
 		live = nil

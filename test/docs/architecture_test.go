@@ -168,8 +168,8 @@ func TestDifferencesAreFound(t *testing.T) {
 }
 
 // maxOperatorLines is what the operator has. Who needs more takes something away first, or raises it
-// and says why.
-const maxOperatorLines = 10_500
+// and says why. The last 20 are what keeps an outage of the API server from taking rights away.
+const maxOperatorLines = 10_520
 
 // license is the head of each file, which is no code.
 const license = "// SPDX-License-Identifier: Apache-2.0\n\n"

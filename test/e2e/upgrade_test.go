@@ -300,13 +300,14 @@ func (u *releaseChange) clear(ctx context.Context, g *WithT) {
 	}
 }
 
-// belongsToViewers reports whether a rollout of new viewers changes the object.
+// belongsToViewers reports whether a rollout of new viewers changes the object. The first upgrade also adds the
+// hash of the content to the ConfigMap.
 func (u *releaseChange) belongsToViewers(o unstructured.Unstructured) bool {
 	if !u.viewersRoll {
 		return false
 	}
 	switch o.GetKind() {
-	case "Deployment", "ReplicaSet", "Pod", "Endpoints", "EndpointSlice", "MarkdownView":
+	case "ConfigMap", "Deployment", "ReplicaSet", "Pod", "Endpoints", "EndpointSlice", "MarkdownView":
 		return o.GetNamespace() == u.view.Namespace
 	}
 	return false

@@ -83,9 +83,9 @@ func PatchStatus(ctx context.Context, c client.Client, changed, base client.Obje
 
 // Delete deletes live. It does not delete an object that was created again with the same name. A
 // missing object is a success.
-func Delete(ctx context.Context, c client.Client, live client.Object) error {
+func Delete(ctx context.Context, c client.Client, live client.Object, opts ...client.DeleteOption) error {
 	uid := live.GetUID()
-	return ignoreDeleted(c.Delete(ctx, live, client.Preconditions{UID: &uid}))
+	return ignoreDeleted(c.Delete(ctx, live, append(opts, client.Preconditions{UID: &uid})...))
 }
 
 // Remove deletes live with its finalizers, at any version. It serves where an object that exists
@@ -93,13 +93,13 @@ func Delete(ctx context.Context, c client.Client, live client.Object) error {
 //
 // Another client may add a finalizer between the two requests. The object then gets a deletion
 // timestamp, after which the API server refuses new finalizers, so the next Remove succeeds.
-func Remove(ctx context.Context, c client.Client, live client.Object) error {
+func Remove(ctx context.Context, c client.Client, live client.Object, opts ...client.DeleteOption) error {
 	if len(live.GetFinalizers()) > 0 {
 		if err := strip(ctx, c, live); err != nil {
 			return fmt.Errorf("removing finalizers: %w", err)
 		}
 	}
-	return Delete(ctx, c, live)
+	return Delete(ctx, c, live, opts...)
 }
 
 // strip removes the finalizers of live. It also removes the managed fields, as the API server could

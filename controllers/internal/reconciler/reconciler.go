@@ -94,7 +94,8 @@ func Get[T object](ctx context.Context, reader client.Reader, key client.ObjectK
 // reflector passes streamed objects again.
 func Slim(o client.Object, finalizer string) {
 	o.SetManagedFields(nil)
-	o.SetAnnotations(Only(o.GetAnnotations(), v1beta1.AnnotationPaused, v1beta1.AnnotationRequestedAt))
+	o.SetAnnotations(Only(o.GetAnnotations(), v1beta1.AnnotationPaused, v1beta1.AnnotationRequestedAt,
+		v1beta1.AnnotationContentHash))
 	var kept []string
 	if slices.Contains(o.GetFinalizers(), finalizer) {
 		kept = []string{finalizer}
