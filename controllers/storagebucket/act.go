@@ -8,6 +8,7 @@ import (
 	"fmt"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/util/retry"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	"leasehold.dev/api/v1beta1"
@@ -70,14 +71,15 @@ func (r *Reconciler) create(ctx context.Context, b *v1beta1.StorageBucket, o obs
 	if created != nil && !exists {
 		return created
 	}
-	tags, err := o.client.Tags(ctx)
+	var tags map[string]string
+	err := insist(func() (err error) { tags, err = o.client.Tags(ctx); return err })
 	switch {
 	case exists && err != nil:
 		return created
 	case err == nil && len(tags) == 0 && !exists:
 		// The server ignores tags in this request. It reported a new bucket, and the probe right
 		// before reported that none existed.
-		err = o.client.SetTag(ctx, v1beta1.BucketTagOwner, string(b.UID))
+		err = insist(func() error { return o.client.SetTag(ctx, v1beta1.BucketTagOwner, string(b.UID)) })
 	case err == nil && !owns(b, tags):
 		err = s3.Error{Verdict: conflict(b, tags)}
 	}
@@ -85,6 +87,14 @@ func (r *Reconciler) create(ctx context.Context, b *v1beta1.StorageBucket, o obs
 		r.emit(b, nil, reporting.Normal(v1beta1.EventBucketCreated, "Create", "created bucket %s", b.Spec.BucketName))
 	}
 	return err
+}
+
+// insist repeats a request that the service is too busy for: the next probe could not claim a bucket without tag.
+func insist(request func() error) error {
+	return retry.OnError(retry.DefaultBackoff, func(err error) bool {
+		refused, _ := errors.AsType[s3.Error](err)
+		return refused.Reason == v1beta1.ReasonThrottled || refused.Reason == v1beta1.ReasonServerError
+	}, request)
 }
 
 // remove removes the bucket, and records its event at once for the same reason.

@@ -5,6 +5,7 @@ package storagebucket
 import (
 	"fmt"
 	"math"
+	"net/http"
 	"testing"
 	"time"
 
@@ -149,5 +150,29 @@ func TestPauses(t *testing.T) {
 	}
 	if got := (probe{lacking: math.MaxInt32}).pause(bucket("b", every(86400))); got != 5*s<<10 {
 		t.Errorf("a pause of %s after very many probes without a Secret, want %s", got, 5*s<<10)
+	}
+}
+
+// A service that ignores tags in the creation, and is too busy for the next request, gets the tag all the same.
+// Without it no later probe could claim the bucket.
+func TestBusyServiceGetsTheTagOfANewBucket(t *testing.T) {
+	for _, refused := range []string{requestTags, requestSetTag} {
+		for _, answer := range []string{"503 SlowDown", "500 InternalError"} {
+			t.Run(refused+" "+answer, func(t *testing.T) {
+				w := newFixture(t, scenario{with: manage, service: withFailures(fakeService{tags: "ignores"})})
+				created := false
+				w.onRequest = func(r *http.Request) {
+					clear(w.service.answers)
+					if created && nameOf(r) == refused {
+						created = false
+						w.service.answers[refused] = answer
+					}
+					created = created || nameOf(r) == requestCreate
+				}
+				if r := readyOf(w.reconcile()); r.Status != metav1.ConditionTrue || created {
+					t.Errorf("Ready %s %s: %s", r.Status, r.Reason, r.Message)
+				}
+			})
+		}
 	}
 }

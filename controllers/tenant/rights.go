@@ -89,8 +89,7 @@ func (r *Reconciler) correctBinding(ctx context.Context, t *v1beta1.Tenant, live
 	case err != nil: // an outage, which a removed admin cannot cause
 		return err
 	}
-	// The read of a later reconcile would wait for the event of the deletion, which a relist replaces by that of
-	// an update. The creation waits for a later event.
+	// A relist swallows the event of this deletion, for which each later read would wait.
 	if err := r.removeBinding(ctx, res, live, client.DisableReadYourWritesConsistency); err != nil {
 		return err
 	}
@@ -134,12 +133,10 @@ func staying(t *v1beta1.Tenant, binding *rbacv1.RoleBinding) []rbacv1.Subject {
 		func(s rbacv1.Subject) bool { return !slices.Contains(admins, s) })
 }
 
-// passes reports whether a change may succeed at once if it is sent again: after a Conflict, and after an error
-// of etcd, such as during the election of its leader.
+// passes reports whether a change may succeed if it is sent again: after a Conflict, or an error of etcd.
 func passes(err error) bool { return apierrors.IsConflict(err) || apierrors.IsInternalError(err) }
 
-// prevents reports whether the API server refused a change of a binding for what the binding contains, for
-// the rights of its role, or since other clients change it. That it is too large may be an error of etcd.
+// prevents reports whether a change of a binding is refused for its content, for its role, or as others change it.
 func prevents(refused error) bool {
 	kind := denial.Of(refused).Kind
 	return kind == denial.Grant || kind == denial.None &&
