@@ -143,7 +143,7 @@ prove: needs-go $(if $(SHARDS),,$(CONTROLPLANE) s3server) ## Break the operator 
 	unprovable) echo "prove SMOKE=1 is skipped: $(UNPROVABLE)"; exit ;; \
 	shards) set -- merge --dir $(ARTIFACTS)/prove $(SHARDS) ;; \
 	smoke) set -- --make --subject '$(SUBJECT)' --dir $(ARTIFACTS)/prove-smoke --seed 4 --smoke --workers 6 ;; \
-	plans) set -- --make --subject '$(SUBJECT)' --dir $(ARTIFACTS)/prove --seed '$(SEED)' --plan '$(PLAN)' $(PROVE_FLAGS) ;; \
+	plans) set -- --make --subject '$(SUBJECT)' --dir $(ARTIFACTS)/prove --workers 6 --seed '$(SEED)' --plan '$(PLAN)' $(PROVE_FLAGS) ;; \
 	esac; ($(PROVER)); exec $(TOOLS)/prove "$$@"
 
 prove-tool: needs-go ## Install the prover as `prove`, into the folder of `go env GOBIN` or else the bin of `go env GOPATH`.
