@@ -84,16 +84,19 @@ func decide(o *observation) plan {
 	viewer := step{kind: deployment, name: nameOf(deployment, o.view), action: create}
 	address := step{kind: service, name: nameOf(service, o.view), action: create}
 	if o.configMap != nil {
-		content.judge(o.view, o.configMap, o.want.configMap, false)
+		content.judge(o.view, o.configMap, o.want.configMap)
 		if content.action == update && ptr.Deref(o.configMap.Immutable, false) {
 			content.action = replace
 		}
 	}
 	if o.deployment != nil {
-		viewer.judge(o.view, o.deployment, o.want.deployment, hasMore(o.deployment, o.want.deployment))
+		if viewer.judge(o.view, o.deployment, o.want.deployment); viewer.action == keep &&
+			hasMore(o.deployment, o.want.deployment) {
+			viewer.action = update
+		}
 	}
 	if o.service != nil {
-		address.judge(o.view, o.service, o.want.service, false)
+		address.judge(o.view, o.service, o.want.service)
 	}
 	return plan{steps: []step{content, viewer, address}}
 }
@@ -110,9 +113,8 @@ func hasMore(live *appsv1.Deployment, want *appsv1ac.DeploymentApplyConfiguratio
 }
 
 // judge decides the action for a child that exists. It compares the fields that the operator sets:
-// defaults, and what other clients add, are no difference. isStale means that the child may have what
-// the operator has set and the spec has no more.
-func (s *step) judge(v *v1beta1.MarkdownView, live client.Object, want any, isStale bool) {
+// defaults, and what other clients add, are no difference.
+func (s *step) judge(v *v1beta1.MarkdownView, live client.Object, want any) {
 	s.live = live
 	fields := fieldsOf(want)
 	delete(fields, "kind") // a typed client returns objects without it
@@ -122,7 +124,7 @@ func (s *step) judge(v *v1beta1.MarkdownView, live client.Object, want any, isSt
 		s.action = conflict
 	case owner == predecessor, live.GetDeletionTimestamp() != nil:
 		s.action = wait
-	case isStale || !covers(fieldsOf(live), fields):
+	case !covers(fieldsOf(live), fields):
 		s.action = update
 	default:
 		s.action = keep

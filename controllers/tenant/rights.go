@@ -14,7 +14,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	rbacv1ac "k8s.io/client-go/applyconfigurations/rbac/v1"
-	"k8s.io/client-go/util/retry"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"leasehold.dev/api/v1beta1"
@@ -73,11 +72,7 @@ func bindingConfig(want *rbacv1.RoleBinding) *rbacv1ac.RoleBindingApplyConfigura
 func (r *Reconciler) correctBinding(ctx context.Context, t *v1beta1.Tenant, live, want *rbacv1.RoleBinding,
 	res *result) error {
 	if live.RoleRef == want.RoleRef && live.DeletionTimestamp.IsZero() { // the role is immutable
-		// A failure that passes is no reason to withdraw all admins' rights for a moment.
-		err := retry.OnError(retry.DefaultRetry, passes, func() error {
-			return apply.Overwrite(ctx, r.Client, live, bindingConfig(want))
-		})
-		if err == nil || !prevents(err) {
+		if err := apply.Overwrite(ctx, r.Client, live, bindingConfig(want)); err == nil || !prevents(err) {
 			return err
 		}
 	}
@@ -97,14 +92,17 @@ func (r *Reconciler) correctBinding(ctx context.Context, t *v1beta1.Tenant, live
 }
 
 // restrictBinding removes the subjects that are no admins where the desired binding cannot be created. If that
-// is prevented, it deletes the binding: a removed admin loses access, even if the others lose theirs until the
-// cause is resolved.
+// is prevented, it deletes the binding: a removed admin loses access, even if the others lose theirs for a time.
 func (r *Reconciler) restrictBinding(ctx context.Context, t *v1beta1.Tenant, live *rbacv1.RoleBinding,
 	res *result) error {
-	if live == nil || len(staying(t, live)) == len(live.Subjects) {
+	if live == nil {
 		return nil
 	}
-	if left := staying(t, live); len(left) > 0 && live.DeletionTimestamp.IsZero() {
+	left := staying(t, live)
+	if len(left) == len(live.Subjects) {
+		return nil
+	}
+	if len(left) > 0 && live.DeletionTimestamp.IsZero() {
 		err := apply.Overwrite(ctx, r.Client, live, bindingConfig(&rbacv1.RoleBinding{
 			ObjectMeta: childMeta(t, live.Namespace, live.Name), RoleRef: live.RoleRef, Subjects: left}))
 		if err == nil || !prevents(err) {
@@ -117,30 +115,26 @@ func (r *Reconciler) restrictBinding(ctx context.Context, t *v1beta1.Tenant, liv
 
 // removeBinding deletes a binding with its finalizers. The authorizer ignores deletion timestamps, so a
 // terminating binding would still grant its rights.
-func (r *Reconciler) removeBinding(ctx context.Context, res *result, binding *rbacv1.RoleBinding,
-	opts ...client.DeleteOption) error {
-	if err := apply.Remove(ctx, r.Client, binding, opts...); err != nil {
-		return fmt.Errorf("deleting role binding %s/%s: %w", binding.Namespace, binding.Name, err)
+func (r *Reconciler) removeBinding(ctx context.Context, res *result, b *rbacv1.RoleBinding,
+	o ...client.DeleteOption) error {
+	if err := apply.Remove(ctx, r.Client, b, o...); err != nil {
+		return fmt.Errorf("deleting role binding %s/%s: %w", b.Namespace, b.Name, err)
 	}
 	res.wrote = true
 	return nil
 }
 
 // staying returns the subjects of a binding that are admins.
-func staying(t *v1beta1.Tenant, binding *rbacv1.RoleBinding) []rbacv1.Subject {
+func staying(t *v1beta1.Tenant, b *rbacv1.RoleBinding) []rbacv1.Subject {
 	admins := subjects(t)
-	return slices.DeleteFunc(slices.Clone(binding.Subjects),
-		func(s rbacv1.Subject) bool { return !slices.Contains(admins, s) })
+	return slices.DeleteFunc(slices.Clone(b.Subjects), func(s rbacv1.Subject) bool { return !slices.Contains(admins, s) })
 }
-
-// passes reports whether a change may succeed if it is sent again: after a Conflict, or an error of etcd.
-func passes(err error) bool { return apierrors.IsConflict(err) || apierrors.IsInternalError(err) }
 
 // prevents reports whether a change of a binding is refused for its content, for its role, or as others change it.
 func prevents(refused error) bool {
 	kind := denial.Of(refused).Kind
-	return kind == denial.Grant || kind == denial.None &&
-		(passes(refused) || apierrors.IsInvalid(refused) || apierrors.IsRequestEntityTooLargeError(refused))
+	return kind == denial.Grant || kind == denial.None && (apierrors.IsConflict(refused) || apierrors.IsInvalid(refused) ||
+		apierrors.IsInternalError(refused) || apierrors.IsRequestEntityTooLargeError(refused))
 }
 
 // ensureReader creates or corrects the ClusterRole and the ClusterRoleBinding by which the admins read their

@@ -50,7 +50,7 @@ func TestRemovedAdminsLoseTheirRights(t *testing.T) {
 	large := apierrors.NewInternalError(errors.New("trying to send message larger than max (2772577 vs. 2097152)"))
 	invalid := apierrors.NewInvalid(schema.GroupKind{Kind: "RoleBinding"}, adminBindingName, nil)
 	busy := apierrors.NewServerTimeout(schema.GroupResource{Resource: "rolebindings"}, "patch", 1) // its code is 500
-	outage := apierrors.NewInternalError(errors.New(`failed calling webhook "rolebindings.example.com": connection refused`))
+	outage := apierrors.NewInternalError(errors.New(`failed calling webhook "w.example.com": connection refused`))
 	// Without a reason of its own, a policy denies with the code of invalid content.
 	byPolicy := apierrors.NewInvalid(schema.GroupKind{Kind: "RoleBinding"}, adminBindingName, nil)
 	byPolicy.ErrStatus.Details.Causes = []metav1.StatusCause{{
@@ -128,12 +128,21 @@ func TestRemovedAdminsLoseTheirRights(t *testing.T) {
 // A removed admin loses access without a moment in which the others have none, if the API server fails once.
 func TestFailureThatPassesLeavesTheBinding(t *testing.T) {
 	x := tenant("a", admins("ann", "bob"), owning("a-dev"))
-	for name, failure := range map[string]error{
-		"Conflict": changed(),
-		"etcd":     apierrors.NewGenericServerResponse(500, "patch", schema.GroupResource{}, "", "etcdserver: leader changed", 0, true),
+	etcd := apierrors.NewGenericServerResponse(500, "patch", schema.GroupResource{}, "", "etcdserver: leader changed", 0, true)
+	ending := namespace("a-dev", ownedBy(x), terminating, func(ns *corev1.Namespace) { heldBack(ns) })
+	for name, tc := range map[string]struct {
+		ns      *corev1.Namespace
+		failure error
+		want    string
+	}{
+		"Conflict":              {namespace("a-dev", ownedBy(x)), changed(), "admin ann bob"},
+		"etcd":                  {namespace("a-dev", ownedBy(x)), etcd, "admin ann bob"},
+		"Conflict, terminating": {ending, changed(), "admin ann"},
+		"etcd, terminating":     {ending, etcd, "admin ann"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := newWorld(t, x, sharing, namespace("a-dev", ownedBy(x)), binding("a-dev", x, "ann", "mallory"))
+			failure := tc.failure
+			w := newWorld(t, x, sharing, tc.ns.DeepCopy(), binding("a-dev", x, "ann", "mallory"))
 			w.deny = func(q reconcilertest.Request) error {
 				err := refuseWrites(false, failure)(q)
 				if err != nil {
@@ -148,7 +157,7 @@ func TestFailureThatPassesLeavesTheBinding(t *testing.T) {
 					t.Errorf("%s, want only changes", request)
 				}
 			}
-			if got := w.bindingText(); got != "admin ann bob" || failure != nil {
+			if got := w.bindingText(); got != tc.want || failure != nil {
 				t.Errorf("binding %q", got)
 			}
 		})

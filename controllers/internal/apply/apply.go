@@ -18,6 +18,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/util/retry"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
@@ -62,9 +63,12 @@ func Update[T Configuration[T]](ctx context.Context, c client.Client, live metav
 
 // Overwrite applies desired over live at any version, so a client that changes the object all the
 // time cannot prevent it. It serves for an object of a reserved name, whose content does not matter.
-// It returns an error if the stored object has another UID than live.
+// It repeats what may pass: a Conflict, an error of etcd. It fails if the stored UID is another than live's.
 func Overwrite[T Configuration[T]](ctx context.Context, c client.Client, live metav1.Object, desired T) error {
-	return c.Apply(ctx, desired.WithUID(live.GetUID()), FieldOwner, client.ForceOwnership)
+	passes := func(err error) bool { return apierrors.IsConflict(err) || apierrors.IsInternalError(err) }
+	return retry.OnError(retry.DefaultRetry, passes, func() error {
+		return c.Apply(ctx, desired.WithUID(live.GetUID()), FieldOwner, client.ForceOwnership)
+	})
 }
 
 // Patch writes the difference between base and changed. It can remove a field that another manager
