@@ -32,8 +32,7 @@ type standby struct {
 	listed    bool     // the watch of the Lease has begun
 	pods      *watcher // of the holder's Pod
 	watched   target   // what pods watches
-	podsFrom  time.Duration
-	explained bool // the reason for missing evidence has been logged
+	explained bool     // the reason for missing evidence has been logged
 }
 
 // target is the Pod to watch; zero for none.
@@ -47,14 +46,15 @@ func newStandby(config *rest.Config, l *Lock, o Options) (*standby, error) {
 	watching := clientConfig(config, o.RenewDeadline)
 	timeout := watching.Timeout
 	watching.Timeout = 0
-	leases, err := coordinationv1client.NewForConfig(watching)
+	coordination, err := coordinationv1client.NewForConfig(watching)
 	if err != nil {
 		return nil, fmt.Errorf("building the client that watches the Lease: %w", err)
 	}
-	pods, err := corev1client.NewForConfig(watching)
+	core, err := corev1client.NewForConfig(watching)
 	if err != nil {
 		return nil, fmt.Errorf("building the client that watches Pods: %w", err)
 	}
+	leases, pods := coordination.Leases(o.Lease.Namespace), core.Pods(o.Lease.Namespace)
 	return &standby{
 		name:        o.Lease.Name,
 		client:      l.client,
@@ -62,8 +62,8 @@ func newStandby(config *rest.Config, l *Lock, o Options) (*standby, error) {
 		elapsed:     o.Elapsed,
 		retryPeriod: o.RetryPeriod,
 		view:        view{identity: l.identity, podUID: o.PodUID, container: o.Container, evidence: o.Evidence},
-		leases:      newWatcher(leaseListWatch(leases.Leases(o.Lease.Namespace)), o.Elapsed, timeout),
-		pods:        newWatcher(podListWatch(pods.Pods(o.Lease.Namespace)), o.Elapsed, timeout),
+		leases:      newWatcher(listWatch(leases.List, leases.Watch), o.Elapsed, timeout),
+		pods:        newWatcher(listWatch(pods.List, pods.Watch), o.Elapsed, timeout),
 	}, nil
 }
 
@@ -96,7 +96,7 @@ func (s *standby) stop() {
 	s.pods.stop()
 	v := s.view
 	s.view = view{identity: v.identity, podUID: v.podUID, container: v.container, evidence: v.evidence}
-	s.watched, s.podsFrom = target{}, 0
+	s.watched, s.pods.from = target{}, 0
 }
 
 // explain logs once why this replica gives no evidence.
@@ -115,7 +115,7 @@ func (s *standby) explain(ctx context.Context) {
 
 // watch starts the watches that are missing, each at most once a retry period.
 func (s *standby) watch(ctx context.Context, now time.Duration) {
-	if !s.leases.running() && !s.leases.forbidden && now >= s.view.mayRead {
+	if !s.leases.running() && now >= max(s.view.mayRead, s.leases.from) {
 		s.leases.start(ctx, s.name)
 		s.listed = false
 		// The list with which a watch begins is a live read.
@@ -127,17 +127,17 @@ func (s *standby) watch(ctx context.Context, now time.Duration) {
 	}
 	if pod != s.watched {
 		s.pods.stop()
-		s.watched, s.podsFrom = pod, now
+		s.watched, s.pods.from = pod, now
 	}
-	if s.lacksPods() && now >= s.podsFrom {
+	if s.lacksPods() && now >= s.pods.from {
 		s.pods.start(ctx, pod.name)
-		s.podsFrom = now + s.retryPeriod
+		s.pods.from = now + s.retryPeriod
 	}
 }
 
 // lacksPods reports whether the watch of the holder's Pod has to be started.
 func (s *standby) lacksPods() bool {
-	return s.watched != (target{}) && !s.pods.running() && !s.pods.forbidden
+	return s.watched != (target{}) && !s.pods.running()
 }
 
 // read reads the Lease live.
@@ -157,7 +157,7 @@ func (s *standby) read(ctx context.Context, began time.Duration) {
 		s.view.observeLive(lease, began, now)
 	}
 	// A working watch would have shown this version before.
-	if s.view.version != before && s.view.isSilent(now, s.retryPeriod) {
+	if s.view.version != before && now >= s.view.heard+silentPeriods*s.retryPeriod {
 		s.leases.stop()
 		s.view.broken = true
 	}
@@ -167,7 +167,7 @@ func (s *standby) read(ctx context.Context, began time.Duration) {
 // decision.
 func (s *standby) next(ctx context.Context, d time.Duration) {
 	if s.lacksPods() {
-		d = min(d, s.podsFrom-s.elapsed())
+		d = min(d, s.pods.from-s.elapsed())
 	}
 	timer := s.clock.NewTimer(d)
 	defer timer.Stop()
@@ -186,12 +186,9 @@ func (s *standby) seeLease(ctx context.Context, seen sighting) {
 	if seen.err != nil {
 		s.leases.stop()
 		s.view.broken = true
-		if apierrors.IsForbidden(seen.err) {
-			s.leases.forbidden = true
-			klog.FromContext(ctx).
-				Info("reading the Lease each retry period: watching it is forbidden; grant it as in config/rbac", "error",
-					seen.err.Error())
-		} else if !s.listed {
+		s.leases.rest(ctx, seen.err,
+			"reading the Lease each retry period: watching it is forbidden; grant it as in config/rbac")
+		if !s.listed {
 			// The list was the live read of this retry period. A read of one object may still work.
 			s.read(ctx, now)
 		}
@@ -215,12 +212,8 @@ func (s *standby) seePod(ctx context.Context, seen sighting) {
 	switch pod, found := seen.object.(*corev1.Pod); {
 	case seen.err != nil:
 		s.pods.stop()
-		if apierrors.IsForbidden(seen.err) {
-			s.pods.forbidden = true
-			klog.FromContext(ctx).
-				Info("waiting until the Lease is released or expires: watching Pods is forbidden; grant it as in config/rbac",
-					"error", seen.err.Error())
-		}
+		s.pods.rest(ctx, seen.err,
+			"waiting until the Lease is released or expires: watching Pods is forbidden; grant it as in config/rbac")
 	case found:
 		s.view.observePod(pod, s.elapsed())
 	}

@@ -92,16 +92,26 @@ func TestLog(t *testing.T) {
 	}
 }
 
-// A standby restarts a failed watch once a retry period, unless the watch is forbidden.
-func TestFailedWatchRestartsOncePerRetryPeriod(t *testing.T) {
-	for _, resource := range []string{"pods", "leases"} {
-		t.Run(resource, func(t *testing.T) {
+// A standby restarts a failed watch once a retry period, and a forbidden one once a minute.
+func TestFailedWatchRestarts(t *testing.T) {
+	for name, tc := range map[string]struct {
+		resource string
+		code     int
+		lists    int           // in ten retry periods
+		mended   time.Duration // the time after which the watch works again
+	}{
+		"Pods":            {"pods", http.StatusInternalServerError, 10, 2 * retryPeriod},
+		"Leases":          {"leases", http.StatusInternalServerError, 10, 2 * retryPeriod},
+		"PodsForbidden":   {"pods", http.StatusForbidden, 0, time.Minute},
+		"LeasesForbidden": {"leases", http.StatusForbidden, 0, time.Minute},
+	} {
+		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				d := newLeader(t)
 				a := d.api
 				a.fail(func(verb, of string) error {
-					if verb == "LIST" && of == resource {
-						return statusError(http.StatusInternalServerError)
+					if verb == "LIST" && of == tc.resource {
+						return statusError(tc.code)
 					}
 					return nil
 				})
@@ -109,13 +119,16 @@ func TestFailedWatchRestartsOncePerRetryPeriod(t *testing.T) {
 				pass(retryPeriod / 2)
 				a.take()
 				pass(10 * retryPeriod)
-				if n := count(a.take(), "LIST "+resource+" second"); n != 10 {
-					t.Errorf("%d lists in 10 retry periods", n)
+				if n := count(a.take(), "LIST "+tc.resource+" second"); n != tc.lists {
+					t.Errorf("%d lists in 10 retry periods, want %d", n, tc.lists)
 				}
 				a.fail(nil)
-				pass(2 * retryPeriod)
+				pass(tc.mended)
 				d.expectQuiet(t)
-				d.end()
+				d.leader.vanish(a)
+				a.put(terminated("first", clock.RealClock{}.Now()))
+				d.expect(t, d.takesOver(t, leaseTime), 0, 20*time.Millisecond,
+					"evidence: container manager of Pod first terminated")
 			})
 		})
 	}

@@ -197,11 +197,6 @@ func (v *view) waitUntil(until, now, retryPeriod time.Duration) decision {
 // silentPeriods is the number of retry periods after which a silent watch counts as broken.
 const silentPeriods = 2
 
-// isSilent reports whether a working watch would have sent an event meanwhile.
-func (v *view) isSilent(now, retryPeriod time.Duration) bool {
-	return now >= v.heard+silentPeriods*retryPeriod
-}
-
 // isNewer compares versions as numbers, which the API server allows. If they are not numbers,
 // another version counts as newer, which at most delays a takeover.
 func isNewer(version, than string) bool {

@@ -14,10 +14,9 @@ import (
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/watch"
-	coordinationv1client "k8s.io/client-go/kubernetes/typed/coordination/v1"
-	corev1client "k8s.io/client-go/kubernetes/typed/core/v1"
 	"k8s.io/client-go/tools/cache"
 	toolswatch "k8s.io/client-go/tools/watch"
+	"k8s.io/klog/v2"
 )
 
 // sighting is an observed state of the watched object, or the end of the watch.
@@ -37,34 +36,26 @@ type watcher struct {
 
 	sightings chan sighting      // nil while it does not run
 	cancel    context.CancelFunc // nil while it does not run
-	forbidden bool               // it is not started again
+	from      time.Duration      // it is not started before
+	explained bool               // the consequence of a forbidden watch has been logged
 }
+
+// forbiddenPause is the time after which a forbidden watch is tried again. An API server that starts forbids what
+// it grants as soon as it has read its rules.
+const forbiddenPause = time.Minute
 
 func newWatcher(objects cache.ListWatch, elapsed func() time.Duration, timeout time.Duration) *watcher {
 	return &watcher{objects: objects, elapsed: elapsed, timeout: timeout}
 }
 
-func leaseListWatch(client coordinationv1client.LeaseInterface) cache.ListWatch {
+// listWatch returns the two requests of a typed client.
+func listWatch[L runtime.Object](list func(context.Context, metav1.ListOptions) (L, error),
+	follow func(context.Context, metav1.ListOptions) (watch.Interface, error)) cache.ListWatch {
 	return cache.ListWatch{
-		ListWithContextFunc: func(ctx context.Context,
-			o metav1.ListOptions) (runtime.Object, error) {
-			return client.List(ctx, o)
+		ListWithContextFunc: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
+			return list(ctx, o)
 		},
-		WatchFuncWithContext: func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
-			return client.Watch(ctx, o)
-		},
-	}
-}
-
-func podListWatch(client corev1client.PodInterface) cache.ListWatch {
-	return cache.ListWatch{
-		ListWithContextFunc: func(ctx context.Context,
-			o metav1.ListOptions) (runtime.Object, error) {
-			return client.List(ctx, o)
-		},
-		WatchFuncWithContext: func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
-			return client.Watch(ctx, o)
-		},
+		WatchFuncWithContext: follow,
 	}
 }
 
@@ -91,6 +82,18 @@ func (w *watcher) stop() {
 		w.cancel()
 	}
 	w.cancel, w.sightings = nil, nil
+}
+
+// rest puts off the next start where err says that the watch is forbidden, and logs the first time what that means.
+func (w *watcher) rest(ctx context.Context, err error, consequence string) {
+	if !apierrors.IsForbidden(err) {
+		return
+	}
+	w.from = w.elapsed() + forbiddenPause
+	if !w.explained {
+		klog.FromContext(ctx).Info(consequence, "error", err.Error())
+	}
+	w.explained = true
 }
 
 // follow lists the object and watches it from there. A list, and not a get, because the
