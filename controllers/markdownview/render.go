@@ -12,7 +12,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
-	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	appsv1ac "k8s.io/client-go/applyconfigurations/apps/v1"
 	corev1ac "k8s.io/client-go/applyconfigurations/core/v1"
@@ -172,10 +171,6 @@ func labelsFor(v *v1beta1.MarkdownView) map[string]string {
 	all[labelPartOf] = "leasehold"
 	all[v1beta1.LabelManagedBy] = v1beta1.ManagedByValue
 	return all
-}
-
-func selectorText(v *v1beta1.MarkdownView) string {
-	return labels.SelectorFromSet(selectorFor(v)).String()
 }
 
 // urlOf returns the URL of the page, with the Service's name in the cluster's DNS.

@@ -22,6 +22,7 @@ type rollout struct {
 	// numbers are valid only then.
 	observed                     bool
 	replicas, updated, available int32
+	paused                       bool
 	// finished is true if all replicas were available at some time since the last change.
 	finished bool
 	// exceeded is the message of an exceeded progress deadline; "" if it is not exceeded.
@@ -39,7 +40,7 @@ func rolloutOf(o *observation, res *result) rollout {
 		return rollout{}
 	}
 	run := rollout{observed: true, replicas: d.Status.Replicas, updated: d.Status.UpdatedReplicas,
-		available: d.Status.AvailableReplicas}
+		available: d.Status.AvailableReplicas, paused: d.Spec.Paused}
 	for _, c := range d.Status.Conditions {
 		switch {
 		case c.Type == appsv1.DeploymentReplicaFailure && c.Status == corev1.ConditionTrue:

@@ -148,6 +148,10 @@ func scenarios() map[string]scenario {
 			noChange, reportRollout(2, 2, 0, "ProgressDeadlineExceeded"), noChange,
 			reportRollout(2, 1, 1, "ProgressDeadlineExceeded"), served,
 		}},
+		"rollout that is paused": before(editView(func(v *v1beta1.MarkdownView) {
+			v.Spec.Markdowns["new.md"] = "n"
+			v.Generation++
+		}), editDeployment(func(d *appsv1.Deployment) { d.Spec.Paused = true }), reportRollout(2, 0, 2, "DeploymentPaused")),
 		"rollout that is not observed yet": before(editDeployment(func(d *appsv1.Deployment) { d.Generation++ })),
 		"a new default image": {[]client.Object{view(image(""))}, []func(*recording){
 			noChange, served, func(r *recording) { r.Options.DefaultViewerImage = "leasehold-viewer:fixed" }, served,

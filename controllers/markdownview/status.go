@@ -12,6 +12,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
 
 	"leasehold.dev/api/v1beta1"
 	"leasehold.dev/controllers/internal/denial"
@@ -32,7 +33,7 @@ func summarize(o *observation, p plan, res *result, now time.Time) v1beta1.Markd
 		status.Replicas, status.AvailableReplicas = run.replicas, run.available
 	}
 	if p.invalid == "" {
-		status.Selector, status.URL = selectorText(v), ""
+		status.Selector, status.URL = labels.SelectorFromSet(selectorFor(v)).String(), ""
 		if res.correct[service] {
 			status.URL = urlOf(v)
 		}
@@ -156,6 +157,9 @@ func readiness(v *v1beta1.MarkdownView, p plan, run rollout) metav1.Condition {
 		return condition(kind, false, v1beta1.ReasonProgressing, "the viewers are being updated")
 	case run.finished && run.available == 0:
 		return condition(kind, false, v1beta1.ReasonNoReplicasAvailable, serving(v, run))
+	case run.paused:
+		return condition(kind, false, v1beta1.ReasonProgressing, serving(v, run)+
+			"; the rollout is paused; resume it: kubectl rollout resume deployment "+viewerPrefix+v.Name)
 	default:
 		return condition(kind, false, v1beta1.ReasonProgressing,
 			fmt.Sprintf("%s; %d of %d are up to date", serving(v, run), run.updated, desiredReplicas(v)))

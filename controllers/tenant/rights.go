@@ -34,11 +34,12 @@ func (r *Reconciler) ensureBinding(ctx context.Context, o *observation, s step, 
 	}
 	want := &rbacv1.RoleBinding{ObjectMeta: childMeta(t, s.name, adminBindingName),
 		RoleRef: clusterRole(r.Options.AdminClusterRole), Subjects: subjects(t)}
+	matches := live != nil && live.DeletionTimestamp.IsZero() && hasMeta(live, want.ObjectMeta) &&
+		equality.Semantic.DeepEqual(live.Subjects, want.Subjects)
 	switch {
 	case live == nil:
 		err = apply.Create(ctx, r.Client, bindingConfig(want))
-	case live.RoleRef == want.RoleRef && live.DeletionTimestamp.IsZero() &&
-		equality.Semantic.DeepEqual(live.Subjects, want.Subjects) && hasMeta(live, want.ObjectMeta):
+	case matches && live.RoleRef == want.RoleRef:
 		return false, nil
 	default:
 		err = r.correctBinding(ctx, t, live, want, res)
@@ -51,8 +52,10 @@ func (r *Reconciler) ensureBinding(ctx context.Context, o *observation, s step, 
 		return false, explain(err, r.Options.AdminClusterRole)
 	}
 	res.wrote = true
-	// If the binding was as desired for this generation, another client caused the difference.
-	if o.before.ObservedGeneration != t.Generation ||
+	// If the binding was as desired for this generation, another client caused the difference. If only the role
+	// differs, the operator's flag has changed.
+	if matches || o.before.ObservedGeneration != t.Generation ||
+		reporting.FindCondition(o.before.Conditions, v1beta1.ConditionReady).Reason == v1beta1.ReasonAdminRoleNotFound ||
 		s.before != v1beta1.ReasonReconciled && s.before != v1beta1.ReasonAdminBindingRepaired {
 		return false, nil
 	}
@@ -80,7 +83,8 @@ func (r *Reconciler) correctBinding(ctx context.Context, t *v1beta1.Tenant, live
 	dryRun.Name, dryRun.GenerateName = "", "leasehold-tenant-admin-"
 	switch err := apply.TryCreate(ctx, r.Client, dryRun); {
 	case denial.Of(err).Kind != denial.None:
-		return cmp.Or(r.restrictBinding(ctx, t, live, res), err)
+		return cmp.Or(r.restrictBinding(ctx, t, live, res),
+			fmt.Errorf("creating the replacement before the old role binding is deleted: %w", err))
 	case err != nil: // an outage, which a removed admin cannot cause
 		return err
 	}

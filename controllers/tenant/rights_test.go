@@ -185,6 +185,36 @@ func TestStayingComparesWholeSubjects(t *testing.T) {
 	}
 }
 
+// A binding that differs since the operator's flag changed, or since the missing role exists, was changed by no other.
+func TestOwnChangesAreNoRepairs(t *testing.T) {
+	missing := func(p *provisioned) {
+		p.tenant.Status.Conditions = nil
+		having(v1beta1.ConditionReady, metav1.ConditionFalse, v1beta1.ReasonAdminRoleNotFound, "missing")(p.tenant)
+	}
+	for name, tc := range map[string]struct {
+		edit    func(*provisioned)
+		binding bool
+		role    string
+	}{
+		"another role":  {nil, true, "view"},
+		"role is there": {missing, false, "admin"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, append(provision(tc.edit), &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: "view"}})...)
+			w.r.Options.AdminClusterRole = tc.role
+			if !tc.binding {
+				w.must(w.live.Delete(t.Context(), find[rbacv1.RoleBinding](w, "a-dev", adminBindingName)))
+				w.sync()
+			}
+			_, err := w.reconcile()
+			w.must(err)
+			if got := w.ready(); got.Reason != v1beta1.ReasonReconciled || w.bindingText() != tc.role+" ann" {
+				t.Errorf("Ready %s: %s; binding %q", got.Reason, got.Message, w.bindingText())
+			}
+		})
+	}
+}
+
 // A missing right to bind is in the status with its remedy, and without the rules of the role.
 func TestMissingRightToBind(t *testing.T) {
 	w := newWorld(t, tenant("a"))

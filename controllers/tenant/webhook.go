@@ -105,7 +105,7 @@ func (w *Webhook) validate(ctx context.Context, t *v1beta1.Tenant, before []stri
 		}
 		if used {
 			errs = append(errs, field.Invalid(path.Index(i), string(t.Spec.Namespaces[i]), fmt.Sprintf(
-				"namespace %s is in use by another Tenant; choose another name or prefix", name)))
+				"namespace %s is in use by another Tenant; choose another name or prefix, or wait until a Tenant that is deleted is gone", name)))
 			continue
 		}
 		ns, err := reconciler.Get(ctx, w.Reader, client.ObjectKey{Name: name}, &corev1.Namespace{})

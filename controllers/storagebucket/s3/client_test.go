@@ -194,6 +194,7 @@ func TestErrors(t *testing.T) {
 		_, err := c.Tags(ctx)
 		return err
 	}
+	tag := func(ctx context.Context, c *Client) error { return c.SetTag(ctx, "k", "v") }
 	for name, tc := range map[string]struct {
 		do     func(context.Context, *Client) error
 		status int
@@ -212,6 +213,10 @@ func TestErrors(t *testing.T) {
 		"no support, 400":            {tags, 400, "NotImplemented", noTags},
 		"tags of a failing service":  {tags, 500, "InternalError", failing},
 		"tags on a page":             {tags, 200, "", notS3},
+		"no right to read tags":      {tags, 403, "AccessDenied", deniedTags},
+		"no right to tag":            {tag, 403, "AccessDenied", deniedTags},
+		"no right to create":         {create, 403, "AccessDenied", denied},
+		"tags with bad keys":         {tags, 403, "InvalidAccessKeyId", badKeys},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c, _ := serve(t, allowLoopback, respond(tc.status, "<Error><Code>"+tc.code+"</Code></Error>"))

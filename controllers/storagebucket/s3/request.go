@@ -205,6 +205,8 @@ func (c *Client) send(ctx context.Context, method, query string, payload []byte)
 	if xml.Unmarshal(body, &read) == nil {
 		a.code, a.region = read.Code, cmp.Or(a.region, read.Region)
 	}
-	a.verdict = verdictOn(a, c.target.Region)
+	if a.verdict = verdictOn(a, c.target.Region); a.verdict == denied && query == tagging {
+		a.verdict = deniedTags
+	}
 	return a
 }

@@ -50,7 +50,9 @@ var (
 	hasMore    = Verdict{v1beta1.ReasonBucketNotEmpty, "the bucket lists no objects, and the service reports that it is " +
 		"not empty: old versions, delete markers or unfinished uploads remain; remove them"}
 
-	denied       = Verdict{v1beta1.ReasonAccessDenied, "the credentials have no access to the bucket; grant it to them"}
+	denied     = Verdict{v1beta1.ReasonAccessDenied, "the credentials have no access to the bucket; grant it to them"}
+	deniedTags = Verdict{v1beta1.ReasonAccessDenied, "the credentials have no access to the bucket's tags, by which " +
+		"the operator recognizes its buckets; grant s3:GetBucketTagging and s3:PutBucketTagging to them"}
 	deniedBefore = Verdict{v1beta1.ReasonAccessDenied, "the endpoint denies the request without an error of S3, as a " +
 		"proxy or firewall before the service does; let the operator's requests pass, or correct spec.endpoint"}
 	badKeys      = Verdict{v1beta1.ReasonInvalidCredentials, "the endpoint rejects the keys in the Secret; correct them"}
