@@ -30,6 +30,8 @@ type observation struct {
 	WatchEvents []watchEvent
 	// Leases is the path of the collection with the Lease; empty if no replica watches it.
 	Leases string
+	// Alone is true if the subject has one replica.
+	Alone bool
 }
 
 // rename replaces names in the paths of writes.
@@ -64,6 +66,9 @@ func derivePlans(s scenario.Scenario, runs []observation, seed uint64) []Plan {
 	d := &derivation{scenario: s, runs: runs, seed: seed}
 	var plans []Plan
 	for _, of := range specs {
+		if of.takesOver && runs[0].Alone {
+			continue
+		}
 		if len(s.Faults) == 0 || slices.Contains(s.Faults, of.fault) {
 			plans = append(plans, of.derive(d, of.fault)...)
 		}

@@ -209,7 +209,7 @@ func (ex *execution) cleanUp(ctx context.Context) error {
 func (ex *execution) observed(h *history.History) observation {
 	return observation{
 		Writes: ex.writes(h), WatchEvents: ex.watchEvents(h),
-		Calls: ex.observedCalls(h), Leases: ex.prover.watchedLeasePath(),
+		Calls: ex.observedCalls(h), Leases: ex.prover.watchedLeasePath(), Alone: ex.prover.subject.Replicas == 1,
 	}
 }
 

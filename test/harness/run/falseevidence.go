@@ -35,7 +35,7 @@ var falseEnd = spec{
 		variantDeleted:  "when the API server has done TARGET, the leader's Pod is deleted by force, though the process runs",
 		variantReplaced: "when the API server has done TARGET, the leader's Pod is deleted by force and one of its name fails, though the process runs",
 	},
-	derive: oneWriteEach, newInjector: func() injector { return &falseEvidence{} },
+	takesOver: true, derive: oneWriteEach, newInjector: func() injector { return &falseEvidence{} },
 }
 
 // oneWriteEach plans each variant at a write that the seed selects.

@@ -15,8 +15,8 @@ import (
 // lateWrite is planned at each write, because any may do harm.
 var lateWrite = spec{
 	fault: "late-write", family: "late-write",
-	text:   "a leader's TARGET is held on its way, and its Lease taken away meanwhile: it reaches the API server when another replica leads",
-	derive: eachWrite, newInjector: held(fault.BeforeForward, writeLate),
+	text:      "a leader's TARGET is held on its way, and its Lease taken away meanwhile: it reaches the API server when another replica leads",
+	takesOver: true, derive: eachWrite, newInjector: held(fault.BeforeForward, writeLate),
 }
 
 // writeLate forwards the held write of the leader when another replica leads, even if its sender has

@@ -18,8 +18,8 @@ const noticing = 2 * time.Second
 
 var leaderPause = spec{
 	fault: "leader-pause", family: "leader-pause",
-	text:   "the leader is paused (SIGSTOP) when the API server has done TARGET, and goes on when another replica leads",
-	derive: fewWrites, newInjector: held(fault.AfterAnswer, pauseUntilFailover),
+	text:      "the leader is paused (SIGSTOP) when the API server has done TARGET, and goes on when another replica leads",
+	takesOver: true, derive: fewWrites, newInjector: held(fault.AfterAnswer, pauseUntilFailover),
 }
 
 // pauseUntilFailover stops the replica (SIGSTOP) until another one leads, and then waits until it steps

@@ -117,6 +117,9 @@ var planCases = map[string]planCase{
 			":PATCH:"+space+":1"),
 		drawn: 3},
 	"no clean run": {},
+	"one replica": {faults: []scenario.FaultName{"late-write", "leader-pause", "false-evidence", "lost-response"},
+		runs:   []observation{{Alone: true, Writes: observedWrites(1)[0].Writes}},
+		always: []string{"lost-response:PATCH:/0:1"}},
 	"events in all runs": {runs: []observation{
 		{WatchEvents: []watchEvent{{teams, 1}, {parts, 1}, {teams, 2}, {"/late", 2}}},
 		{WatchEvents: []watchEvent{{parts, 1}, {teams, 1}, {teams, 2}}}},

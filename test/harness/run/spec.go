@@ -22,6 +22,8 @@ type spec struct {
 	text string
 	// texts has the variants that need a sentence of their own.
 	texts map[string]string
+	// takesOver is true if another replica has to take the Lease in the fault.
+	takesOver bool
 	// derive plans the fault from clean runs.
 	derive func(d *derivation, f scenario.FaultName) []Plan
 	// newInjector returns the fault of one run.
