@@ -3,9 +3,11 @@
 package invariant_test
 
 import (
+	"fmt"
 	"slices"
 	"testing"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"leasehold.dev/test/harness/history"
@@ -18,6 +20,14 @@ func calledAs(aliases map[string]string) step {
 }
 
 func generated(o *unstructured.Unstructured) { o.SetGenerateName("p-") }
+
+// controlledBy gives an object a controller.
+func controlledBy(version string) func(*unstructured.Unstructured) {
+	return func(o *unstructured.Unstructured) {
+		o.SetOwnerReferences([]metav1.OwnerReference{{APIVersion: version, Kind: "StatefulSet", Name: "s", UID: "s1",
+			Controller: new(true)}})
+	}
+}
 
 // touching records that a fault has changed an object.
 func touching(o *unstructured.Unstructured) step {
@@ -39,7 +49,22 @@ func TestLifecycle(t *testing.T) {
 	inHaste := first(ended, again, rests("later"), hasty())
 	withFault := first(ended, again, touching(thing(named("o", "u9"))))
 	fromAnother := first(ends("a", part("q", "q1")), writes("a", part("q", "q2")))
+	node := controlledBy("apps/v1")
+	replaced := func(times int, node func(*unstructured.Unstructured)) *history.History {
+		steps := []step{writes("a", part("n", "n0", node))}
+		for i := range times {
+			steps = append(steps, ends("a", part("n", fmt.Sprint("n", i), node)), writes("a", part("n", fmt.Sprint("n", i+1), node)))
+		}
+		return with(steps...)
+	}
 	check(t, invariant.SingleLifecycle, table{
+		"ReplacedLess": wantHeld(replaced(1, node)).against(replaced(2, node), replaced(2, node)),
+		"ReplacedMore": wantBroken(replaced(2, node), "created 3 times, in clean runs 2 times").
+			against(replaced(1, node), replaced(1, node)),
+		"NeverThere": wantBroken(with(), "configmaps ns/n was created 0 times, in clean runs 2 times").
+			against(replaced(1, node), replaced(1, node)),
+		"MadeAnewLess": wantBroken(replaced(1, controlledBy("example.com/v1")), "created 2 times, in clean runs 3 times").
+			against(replaced(2, controlledBy("example.com/v1")), replaced(2, controlledBy("example.com/v1"))),
 		"Rejected": wantInconclusive(play(rejected("step 1 make")), "step 1 make of Thing t was rejected").
 			against(play(writes("a", thing()))),
 		"AsEver": wantHeld(with(), "2 checked").against(clean...),

@@ -115,11 +115,21 @@ func (b *judgement) judgeFlip(life *history.Lifetime, name string, was, is condi
 	case after.At.IsZero():
 		b.addDoubt("%s (UID %s): %s became %s at %s with the same lastTransitionTime; the time of the change was not recorded",
 			life.Key, life.UID, name, is.status, after.RevisionRange)
-	case after.At.Sub(since) > sameTime:
+	case b.sent(after).Sub(since) > sameTime:
 		b.addViolation("%s (UID %s): %s became %s at %s, %s after its lastTransitionTime %s, which did not change", life.Key, life.UID,
 			name, is.status, after.RevisionRange,
 			after.At.Sub(since).Round(time.Second), is.since).revision(after.RevisionRange)
 	}
+}
+
+// sent returns the earliest time at which a version can have been sent: a fault may have held it, or paused its sender.
+func (b *judgement) sent(v history.Version) time.Time {
+	for _, f := range b.History.Faults {
+		if !v.At.Before(f.Began) && !v.At.After(f.Overtaken.Add(sameTime)) {
+			return f.Began
+		}
+	}
+	return v.At
 }
 
 // judgeReady finds objects that report Ready while they, or their children, differ from clean runs.

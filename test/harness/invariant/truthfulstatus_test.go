@@ -46,7 +46,18 @@ func TestHonestStatus(t *testing.T) {
 	step := func(before, after func(*unstructured.Unstructured), second int) *history.History {
 		return play(writes("alice", thing()), answeredAt(1, thing(before)), answeredAt(second, thing(after)))
 	}
+	late := func(began, until int) *history.History { // the True of the first second, stored in the ninth
+		h := step(down, says("True", "Fine", 1, "01"), 9)
+		at := func(s int) time.Time { return time.Date(2030, 1, 1, 0, 0, s, 0, time.UTC) }
+		h.Faults = []history.FaultRecord{{Name: "late-write", Happened: 1, Began: at(began), Overtaken: at(until)}}
+		return h
+	}
 	check(t, invariant.TruthfulStatus, table{
+		"Late":           wantHeld(late(2, 9)),
+		"AfterTheFault":  wantBroken(late(2, 5), "8s after"),
+		"BeforeTheFault": wantBroken(late(10, 15), "8s after"),
+		"LateAndOld":     wantBroken(late(5, 9), "8s after"),
+
 		"Honest":     wantHeld(step(down, says("True", "Fine", 1, "09"), 9), "3 checked"),
 		"OnlyReason": wantHeld(step(down, says("False", "Other", 1, "01"), 9)),
 		"Appears":    wantHeld(play(writes("a", thing()), writes("a", thing(ready)))),
