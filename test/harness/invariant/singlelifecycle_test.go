@@ -53,7 +53,8 @@ func TestLifecycle(t *testing.T) {
 	replaced := func(times int, node func(*unstructured.Unstructured)) *history.History {
 		steps := []step{writes("a", part("n", "n0", node))}
 		for i := range times {
-			steps = append(steps, ends("a", part("n", fmt.Sprint("n", i), node)), writes("a", part("n", fmt.Sprint("n", i+1), node)))
+			steps = append(steps, ends("a", part("n", fmt.Sprint("n", i), node)),
+				writes("a", part("n", fmt.Sprint("n", i+1), node)))
 		}
 		return with(steps...)
 	}

@@ -21,7 +21,8 @@ type entry struct {
 	object   string // the object as the scenario calls it; several may share a generated name
 	where    string // UID and version
 	revision history.RevisionRange
-	owner    string // what the scenario calls the object that it was made for; "" if none
+	parent   *history.Lifetime // the object that it was made for; nil if none
+	owner    string            // what the scenario calls that; several may share a name
 	fields   map[string]string
 }
 
@@ -56,8 +57,8 @@ func stateIn(h *history.History, index *history.Index, o comparison, mark histor
 		if now == nil || !concerns(life) {
 			continue
 		}
-		name := text(collapsed(life).String())
-		e := entry{key: life.Key, object: name, where: fmt.Sprintf("UID %s at %s", life.UID, now.RevisionRange),
+		e := entry{key: life.Key, object: text(collapsed(life).String()),
+			where:    fmt.Sprintf("UID %s at %s", life.UID, now.RevisionRange),
 			revision: now.RevisionRange, fields: map[string]string{}}
 		flatten(e.fields, "", now.Object.Object, text, now.Object.GetGeneration())
 		for path, value := range e.fields {
@@ -69,16 +70,22 @@ func stateIn(h *history.History, index *history.Index, o comparison, mark histor
 					continue
 				}
 				if owner := c.ownerOf(index, k.Resource, *now); owner != nil {
-					e.owner = text(owner.String())
+					e.parent, e.owner = owner, text(owner.String())
 				}
 			}
 		}
-		for n := 2; s[name].fields != nil; n++ { // of what the API server has named there may be more
-			name = fmt.Sprintf("%s #%d", e.object, n)
-		}
-		s[name] = e
+		s.add(e)
 	}
 	return s
+}
+
+// add adds an object by its name, and a number if others share that.
+func (s state) add(e entry) {
+	name := e.object
+	for n := 2; s[name].fields != nil; n++ {
+		name = fmt.Sprintf("%s #%d", e.object, n)
+	}
+	s[name] = e
 }
 
 // anonymous replaces what identifies a replica or its credentials, which differ with the leader and

@@ -87,7 +87,7 @@ func (b *judgement) caused(from, to *history.Version) bool {
 }
 
 // desired are the children of one object at one generation, at the checkpoints of clean runs.
-type desired map[string][]map[string]entry
+type desired map[string][]state
 
 // judgeBecomesReady compares the children of an object, at the very version at which it
 // becomes Ready, with those at rest in clean runs.
@@ -111,7 +111,7 @@ func (b *judgement) judgeBecomesReady() {
 				if children := want[generationOf(name, v)]; len(children) > 1 {
 					b.checked++
 					b.judgeChildren(k, life, v, childrenOf(stateIn(b.History, b.index, b.comparison,
-						history.Checkpoint{RevisionRange: v.RevisionRange}, comparison.concerns), name), children)
+						history.Checkpoint{RevisionRange: v.RevisionRange}, comparison.concerns), life), children)
 				}
 			}
 		}
@@ -131,9 +131,8 @@ func (d desired) add(h *history.History, o Contract) {
 		}
 		all := stateIn(h, index, comparison{Contract: o}, m, comparison.concerns)
 		for life, now := range at {
-			name := normal.Replace(life.String())
-			key := generationOf(name, now)
-			d[key] = append(d[key], childrenOf(all, name))
+			key := generationOf(normal.Replace(life.String()), now)
+			d[key] = append(d[key], childrenOf(all, life))
 		}
 	}
 }
@@ -155,21 +154,22 @@ func generationOf(name string, v *history.Version) string {
 	return fmt.Sprintf("%s at generation %d", name, v.Object.GetGeneration())
 }
 
-func childrenOf(all state, owner string) map[string]entry {
-	children := map[string]entry{}
-	for name, e := range all {
-		if e.owner == owner {
-			children[name] = e
+// childrenOf returns the children of one object: others may share its name.
+func childrenOf(all state, owner *history.Lifetime) state {
+	children := state{}
+	for _, name := range slices.Sorted(maps.Keys(all)) {
+		if all[name].parent == owner {
+			children.add(all[name])
 		}
 	}
 	return children
 }
 
-func (b *judgement) judgeChildren(k Kind, life *history.Lifetime, v *history.Version, got map[string]entry,
-	want []map[string]entry) {
+func (b *judgement) judgeChildren(k Kind, life *history.Lifetime, v *history.Version, got state,
+	want []state) {
 	for _, name := range slices.Sorted(maps.Keys(want[0])) {
 		like := want[0][name]
-		everywhere := !slices.ContainsFunc(want[1:], func(w map[string]entry) bool { _, there := w[name]; return !there })
+		everywhere := !slices.ContainsFunc(want[1:], func(w state) bool { _, there := w[name]; return !there })
 		have, there := got[name]
 		if !everywhere || b.meddled(name) {
 			continue
@@ -181,7 +181,7 @@ func (b *judgement) judgeChildren(k Kind, life *history.Lifetime, v *history.Ver
 		}
 		for _, path := range slices.Sorted(maps.Keys(like.fields)) {
 			steady := !slices.ContainsFunc(want[1:],
-				func(w map[string]entry) bool { return w[name].fields[path] != like.fields[path] })
+				func(w state) bool { return w[name].fields[path] != like.fields[path] })
 			if steady && k.settles(like.key.Resource, path) && have.fields[path] != like.fields[path] {
 				b.addViolation("%s (UID %s) becomes %s at %s, when %s (%s) has %s %q and not %q",
 					life.Key, life.UID, k.Ready, v.RevisionRange, name, have.where, path[1:], have.fields[path], like.fields[path]).

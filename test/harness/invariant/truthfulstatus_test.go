@@ -97,7 +97,21 @@ func TestReadyOnlyAsDesired(t *testing.T) {
 	right := part("p", "p1")
 	wrong := part("p", "p1", func(o *unstructured.Unstructured) { o.Object["data"] = map[string]any{"replicas": "1"} })
 	clean := []*history.History{run(right, thing(held, ready)), run(right, thing(held, ready))}
+	first, second := thing(held, named("t-1", "u1")), thing(held, named("t-2", "u2"))
+	// Two objects that share a name, as of a set: each has a part, and is Ready by itself.
+	twins := func(middle ...step) *history.History {
+		steps := append([]step{writes("alice", first), writes("alice", second)}, middle...)
+		return play(append(steps, rests("end"),
+			calledAs(map[string]string{"t-1": "t-*", "t-2": "t-*", "p-1": "p-*", "p-2": "p-*"}))...)
+	}
+	oneReady := writes("a", thing(held, ready, named("t-1", "u1")))
+	otherReady := writes("a", thing(held, ready, named("t-2", "u2")))
+	onePart, otherPart := writes("a", part("p-1", "p1")), writes("a", part("p-2", "p2", owned("u2")))
+	both := twins(onePart, otherPart, oneReady, otherReady)
 	check(t, invariant.TruthfulStatus, table{
+		"TwinLater": wantHeld(twins(onePart, oneReady, otherPart, otherReady)).against(both, both),
+		"TwinWithoutAPart": wantBroken(twins(onePart, oneReady, otherReady, otherPart),
+			"configmaps ns/p-* does not exist").against(both, both),
 		"AsDesired": wantHeld(run(right, thing(held, ready))),
 		"ReadyButWrong": wantBroken(run(wrong, thing(held, ready)), "(UID u1) is Ready at resourceVersion 104", `at "end"`,
 			"data.replicas"),
