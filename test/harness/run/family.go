@@ -19,7 +19,7 @@ type Family struct {
 // families has all families, in the order of tables.
 var families = []Family{
 	{Name: "crash-after-write", Bug: "https://github.com/rabbitmq/cluster-operator/issues/782",
-		Found: "RabbitMQ nodes that keep an old configuration, and two more"},
+		Found: "RabbitMQ nodes that keep an old configuration, and three more"},
 	{Name: "lost-response", Found: "a Machine of Cluster API that never gets its infrastructure"},
 	{Name: "failed-write", Bug: "https://github.com/konpyutaika/nifikop/issues/49",
 		Found: "a JobSet that is never Completed, and five more"},
