@@ -36,7 +36,11 @@ func startWatchdog(dir, removes string) (*watchdog, error) {
 	if err := os.MkdirAll(filepath.Join(dir, "pids"), 0o700); err != nil {
 		return nil, fmt.Errorf("creating the watchdog's folder: %w", err)
 	}
-	if err := writeScripts(dir); err != nil {
+	files, err := fs.Sub(scripts, "scripts")
+	if err == nil {
+		err = os.CopyFS(dir, files)
+	}
+	if err != nil {
 		return nil, fmt.Errorf("writing the watchdog's scripts: %w", err)
 	}
 	// Both ends are close-on-exec, so no other child keeps the pipe open.
@@ -77,23 +81,6 @@ func guardedDir(workDir, prefix string) (string, *watchdog, error) {
 	}
 	watchdog, err := startWatchdog(filepath.Join(dir, "watchdog"), dir)
 	return dir, watchdog, err
-}
-
-func writeScripts(dir string) error {
-	entries, err := fs.ReadDir(scripts, "scripts")
-	if err != nil {
-		return err
-	}
-	for _, entry := range entries {
-		text, err := scripts.ReadFile("scripts/" + entry.Name())
-		if err != nil {
-			return err
-		}
-		if err := os.WriteFile(filepath.Join(dir, entry.Name()), text, 0o600); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // command returns a command that starts program through the script which notes its pid for the
