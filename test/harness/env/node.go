@@ -6,7 +6,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/http"
 	"os"
 	"path/filepath"
 	"slices"
@@ -29,12 +28,8 @@ var WorkloadControllers = append([]string{
 	"job-controller", "cronjob-controller", "persistentvolumeclaim-protection-controller",
 }, DefaultControllers...)
 
-const (
-	// readyPoll is the period of readiness probes of a program that starts.
-	readyPoll = 50 * time.Millisecond
-	// probeTimeout bounds one such question.
-	probeTimeout = time.Second
-)
+// readyPoll is the period of readiness probes of a program that starts.
+const readyPoll = 50 * time.Millisecond
 
 // Program stands in for an image.
 type Program struct {
@@ -220,7 +215,7 @@ func (n *Node) serve(ctx context.Context, pod *corev1.Pod, program Program) erro
 		if !p.running() {
 			return false, errors.New("it has ended")
 		}
-		return probe(ctx, pod, url), nil
+		return isReady(ctx, pod, url), nil
 	})
 	if ready == nil {
 		pod.Status.Phase = corev1.PodRunning
@@ -239,24 +234,14 @@ func (n *Node) serve(ctx context.Context, pod *corev1.Pod, program Program) erro
 	}
 }
 
-// probe performs the readiness probe. Without a probe, a running program is ready.
-func probe(ctx context.Context, pod *corev1.Pod, url string) bool {
+// isReady performs the readiness probe. Without a probe, a running program is ready.
+func isReady(ctx context.Context, pod *corev1.Pod, url string) bool {
 	spec := pod.Spec.Containers[0].ReadinessProbe
-	if spec == nil || spec.HTTPGet == nil {
+	if !isHTTP(spec) {
 		return true
 	}
-	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
-	defer cancel()
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url+spec.HTTPGet.Path, http.NoBody)
-	if err != nil {
-		return false
-	}
-	response, err := http.DefaultClient.Do(request)
-	if err != nil {
-		return false
-	}
-	defer func() { _ = response.Body.Close() }() // only the status counts
-	return response.StatusCode >= 200 && response.StatusCode < 400
+	code, _, err := probe(ctx, url+spec.HTTPGet.Path)
+	return err == nil && code >= 200 && code < 400
 }
 
 // mount writes the volumes of the Pod below dir and returns their folders by the container's mount

@@ -31,7 +31,7 @@ type pod interface {
 // caller with the next Pod that is ready, in turn. Like a Service it does not try a second Pod where
 // the connection fails, and leaves open connections alone when their Pod stops being ready. It probes
 // a Pod for each connection, and not periodically as a kubelet: readiness often includes a TLS
-// handshake, which costs a replica milliseconds. A paused Pod delays the caller by readyTimeout. Its
+// handshake, which costs a replica milliseconds. A paused Pod delays the caller by the timeout of its probe. Its
 // lock is not the Installation's: the request that creates a replica's Pod may itself call a webhook.
 type router struct {
 	mu   sync.Mutex
