@@ -121,18 +121,13 @@ func (b caBundles) inject(o *unstructured.Unstructured) (*unstructured.Unstructu
 				annotation, source)
 		}
 		injected := o.DeepCopy()
-		return injected, setBundles(injected, bundle)
+		configs, err := clientConfigs(injected)
+		for _, config := range configs {
+			config["caBundle"] = bundle
+		}
+		return injected, err
 	}
 	return o, nil
-}
-
-// setBundles gives all webhooks of an object the CA.
-func setBundles(o *unstructured.Unstructured, bundle string) error {
-	configs, err := clientConfigs(o)
-	for _, config := range configs {
-		config["caBundle"] = bundle
-	}
-	return err
 }
 
 // authority is the CA of an installation.
