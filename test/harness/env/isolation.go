@@ -113,7 +113,7 @@ func (r *Replica) files(ctx context.Context, cp *ControlPlane, folder,
 		return nil, nil, err
 	}
 	files := map[string]string{"token": token, "ca.crt": string(config.CAData), "namespace": r.options.Namespace}
-	if err := writeContent(account, files); err != nil {
+	if err := (&contentFolder{path: account}).write(files); err != nil {
 		return nil, nil, err
 	}
 	hosts := filepath.Join(folder, "hosts")

@@ -213,7 +213,8 @@ func TestMounts_MissingSecret(t *testing.T) {
 func TestWriteContent(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
-	folder := t.TempDir()
+	f := &contentFolder{path: t.TempDir()}
+	folder := f.path
 	read := func() map[string]string {
 		content := map[string]string{}
 		for _, name := range []string{"a", "b", "c/d"} {
@@ -224,11 +225,11 @@ func TestWriteContent(t *testing.T) {
 		return content
 	}
 	for _, content := range []map[string]string{{"a": "1", "b": "2"}, {"a": "1", "c/d": "3"}, {}, {"b": "4"}} {
-		g.Expect(writeContent(folder, content)).To(Succeed())
+		g.Expect(f.write(content)).To(Succeed())
 		g.Expect(read()).To(Equal(content))
 		before, err := os.Readlink(filepath.Join(folder, dataLink))
 		g.Expect(err).NotTo(HaveOccurred())
-		g.Expect(writeContent(folder, content)).To(Succeed())
+		g.Expect(f.write(content)).To(Succeed())
 		g.Expect(os.Readlink(filepath.Join(folder, dataLink))).To(Equal(before), "what is right is not written again")
 		generations, err := filepath.Glob(filepath.Join(folder, "..data-*"))
 		g.Expect(err).NotTo(HaveOccurred())
