@@ -73,7 +73,7 @@ func (c *ControlPlane) Install(ctx context.Context, s InstallOptions) (*Installa
 	if err != nil {
 		return nil, fmt.Errorf("installing the operator: %w", err)
 	}
-	i, err := c.newInstallation(s, objects)
+	i, err := c.newInstallation(ctx, s, objects)
 	if err != nil {
 		return nil, fmt.Errorf("installing %s: %w", s.Manifests, err)
 	}
@@ -116,7 +116,7 @@ func (s InstallOptions) copies(ctx context.Context) (objects []*unstructured.Uns
 }
 
 // newInstallation finds the Deployment that the replicas stand in for.
-func (c *ControlPlane) newInstallation(s InstallOptions,
+func (c *ControlPlane) newInstallation(ctx context.Context, s InstallOptions,
 	objects []*unstructured.Unstructured) (*Installation, error) {
 	shipped, err := TheDeployment(objects, s.Deployment)
 	if err != nil {
@@ -124,7 +124,7 @@ func (c *ControlPlane) newInstallation(s InstallOptions,
 	}
 	i := &Installation{cp: c, shipped: shipped, program: s}
 	o := i.options(0)
-	if err := o.variables().check(); err != nil {
+	if err := o.variables().check(ctx); err != nil {
 		return nil, fmt.Errorf("checking Deployment %s: %w", shipped.Name, err)
 	}
 	return i, nil

@@ -79,7 +79,7 @@ func TestContainerVariables(t *testing.T) {
 	} {
 		v := variablesOf(t, "[{name: X, valueFrom: {"+source+"}}]")
 		g.Expect(v.values(t.Context(), reader, pod, "42")).To(Equal([]string{"X=" + want}), source)
-		g.Expect(v.check()).To(Succeed(), source)
+		g.Expect(v.check(t.Context())).To(Succeed(), source)
 	}
 }
 
@@ -106,7 +106,7 @@ func TestContainerVariablesThatCannotBeProvided(t *testing.T) {
 		v := variablesOf(t, "[{name: GIVEN, valueFrom: {"+source+"}}, {name: X, valueFrom: {"+source+"}}]")
 		v.given = []string{"GIVEN=by the subject"}
 		_, err := v.values(t.Context(), reader, types.NamespacedName{}, "")
-		for when, err := range map[string]error{"at the start": err, "at the installation": v.check()} {
+		for when, err := range map[string]error{"at the start": err, "at the installation": v.check(t.Context())} {
 			if when == "at the installation" && !tc.early {
 				g.Expect(err).NotTo(HaveOccurred(), "%s: the cluster may get it later", source)
 				continue
