@@ -142,12 +142,12 @@ func TestCAInjector(t *testing.T) {
 		unique("foreign"):        {injectCertificate: ns + "/another"},
 	}
 	for name, annotations := range configurations {
-		o := refusing(key, name, nil)
-		o.Annotations = annotations
+		o := refusing(t, key, name, nil)
+		o.SetAnnotations(annotations)
 		g.Expect(shared.client.Create(ctx, o)).To(Succeed())
 		t.Cleanup(func() { _ = shared.client.Delete(context.WithoutCancel(ctx), o) })
 		if annotations == nil {
-			o.Annotations = map[string]string{injectCertificate: ns + "/serving"}
+			o.SetAnnotations(map[string]string{injectCertificate: ns + "/serving"})
 			g.Expect(shared.client.Update(ctx, o)).To(Succeed())
 		}
 	}
