@@ -9,9 +9,9 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"slices"
 	"time"
 
+	"github.com/fluxcd/cli-utils/pkg/kstatus/status"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -115,19 +115,12 @@ func (c *ControlPlane) established(ctx context.Context, crds []*unstructured.Uns
 				if err := c.client.Get(ctx, client.ObjectKeyFromObject(crd), crd); err != nil {
 					return false, err
 				}
-				return hasCondition(crd, "Established"), nil
+				result, err := status.Compute(crd)
+				return err == nil && result.Status == status.CurrentStatus, err
 			})
 		if err != nil {
 			return fmt.Errorf("waiting for CustomResourceDefinition %s to be established: %w", crd.GetName(), err)
 		}
 	}
 	return nil
-}
-
-func hasCondition(obj *unstructured.Unstructured, kind string) bool {
-	conditions, _, _ := unstructured.NestedSlice(obj.Object, "status", "conditions") // absent or odd: not true
-	return slices.ContainsFunc(conditions, func(c any) bool {
-		condition, ok := c.(map[string]any)
-		return ok && condition["type"] == kind && condition["status"] == "True"
-	})
 }
