@@ -155,13 +155,3 @@ func TestReplicaKeepsItsTokenToItself(t *testing.T) {
 	g.Expect(pod.UID).To(Equal(identity.PodUID))
 	g.Expect(pod.Spec.SchedulingGates).NotTo(BeEmpty(), "no scheduler may place it")
 }
-
-func TestReplicaNeedsItsServiceAccount(t *testing.T) {
-	t.Parallel()
-	g := NewWithT(t)
-	_, err := StartReplica(t.Context(), shared, ReplicaOptions{
-		Name: "lonely", Namespace: namespace(t), Binary: "/bin/true", Template: corev1.PodTemplateSpec{Spec: corev1.PodSpec{
-			ServiceAccountName: "nobody-made-it", Containers: []corev1.Container{{Name: "operator"}}}},
-	})
-	g.Expect(err).To(MatchError(ContainSubstring("requesting a token of ServiceAccount nobody-made-it")))
-}
