@@ -162,8 +162,7 @@ func TestStartS3_EndsWithItsContext(t *testing.T) {
 
 func TestFindS3Server(t *testing.T) {
 	g := NewWithT(t)
-	own := filepath.Join(t.TempDir(), "own")
-	g.Expect(os.WriteFile(own, nil, 0o700)).To(Succeed())
+	own := filepath.Join(touch(t, t.TempDir(), "own"), "own")
 	t.Setenv(s3Variable, own)
 	g.Expect(FindS3Server()).To(Equal(own))
 	t.Setenv(s3Variable, own+"-missing")
@@ -172,15 +171,10 @@ func TestFindS3Server(t *testing.T) {
 	g.Expect(err).To(MatchError(ContainSubstring("make s3server")))
 
 	t.Setenv(s3Variable, "")
-	module := t.TempDir()
-	built := filepath.Join(module, builtS3)
-	g.Expect(os.MkdirAll(filepath.Dir(built), 0o755)).To(Succeed())
-	g.Expect(os.WriteFile(filepath.Join(module, "go.mod"), nil, 0o600)).To(Succeed())
-	inside := filepath.Join(module, "a", "b")
-	g.Expect(os.MkdirAll(inside, 0o755)).To(Succeed())
-	t.Chdir(inside)
+	module := touch(t, t.TempDir(), "go.mod", "a/b/file")
+	t.Chdir(filepath.Join(module, "a", "b"))
 	_, err = FindS3Server()
 	g.Expect(err).To(MatchError(ErrNoS3Server))
-	g.Expect(os.WriteFile(built, nil, 0o700)).To(Succeed())
+	touch(t, module, builtS3)
 	g.Expect(FindS3Server()).To(BeARegularFile())
 }
