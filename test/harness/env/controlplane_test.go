@@ -163,7 +163,7 @@ func TestSlowStop(t *testing.T) {
 	g := NewWithT(t)
 	cp, err := Start(t.Context(), Options{WorkDir: t.TempDir()})
 	g.Expect(err).NotTo(HaveOccurred())
-	pids, err := cp.watchdog.pids()
+	pids, err := notedBy(cp.watchdog)
 	g.Expect(err).NotTo(HaveOccurred())
 	began := time.Now()
 	g.Expect(cp.Stop()).To(Succeed())

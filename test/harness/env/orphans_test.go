@@ -91,7 +91,7 @@ func TestWatchdogSparesOtherProcesses(t *testing.T) {
 	noted, err := w.start(spec{name: "noted", program: "/bin/sleep", args: []string{"600"},
 		log: filepath.Join(dir, "log")})
 	g.Expect(err).NotTo(HaveOccurred())
-	g.Eventually(w.pids, eventually).Should(ConsistOf(noted.pid()))
+	g.Eventually(notedBy, eventually).WithArguments(w).Should(ConsistOf(noted.pid()))
 
 	other := exec.Command("/bin/sleep", "600")
 	g.Expect(other.Start()).To(Succeed())

@@ -123,7 +123,7 @@ func TestS3Server_KeepsItsKeysSecret(t *testing.T) {
 	g.Expect(string(log)).To(ContainSubstring("GET"), "requests are logged")
 	args, err := exec.Command("ps", "-o", "args=", "-p", strconv.Itoa(s.current().pid())).Output()
 	g.Expect(err).NotTo(HaveOccurred())
-	g.Expect(string(args)).To(ContainSubstring(s.Dir()))
+	g.Expect(string(args)).To(ContainSubstring(s.dir))
 	for _, key := range []string{s.Account().AccessKey, s.Account().SecretKey} {
 		g.Expect(string(log)).NotTo(ContainSubstring(key))
 		g.Expect(string(args)).NotTo(ContainSubstring(key))
@@ -139,7 +139,7 @@ func TestS3ServerStop(t *testing.T) {
 	g.Expect(s.Stop()).To(Succeed(), "a paused one too")
 	g.Expect(s.Stop()).To(Succeed(), "again")
 	g.Expect(s.Running()).To(BeFalse())
-	g.Expect(s.Dir()).NotTo(BeADirectory())
+	g.Expect(s.dir).NotTo(BeADirectory())
 
 	t.Log("one that ended by itself is reported")
 	s, err = StartS3(t.Context(), S3Options{WorkDir: t.TempDir()})

@@ -111,23 +111,6 @@ func (w *watchdog) forget(pid int) {
 	_ = os.Remove(filepath.Join(w.dir, "pids", strconv.Itoa(pid))) // its start time guards a note that stays
 }
 
-// pids lists the noted children that have not been dropped.
-func (w *watchdog) pids() ([]int, error) {
-	entries, err := os.ReadDir(filepath.Join(w.dir, "pids"))
-	if err != nil {
-		return nil, fmt.Errorf("listing the noted processes: %w", err)
-	}
-	var pids []int
-	for _, entry := range entries {
-		pid, err := strconv.Atoi(entry.Name())
-		if err != nil {
-			return nil, fmt.Errorf("reading the note %s: %w", entry.Name(), err)
-		}
-		pids = append(pids, pid)
-	}
-	return pids, nil
-}
-
 // release lets the watchdog do its work now and waits until it has.
 func (w *watchdog) release() error {
 	if err := w.pipe.Close(); err != nil {
