@@ -3,12 +3,13 @@
 package env
 
 import (
+	"bufio"
 	"fmt"
-	"net"
+	"net/netip"
+	"os"
+	"path/filepath"
 	"slices"
-	"strconv"
-
-	"github.com/prometheus/procfs"
+	"strings"
 )
 
 // Owns reports whether the program has an open TCP connection from this local address, such as
@@ -21,27 +22,63 @@ func (r *Replica) Owns(local, remote string) bool {
 	return owns(r.Pid(), local, remote)
 }
 
-func owns(pid int, local, remote string) bool {
-	process, err := procfs.NewProc(pid)
-	if err != nil {
-		return false // it has ended
-	}
-	network, err := procfs.NewFS(fmt.Sprintf("/proc/%d", pid))
+func owns(pid int, from, to string) bool {
+	local, err := netip.ParseAddrPort(from)
 	if err != nil {
 		return false
 	}
-	// Without a protocol there is no table.
-	tcp, _ := network.NetTCP()
-	tcp6, _ := network.NetTCP6()
-	for _, s := range slices.Concat(tcp, tcp6) {
-		if addressOf(s.LocalAddr, s.LocalPort) == local && addressOf(s.RemAddr, s.RemPort) == remote {
-			files, err := process.FileDescriptorTargets()
-			return err == nil && slices.Contains(files, fmt.Sprintf("socket:[%d]", s.Inode))
-		}
+	remote, err := netip.ParseAddrPort(to)
+	if err != nil {
+		return false
 	}
-	return false
+	folder := fmt.Sprintf("/proc/%d/fd", pid)
+	files, err := os.ReadDir(folder)
+	if err != nil {
+		return false // it has ended
+	}
+	sockets := socketsFrom(pid, local, remote)
+	return slices.ContainsFunc(files, func(f os.DirEntry) bool {
+		target, err := os.Readlink(filepath.Join(folder, f.Name()))
+		return err == nil && slices.Contains(sockets, target)
+	})
 }
 
-func addressOf(ip net.IP, port uint64) string {
-	return net.JoinHostPort(ip.String(), strconv.FormatUint(port, 10))
+// socketsFrom returns the sockets with these addresses in the process's network, in the notation of
+// links to open files.
+func socketsFrom(pid int, local, remote netip.AddrPort) []string {
+	var found []string
+	for _, table := range []string{"tcp", "tcp6"} {
+		file, err := os.Open(fmt.Sprintf("/proc/%d/net/%s", pid, table))
+		if err != nil {
+			continue // there is no such protocol, or the process has ended
+		}
+		addresses := " " + tableText(local, table) + " " + tableText(remote, table) + " "
+		lines := bufio.NewScanner(file)
+		for lines.Scan() {
+			// sl, local_address, rem_address, st, queues, timer, retransmits, uid,
+			// timeout, inode; see proc(5).
+			if !strings.Contains(lines.Text(), addresses) {
+				continue
+			}
+			if fields := strings.Fields(lines.Text()); len(fields) > 9 {
+				found = append(found, "socket:["+fields[9]+"]")
+			}
+		}
+		_ = file.Close() // it was only read
+	}
+	return found
+}
+
+// tableText is an address as a table of the kernel has it: words of four bytes, each with the lowest byte
+// first, and the port.
+func tableText(a netip.AddrPort, table string) string {
+	bytes := a.Addr().Unmap().AsSlice()
+	if table == "tcp6" {
+		whole := a.Addr().As16()
+		bytes = whole[:]
+	}
+	for word := range slices.Chunk(bytes, 4) {
+		slices.Reverse(word)
+	}
+	return fmt.Sprintf("%X:%04X", bytes, a.Port())
 }
