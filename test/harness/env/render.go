@@ -32,15 +32,17 @@ func (c *ControlPlane) Kubectl(ctx context.Context, args ...string) ([]byte, err
 	if err != nil {
 		return nil, err
 	}
-	return runKubectl(ctx, path, append([]string{"--kubeconfig=" + c.kubeconfig}, args...)...)
+	return output(ctx, path, nil, append([]string{"--kubeconfig=" + c.kubeconfig}, args...)...)
 }
 
-func runKubectl(ctx context.Context, path string, args ...string) ([]byte, error) {
+// output runs kubectl or helm and returns its output. An error has the program's own message.
+func output(ctx context.Context, path string, input []byte, args ...string) ([]byte, error) {
 	cmd := exec.CommandContext(ctx, path, args...)
 	var out, problems bytes.Buffer
-	cmd.Stdout, cmd.Stderr = &out, &problems
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = bytes.NewReader(input), &out, &problems
 	if err := cmd.Run(); err != nil {
-		return out.Bytes(), fmt.Errorf("running kubectl %q: %w: %s", args, err, bytes.TrimSpace(problems.Bytes()))
+		return out.Bytes(), fmt.Errorf("running %s %q: %w: %s", filepath.Base(path), args, err,
+			bytes.TrimSpace(problems.Bytes()))
 	}
 	return out.Bytes(), nil
 }
