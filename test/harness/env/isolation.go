@@ -32,11 +32,6 @@ func CheckIsolation() error { return sandbox.Check() }
 
 // isolate creates the replica's sandbox, and adds what a container of a Pod gets to env.
 func (r *Replica) isolate(ctx context.Context, cp *ControlPlane, token string) (env []string, err error) {
-	defer func() {
-		if err != nil {
-			err = fmt.Errorf("isolating the replica: %w", err)
-		}
-	}()
 	api, err := url.Parse(r.config.Host)
 	if err != nil {
 		return nil, fmt.Errorf("reading the address of the API server: %w", err)

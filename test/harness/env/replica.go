@@ -153,7 +153,9 @@ func (r *Replica) prepare(ctx context.Context, cp *ControlPlane, token string) e
 	ports := ReplicaPorts{}
 	if r.options.Isolated {
 		ports = portsOf(r.options.container())
-		env, err = r.isolate(ctx, cp, token)
+		if env, err = r.isolate(ctx, cp, token); err != nil {
+			err = fmt.Errorf("isolating the replica: %w", err)
+		}
 	} else {
 		kubeconfig := filepath.Join(cp.dir, fmt.Sprintf("%s.%s.kubeconfig", r.options.Namespace, r.options.Name))
 		o := r.options

@@ -12,6 +12,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
@@ -143,12 +144,11 @@ func standInStatus(pod *corev1.Pod, phase corev1.PodPhase, now metav1.Time) core
 			State: state, Ready: state.Running != nil, Started: new(state.Running != nil)}
 	}
 	for _, c := range pod.Spec.InitContainers {
-		if c.RestartPolicy != nil && *c.RestartPolicy == corev1.ContainerRestartPolicyAlways {
-			status.InitContainerStatuses = append(status.InitContainerStatuses, report(c, state)) // a sidecar
-			continue
-		}
 		prepared := report(c, completed)
 		prepared.Ready = true
+		if ptr.Deref(c.RestartPolicy, "") == corev1.ContainerRestartPolicyAlways {
+			prepared = report(c, state) // a sidecar
+		}
 		status.InitContainerStatuses = append(status.InitContainerStatuses, prepared)
 	}
 	for _, c := range pod.Spec.Containers {
