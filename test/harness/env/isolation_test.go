@@ -180,7 +180,8 @@ func TestVolumesThatCannotBeProvided(t *testing.T) {
 func TestMounts_MissingSecret(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		requests := 0
-		v := podVolumes{template: fromYAML[corev1.PodTemplateSpec](t, isolatedOperator), client: fake.NewClientBuilder().WithInterceptorFuncs(interceptor.Funcs{
+		template := fromYAML[corev1.PodTemplateSpec](t, isolatedOperator)
+		v := podVolumes{template: template, client: fake.NewClientBuilder().WithInterceptorFuncs(interceptor.Funcs{
 			Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, o client.Object,
 				opts ...client.GetOption) error {
 				if requests++; requests > 1 {

@@ -176,21 +176,19 @@ func TestWithoutOthers(t *testing.T) {
 	keep := []*unstructured.Unstructured{refusing(t, own, "own", nil), object(t, service(own)), object(t, ofOther),
 		refusing(t, types.NamespacedName{Namespace: "system", Name: "none"}, "nowhere", nil)}
 	foreign := refusing(t, others, "foreign", nil)
-	converted := func(versions ...any) *unstructured.Unstructured {
-		return &unstructured.Unstructured{Object: map[string]any{"kind": "CustomResourceDefinition",
-			"metadata": map[string]any{"name": "things.example.org"}, "spec": map[string]any{"versions": versions,
-				"conversion": map[string]any{"webhook": map[string]any{"clientConfig": map[string]any{
-					"service": map[string]any{"namespace": others.Namespace, "name": others.Name}}}}}}}
+	definition := func(versions string) *unstructured.Unstructured {
+		return objects(t, `{kind: CustomResourceDefinition, metadata: {name: things.example.org}, spec: {versions: `+versions+`,
+			conversion: {webhook: {clientConfig: {service: {namespace: system, name: others}}}}}}`)[0]
 	}
 	deployments := []*unstructured.Unstructured{object(t, i.Shipped()), object(t, other)}
 	rest, note, err := i.withoutOthers(slices.Concat(deployments, []*unstructured.Unstructured{foreign}, keep))
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Expect(rest).To(Equal(keep))
 	g.Expect(note).To(Equal("not installed, as their Deployment does not run: ValidatingWebhookConfiguration " + foreign.GetName()))
-	rest, note, err = i.withoutOthers(append(deployments, object(t, ofOther), converted("v1"), converted("v1", "v2")))
+	rest, note, err = i.withoutOthers(append(deployments, object(t, ofOther), definition("[v1]"), definition("[v1, v2]")))
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Expect(note).To(Equal("not installed, as their Deployment does not run: the conversion of things.example.org"))
-	g.Expect(rest).To(HaveExactElements(object(t, ofOther), Not(Equal(converted("v1"))), Equal(converted("v1", "v2"))))
+	g.Expect(rest).To(HaveExactElements(object(t, ofOther), Not(Equal(definition("[v1]"))), Equal(definition("[v1, v2]"))))
 	g.Expect(rest[1].Object["spec"]).NotTo(HaveKey("conversion"))
 	rest, note, err = i.withoutOthers(slices.Concat(deployments[:1], []*unstructured.Unstructured{foreign}, keep))
 	g.Expect(err).NotTo(HaveOccurred())
