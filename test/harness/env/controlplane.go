@@ -241,7 +241,7 @@ func (c *ControlPlane) stopAll() error {
 	for _, r := range replicas {
 		r.Kill()
 		errs = append(errs, r.Close())
-		r.status.stop()
+		r.status.cancel()
 	}
 	if c.manager != nil {
 		if !c.manager.running() {
