@@ -21,7 +21,7 @@ type InstallOptions struct {
 	// environment of the replicas are the Deployment's. A variable that cannot be provided is an
 	// error, unless Env defines it.
 	Manifests string
-	// Objects are those of Manifests as Render returned them. Nil: Install renders them.
+	// Objects are those of Manifests as Render returned them. They are not changed. Nil: Install renders them.
 	Objects []*unstructured.Unstructured
 	// Chart configures the rendering of a chart.
 	Chart Chart
@@ -69,9 +69,12 @@ func (c *ControlPlane) Install(ctx context.Context, s InstallOptions) (*Installa
 		return nil, fmt.Errorf("installing the operator: a cluster that exists cannot call the webhooks of processes: unset %s",
 			existingVariable)
 	}
-	objects, err := s.copies(ctx)
-	if err != nil {
-		return nil, fmt.Errorf("installing the operator: %w", err)
+	objects := s.Objects
+	if objects == nil {
+		var err error
+		if objects, _, err = s.Render(ctx); err != nil {
+			return nil, fmt.Errorf("installing the operator: %w", err)
+		}
 	}
 	i, err := c.newInstallation(ctx, s, objects)
 	if err != nil {
@@ -101,18 +104,6 @@ func (c *ControlPlane) Install(ctx context.Context, s InstallOptions) (*Installa
 	}
 	i.objects = len(objects)
 	return i, nil
-}
-
-// copies returns copies of the objects, which the installation changes.
-func (s InstallOptions) copies(ctx context.Context) (objects []*unstructured.Unstructured, err error) {
-	if s.Objects == nil {
-		objects, _, err = s.Render(ctx)
-		return objects, err
-	}
-	for _, o := range s.Objects {
-		objects = append(objects, o.DeepCopy())
-	}
-	return objects, nil
 }
 
 // newInstallation finds the Deployment that the replicas stand in for.
