@@ -75,7 +75,6 @@ const (
 type Node struct {
 	plane   *ControlPlane
 	options NodeOptions
-	client  client.Client
 
 	end     context.CancelFunc
 	running sync.WaitGroup
@@ -90,7 +89,7 @@ type Node struct {
 // StartNode starts a Node, which runs until it is stopped. The control plane
 // needs WorkloadControllers for Deployments to become Pods.
 func (c *ControlPlane) StartNode(ctx context.Context, o NodeOptions) (*Node, error) {
-	n := &Node{plane: c, options: o, client: c.client, pods: map[types.UID]context.CancelFunc{}}
+	n := &Node{plane: c, options: o, pods: map[types.UID]context.CancelFunc{}}
 	objects, err := cache.New(c.Config(), cache.Options{})
 	if err != nil {
 		return nil, fmt.Errorf("starting a node: %w", err)
@@ -255,7 +254,7 @@ func (n *Node) mount(ctx context.Context, pod *corev1.Pod, dir string) (map[stri
 	c.VolumeMounts = slices.DeleteFunc(c.VolumeMounts,
 		func(m corev1.VolumeMount) bool { return m.MountPath == accountFolder })
 	v := &podVolumes{template: corev1.PodTemplateSpec{ObjectMeta: pod.ObjectMeta, Spec: pod.Spec},
-		pod: client.ObjectKeyFromObject(pod), uid: pod.UID, client: n.client}
+		pod: client.ObjectKeyFromObject(pod), uid: pod.UID, client: n.plane.client}
 	mounts, err := v.mounts(ctx, dir)
 	folders := map[string]string{}
 	for _, m := range mounts {
@@ -270,7 +269,7 @@ func (n *Node) report(ctx context.Context, pod *corev1.Pod, ready corev1.Conditi
 	pod.Status.StartTime = &now
 	pod.Status.Conditions = podConditions(ready, now)
 	before := &corev1.Pod{ObjectMeta: pod.ObjectMeta}
-	if err := n.client.Status().Patch(ctx, pod.DeepCopy(), client.MergeFrom(before)); err != nil {
+	if err := n.plane.client.Status().Patch(ctx, pod.DeepCopy(), client.MergeFrom(before)); err != nil {
 		return fmt.Errorf("writing the status of pod %s: %w", pod.Name, err)
 	}
 	return nil
