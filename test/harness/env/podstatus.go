@@ -25,7 +25,7 @@ const (
 // podStatus writes the status of a replica's Pod, as a kubelet that restarts the container does.
 // Its caller does not call follow from several goroutines at once.
 type podStatus struct {
-	ctx    context.Context // of all reports, which no call waits for
+	ctx    context.Context    // of all reports, which no call waits for
 	cancel context.CancelFunc // ends all reports, and does not wait for them
 	client client.Client
 	pod    types.NamespacedName
