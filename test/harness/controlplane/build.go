@@ -70,7 +70,8 @@ func Build(ctx context.Context, o Options) (dir string, err error) {
 	if err != nil {
 		return "", fmt.Errorf("resolving %s: %w", o.Out, err)
 	}
-	plan, err := newPlan(o, out)
+	o.Out = out
+	plan, err := newPlan(o)
 	if err != nil {
 		return "", err
 	}
@@ -79,7 +80,7 @@ func Build(ctx context.Context, o Options) (dir string, err error) {
 		return plan.dir, nil
 	}
 	return plan.dir, once(ctx, out, "controlplane", o.Log, plan.finished, func(unfinished string) error {
-		return plan.build(ctx, unfinished, o.Log)
+		return plan.build(ctx, unfinished)
 	})
 }
 
@@ -107,15 +108,15 @@ func once(ctx context.Context, out, name string, log io.Writer, there func() boo
 }
 
 // build compiles every program into a folder, and renames it when it has all programs.
-func (p *plan) build(ctx context.Context, unfinished string, log io.Writer) error {
-	fmt.Fprintf(log, "controlplane: building Kubernetes %s into %s (about 5 minutes on 2 cores the first time)\n",
+func (p *plan) build(ctx context.Context, unfinished string) error {
+	fmt.Fprintf(p.Log, "controlplane: building Kubernetes %s into %s (about 5 minutes on 2 cores the first time)\n",
 		p.version, p.dir)
-	module, err := p.pins.extract()
+	module, err := p.Pins.extract()
 	if err != nil {
 		return err
 	}
 	defer func() { _ = os.RemoveAll(module) }() // it has copies only
-	if err := p.compile(ctx, module, unfinished, log); err != nil {
+	if err := p.compile(ctx, module, unfinished); err != nil {
 		return fmt.Errorf("building the control plane: %w", err)
 	}
 	if err := os.WriteFile(filepath.Join(unfinished, stampFile), []byte(p.stamp), 0o644); err != nil {
@@ -129,16 +130,16 @@ func (p *plan) build(ctx context.Context, unfinished string, log io.Writer) erro
 
 // compile builds the programs of the pins into a folder. One command builds all of them: while it links one, it
 // compiles another.
-func (p *plan) compile(ctx context.Context, module, dir string, log io.Writer) error {
+func (p *plan) compile(ctx context.Context, module, dir string) error {
 	arguments := slices.Concat([]string{"build", "-mod=readonly"}, buildFlags,
 		[]string{"-ldflags", ldFlags(p.version), "-o", dir})
 	for _, prog := range programs {
 		arguments = append(arguments, prog.pkg)
 	}
-	cmd := exec.CommandContext(ctx, p.goCmd, arguments...)
+	cmd := exec.CommandContext(ctx, p.goCmd(), arguments...)
 	cmd.Dir = module
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOWORK=off")
-	if err := compile(ctx, cmd, "controlplane", log); err != nil {
+	if err := compile(ctx, cmd, "controlplane", p.Log); err != nil {
 		return err
 	}
 	return os.Rename(filepath.Join(dir, etcdAsBuilt), filepath.Join(dir, "etcd"))

@@ -4,7 +4,6 @@ package controlplane
 
 import (
 	"bytes"
-	"context"
 	"io"
 	"os"
 	"path/filepath"
@@ -31,21 +30,15 @@ for package; do
 done
 `
 
-// run builds what is embedded.
-func run(ctx context.Context, out, goCmd string, log io.Writer) error {
-	_, err := Build(ctx, Options{Out: out, Go: goCmd, Log: log})
-	return err
-}
-
-// setup returns an output folder, the fake go command, and a function that returns what was built.
-func setup(t *testing.T) (out, goCmd string, built func() []string) {
+// setup returns options with a new folder and the fake go command, and a function that returns what was built.
+func setup(t *testing.T) (o Options, built func() []string) {
 	t.Helper()
 	g := NewWithT(t)
 	dir := t.TempDir()
-	goCmd = filepath.Join(dir, "go")
-	g.Expect(os.WriteFile(goCmd, []byte(fakeGo), 0o755)).To(Succeed())
+	o = Options{Out: filepath.Join(dir, "out"), Go: filepath.Join(dir, "go"), Log: io.Discard}
+	g.Expect(os.WriteFile(o.Go, []byte(fakeGo), 0o755)).To(Succeed())
 	t.Setenv("BUILDS", filepath.Join(dir, "builds"))
-	return filepath.Join(dir, "out"), goCmd, func() []string {
+	return o, func() []string {
 		text, err := os.ReadFile(filepath.Join(dir, "builds"))
 		g.Expect(err).To(Or(Not(HaveOccurred()), MatchError(os.ErrNotExist)))
 		return strings.Fields(string(text))
@@ -54,37 +47,34 @@ func setup(t *testing.T) (out, goCmd string, built func() []string) {
 
 func TestSecondRunBuildsNothing(t *testing.T) {
 	g := NewWithT(t)
-	out, goCmd, built := setup(t)
+	o, built := setup(t)
 	for range 2 {
-		g.Expect(run(t.Context(), out, goCmd, &bytes.Buffer{})).To(Succeed())
+		g.Expect(Build(t.Context(), o)).Error().NotTo(HaveOccurred())
 	}
 	g.Expect(built()).To(HaveLen(len(programs)))
 	for _, prog := range programs {
-		g.Expect(filepath.Join(out, currentLink, prog.name)).To(BeARegularFile())
+		g.Expect(filepath.Join(o.Out, currentLink, prog.name)).To(BeARegularFile())
 	}
-}
-
-// The folder of a version appears with all its programs: tests start each that they find.
-func TestFolderAppearsComplete(t *testing.T) {
-	g := NewWithT(t)
-	out, goCmd, _ := setup(t)
-	g.Expect(run(t.Context(), out, goCmd, &bytes.Buffer{})).To(Succeed())
+	// Tests start each program that they find.
 	g.Expect(os.ReadFile(os.Getenv("BUILDS")+".visible")).To(BeEmpty(), "no folder during the build")
 }
 
 func TestRunsAtTheSameTimeBuildOnce(t *testing.T) {
 	g := NewWithT(t)
-	out, goCmd, built := setup(t)
+	o, built := setup(t)
 	// The lock is held while the runs start, so that all of them have to wait.
-	var holder bytes.Buffer
-	unlock, err := lock(t.Context(), out, "controlplane", &holder)
+	unlock, err := lock(t.Context(), o.Out, "controlplane", io.Discard)
 	g.Expect(err).NotTo(HaveOccurred())
 	var all sync.WaitGroup
 	logs := make([]announced, 3)
 	errs := make([]error, len(logs))
 	for i := range logs {
 		logs[i].begun = make(chan struct{})
-		all.Go(func() { errs[i] = run(t.Context(), out, goCmd, &logs[i]) })
+		all.Go(func() {
+			o := o
+			o.Log = &logs[i]
+			_, errs[i] = Build(t.Context(), o)
+		})
 	}
 	for i := range logs {
 		<-logs[i].begun
@@ -112,29 +102,29 @@ func (a *announced) Write(p []byte) (int, error) {
 
 func TestFailedBuildLeavesNothingHalfDone(t *testing.T) {
 	g := NewWithT(t)
-	out, goCmd, built := setup(t)
+	o, built := setup(t)
 	t.Setenv("BREAK", "kubectl")
-	err := run(t.Context(), out, goCmd, &bytes.Buffer{})
+	_, err := Build(t.Context(), o)
 	g.Expect(err).To(MatchError(And(ContainSubstring("building the control plane"), ContainSubstring("broken on purpose"))))
-	g.Expect(filepath.Glob(filepath.Join(out, "*", "*"))).To(BeEmpty())
+	g.Expect(filepath.Glob(filepath.Join(o.Out, "*", "*"))).To(BeEmpty())
 	t.Setenv("BREAK", "")
 	before := len(built())
-	g.Expect(run(t.Context(), out, goCmd, &bytes.Buffer{})).To(Succeed())
+	g.Expect(Build(t.Context(), o)).Error().NotTo(HaveOccurred())
 	g.Expect(len(built()) - before).To(Equal(len(programs)))
 }
 
 // Another version is built beside the first one, which stays current.
 func TestOtherVersion(t *testing.T) {
 	g := NewWithT(t)
-	out, goCmd, built := setup(t)
-	other := Pins{Mod: []byte("require k8s.io/kubernetes v1.31.0\n"), Sum: []byte("sums\n")}
+	o, built := setup(t)
+	beside := o
+	beside.Pins, beside.Link = Pins{Mod: []byte("require k8s.io/kubernetes v1.31.0\n"), Sum: []byte("sums\n")}, "1.31"
 	for range 2 {
-		g.Expect(run(t.Context(), out, goCmd, &bytes.Buffer{})).To(Succeed())
-		o := Options{Out: out, Go: goCmd, Pins: other, Link: "1.31", Log: &bytes.Buffer{}}
 		g.Expect(Build(t.Context(), o)).Error().NotTo(HaveOccurred())
+		g.Expect(Build(t.Context(), beside)).Error().NotTo(HaveOccurred())
 	}
 	g.Expect(built()).To(HaveLen(2 * len(programs)))
 	for link, prefix := range map[string]string{currentLink: "v1.3", "1.31": "v1.31.0-"} {
-		g.Expect(os.Readlink(filepath.Join(out, link))).To(HavePrefix(prefix), link)
+		g.Expect(os.Readlink(filepath.Join(o.Out, link))).To(HavePrefix(prefix), link)
 	}
 }

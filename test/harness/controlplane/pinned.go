@@ -3,14 +3,13 @@
 package controlplane
 
 import (
-	"bufio"
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"syscall"
 	"time"
@@ -19,14 +18,12 @@ import (
 // Version finds the version of module in the text of a go.mod. A module that it does not
 // require is an error.
 func Version(mod []byte, module string) (string, error) {
-	lines := bufio.NewScanner(bytes.NewReader(mod))
-	for lines.Scan() {
-		words := strings.Fields(strings.TrimPrefix(strings.TrimSpace(lines.Text()), "require "))
-		if len(words) >= 2 && words[0] == module && strings.HasPrefix(words[1], "v") {
-			return words[1], nil
-		}
+	line := regexp.MustCompile(`(?m)^\s*(?:require\s+)?` + regexp.QuoteMeta(module) + `\s+(v\S+)`)
+	found := line.FindSubmatch(mod)
+	if found == nil {
+		return "", fmt.Errorf("finding %s in go.mod: no such requirement", module)
 	}
-	return "", fmt.Errorf("finding %s in go.mod: no such requirement", module)
+	return string(found[1]), nil
 }
 
 // ldFlags strips a program of Kubernetes and stamps the version into it as a release build

@@ -64,25 +64,22 @@ func (p Pins) extract() (dir string, err error) {
 	return dir, nil
 }
 
-// plan has the version to build, its folder, and its sources.
+// plan has the options with their defaults, the version to build and its folder.
 type plan struct {
-	goCmd   string
-	pins    Pins
-	link    string // name of the link to dir, beside it
+	Options
 	version string // of Kubernetes, as in v1.36.3
-	out     string // folder of all versions
-	dir     string // folder of this version, below out
+	dir     string // folder of this version, below Out
 	stamp   string // changes when a rebuild is needed
 }
 
 func (o Options) goCmd() string { return cmp.Or(o.Go, "go") }
 
-func newPlan(o Options, out string) (*plan, error) {
-	pins := o.Pins
-	if len(pins.Mod) == 0 {
-		pins = Pins{Mod: pinnedMod, Sum: pinnedSum}
+func newPlan(o Options) (*plan, error) {
+	if len(o.Pins.Mod) == 0 {
+		o.Pins = Pins{Mod: pinnedMod, Sum: pinnedSum}
 	}
-	version, err := Version(pins.Mod, kubernetesModule)
+	o.Link = cmp.Or(o.Link, currentLink)
+	version, err := Version(o.Pins.Mod, kubernetesModule)
 	if err != nil {
 		return nil, err
 	}
@@ -90,16 +87,12 @@ func newPlan(o Options, out string) (*plan, error) {
 	for _, prog := range programs {
 		names = append(names, prog.name+"="+prog.pkg)
 	}
-	dir := fmt.Sprintf("%s-%s-%s", version, runtime.GOOS, runtime.GOARCH)
 	return &plan{
-		goCmd:   o.goCmd(),
-		pins:    pins,
-		link:    cmp.Or(o.Link, currentLink),
+		Options: o,
 		version: version,
-		out:     out,
-		dir:     filepath.Join(out, dir),
-		stamp: fmt.Sprintf("go.mod %x\ngo.sum %x\ngo %s\nprograms %s\nldflags %s\n", sha256.Sum256(pins.Mod),
-			sha256.Sum256(pins.Sum), runtime.Version(), strings.Join(names, " "), ldFlags(version)),
+		dir:     filepath.Join(o.Out, fmt.Sprintf("%s-%s-%s", version, runtime.GOOS, runtime.GOARCH)),
+		stamp: fmt.Sprintf("go.mod %x\ngo.sum %x\ngo %s\nprograms %s\nldflags %s\n", sha256.Sum256(o.Pins.Mod),
+			sha256.Sum256(o.Pins.Sum), runtime.Version(), strings.Join(names, " "), ldFlags(version)),
 	}, nil
 }
 
@@ -114,7 +107,7 @@ func (p *plan) finished() bool {
 			return false
 		}
 	}
-	target, err := os.Readlink(filepath.Join(p.out, p.link))
+	target, err := os.Readlink(filepath.Join(p.Out, p.Link))
 	return err == nil && target == filepath.Base(p.dir)
 }
 
@@ -127,12 +120,12 @@ func (p *plan) publish(finished string) error {
 	if err := os.Rename(finished, p.dir); err != nil {
 		return err
 	}
-	fresh := filepath.Join(p.out, "."+p.link)
+	fresh := filepath.Join(p.Out, "."+p.Link)
 	if err := os.Remove(fresh); err != nil && !errors.Is(err, os.ErrNotExist) {
 		return err
 	}
 	if err := os.Symlink(filepath.Base(p.dir), fresh); err != nil {
 		return err
 	}
-	return os.Rename(fresh, filepath.Join(p.out, p.link))
+	return os.Rename(fresh, filepath.Join(p.Out, p.Link))
 }

@@ -131,10 +131,7 @@ func checkAssets(dir string) error {
 	return nil
 }
 
-func hasFile(dir, name string) bool {
-	_, err := os.Stat(filepath.Join(dir, name))
-	return err == nil
-}
+func hasFile(dir, name string) bool { return isFile(filepath.Join(dir, name)) }
 
 // kubectl returns the kubectl of the assets, or with no assets the user's own.
 func kubectl(assets string) (string, error) {

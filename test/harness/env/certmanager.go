@@ -121,23 +121,17 @@ func (b caBundles) inject(o *unstructured.Unstructured) (*unstructured.Unstructu
 				annotation, source)
 		}
 		injected := o.DeepCopy()
-		return injected, setBundles(injected, bundle)
+		configs, err := clientConfigs(injected)
+		for _, config := range configs {
+			config["caBundle"] = bundle
+		}
+		return injected, err
 	}
 	return o, nil
 }
 
-// setBundles gives all webhooks of an object the CA.
-func setBundles(o *unstructured.Unstructured, bundle string) error {
-	configs, err := clientConfigs(o)
-	for _, config := range configs {
-		config["caBundle"] = bundle
-	}
-	return err
-}
-
 // authority is the CA of an installation.
 type authority struct {
-	now         time.Time
 	certificate *x509.Certificate
 	key         *ecdsa.PrivateKey
 	bundle      string // the certificate, as fields of objects have it
@@ -153,7 +147,7 @@ func newAuthority(now time.Time) (*authority, error) {
 		return nil, err
 	}
 	text, err := cert.EncodeCertificates(certificate)
-	return &authority{now: now, certificate: certificate, key: key, bundle: base64.StdEncoding.EncodeToString(text)}, err
+	return &authority{certificate: certificate, key: key, bundle: base64.StdEncoding.EncodeToString(text)}, err
 }
 
 // certificateSpec is the part of a Certificate's spec that the harness reads.
@@ -236,7 +230,7 @@ func (a *authority) template(spec certificateSpec) (*x509.Certificate, error) {
 	}
 	t := &x509.Certificate{
 		SerialNumber: serial, Subject: pkix.Name{CommonName: spec.CommonName}, DNSNames: spec.DNSNames,
-		NotBefore: a.certificate.NotBefore, NotAfter: a.now.Add(certificateLife),
+		NotBefore: a.certificate.NotBefore, NotAfter: a.certificate.NotBefore.Add(certificateLife),
 		KeyUsage:    x509.KeyUsageDigitalSignature | x509.KeyUsageKeyEncipherment,
 		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},
 	}

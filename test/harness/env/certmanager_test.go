@@ -46,13 +46,13 @@ func TestIssueCertificates(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
 	now := time.Date(2030, 1, 2, 3, 4, 5, 0, time.UTC)
-	given := objects(t, issuer, certificate, injected, conversion, unconverted)
+	given := objects(t, issuer, certificate, injected, conversion, unconverted, root)
 	before := given[2].DeepCopy()
 	out, notes, err := issueCertificates(given, now)
 	g.Expect(err).NotTo(HaveOccurred())
-	g.Expect(notes).To(ConsistOf("cert-manager is not among the manifests: the harness issues Certificate ns/serving"))
+	g.Expect(notes).To(ConsistOf("cert-manager is not among the manifests: the harness issues Certificate ns/serving, ns/root"))
 	g.Expect(given[2]).To(Equal(before), "what is shipped is not changed")
-	g.Expect(out).To(HaveLen(4), "no resource of cert-manager, and a Secret")
+	g.Expect(out).To(HaveLen(5), "no resource of cert-manager, and a Secret of each Certificate")
 	secret := out[3]
 	g.Expect(secret.GetNamespace() + "/" + secret.GetName()).To(Equal("ns/pair"))
 	g.Expect(secret.GetLabels()).To(Equal(map[string]string{"a": "b"}))
@@ -79,14 +79,8 @@ func TestIssueCertificates(t *testing.T) {
 		g.Expect(err).NotTo(HaveOccurred())
 	}
 	g.Expect(pair.Leaf.Subject.CommonName).To(Equal("s"))
-}
 
-func TestIssueCertificates_OfACA(t *testing.T) {
-	t.Parallel()
-	g := NewWithT(t)
-	out, _, err := issueCertificates(objects(t, root), time.Now())
-	g.Expect(err).NotTo(HaveOccurred())
-	pair, err := tls.X509KeyPair(secretData(t, out[0], "tls.crt"), secretData(t, out[0], "tls.key"))
+	pair, err = tls.X509KeyPair(secretData(t, out[4], "tls.crt"), secretData(t, out[4], "tls.key"))
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Expect(pair.Leaf.IsCA).To(BeTrue())
 	g.Expect(pair.Leaf.KeyUsage & x509.KeyUsageCertSign).NotTo(BeZero())
@@ -142,12 +136,12 @@ func TestCAInjector(t *testing.T) {
 		unique("foreign"):        {injectCertificate: ns + "/another"},
 	}
 	for name, annotations := range configurations {
-		o := refusing(key, name, nil)
-		o.Annotations = annotations
+		o := refusing(t, key, name, nil)
+		o.SetAnnotations(annotations)
 		g.Expect(shared.client.Create(ctx, o)).To(Succeed())
 		t.Cleanup(func() { _ = shared.client.Delete(context.WithoutCancel(ctx), o) })
 		if annotations == nil {
-			o.Annotations = map[string]string{injectCertificate: ns + "/serving"}
+			o.SetAnnotations(map[string]string{injectCertificate: ns + "/serving"})
 			g.Expect(shared.client.Update(ctx, o)).To(Succeed())
 		}
 	}

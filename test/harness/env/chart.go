@@ -3,14 +3,12 @@
 package env
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -66,17 +64,14 @@ func renderChart(ctx context.Context, assets, path string, c Chart) ([]*unstruct
 	} else if version != "" {
 		args = append(args, "--kube-version="+version)
 	}
-	cmd := exec.CommandContext(ctx, helm, args...)
-	var out, messages bytes.Buffer
-	cmd.Stdin, cmd.Stdout, cmd.Stderr = bytes.NewReader(c.Values), &out, &messages
-	if err := cmd.Run(); err != nil {
-		err = fmt.Errorf("running helm %q: %w: %s", args, err, bytes.TrimSpace(messages.Bytes()))
-		if strings.Contains(messages.String(), "missing in charts/ directory") {
-			err = fmt.Errorf("%w; use the packaged chart (.tgz), which has its dependencies, or a copy completed by `helm dependency build`", err)
-		}
+	text, err := output(ctx, helm, c.Values, args...)
+	if err != nil && strings.Contains(err.Error(), "missing in charts/ directory") {
+		err = fmt.Errorf("%w; use the packaged chart (.tgz), which has its dependencies, or a copy completed by `helm dependency build`", err)
+	}
+	if err != nil {
 		return nil, err
 	}
-	objs, err := decode(out.Bytes())
+	objs, err := decode(text)
 	if err != nil {
 		return nil, fmt.Errorf("decoding what helm made: %w", err)
 	}
@@ -148,7 +143,7 @@ func serverVersion(ctx context.Context, assets string) (string, error) {
 	if assets == "" {
 		return "", nil
 	}
-	text, err := runKubectl(ctx, filepath.Join(assets, "kubectl"), "version", "--client", "--output=json")
+	text, err := output(ctx, filepath.Join(assets, "kubectl"), nil, "version", "--client", "--output=json")
 	if err != nil {
 		return "", err
 	}

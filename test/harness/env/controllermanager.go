@@ -3,9 +3,7 @@
 package env
 
 import (
-	"errors"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -54,19 +52,4 @@ func (c *ControlPlane) startControllerManager(controllers []string) error {
 		log: c.log(controllerManager),
 	})
 	return err
-}
-
-// closeLogs closes the log files that configure opened; envtest does not.
-func closeLogs(test *envtest.Environment) error {
-	var errs []error
-	writers := []io.Writer{test.ControlPlane.GetAPIServer().Err}
-	if test.ControlPlane.Etcd != nil {
-		writers = append(writers, test.ControlPlane.Etcd.Err)
-	}
-	for _, writer := range writers {
-		if file, ok := writer.(*os.File); ok && file != nil {
-			errs = append(errs, file.Close())
-		}
-	}
-	return errors.Join(errs...)
 }

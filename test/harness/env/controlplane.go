@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -35,10 +36,11 @@ type ControlPlane struct {
 	auditLog   string
 	collects   bool // has a kube-controller-manager
 
-	test     *envtest.Environment // nil for one that was joined
-	manager  *process             // kube-controller-manager; nil if it is not ours or not there
+	test     *envtest.Environment
+	logs     []*os.File // of etcd and kube-apiserver; envtest does not close them
+	manager  *process   // kube-controller-manager; nil if it is not ours or not there
 	watchdog *watchdog
-	egress   *egress // nil for one that was joined
+	egress   *egress // nil for an existing cluster
 	client   client.Client
 	http     *http.Client // beneath client
 
@@ -141,11 +143,12 @@ func (c *ControlPlane) configure(ctx context.Context, o Options) error {
 	}
 	// Files, not writers: a pipe would end with this process, and its reader's
 	// goroutine would have to be waited for.
-	if etcd.Err, err = os.Create(c.log("etcd")); err != nil {
-		return fmt.Errorf("creating the log of etcd: %w", err)
-	}
-	if server.Err, err = os.Create(c.log("kube-apiserver")); err != nil {
-		return fmt.Errorf("creating the log of kube-apiserver: %w", err)
+	for name, out := range map[string]*io.Writer{"etcd": &etcd.Err, "kube-apiserver": &server.Err} {
+		file, err := os.Create(c.log(name))
+		if err != nil {
+			return fmt.Errorf("creating the log of %s: %w", name, err)
+		}
+		*out, c.logs = file, append(c.logs, file)
 	}
 	policy := filepath.Join(c.dir, "audit-policy.json")
 	if err := writePolicy(policy, o.AuditPolicy, o.AuditGroups); err != nil {
@@ -238,7 +241,7 @@ func (c *ControlPlane) stopAll() error {
 	for _, r := range replicas {
 		r.Kill()
 		errs = append(errs, r.Close())
-		r.status.stop()
+		r.status.cancel()
 	}
 	if c.manager != nil {
 		if !c.manager.running() {
@@ -248,11 +251,11 @@ func (c *ControlPlane) stopAll() error {
 		// It keeps nothing that an orderly stop would save.
 		c.manager.kill()
 	}
-	if c.test != nil {
-		if err := c.test.Stop(); err != nil {
-			errs = append(errs, fmt.Errorf("stopping etcd and kube-apiserver: %w", err))
-		}
-		errs = append(errs, closeLogs(c.test))
+	if err := c.test.Stop(); err != nil {
+		errs = append(errs, fmt.Errorf("stopping etcd and kube-apiserver: %w", err))
+	}
+	for _, log := range c.logs {
+		errs = append(errs, log.Close())
 	}
 	if c.egress != nil {
 		errs = append(errs, c.egress.stop())

@@ -163,7 +163,7 @@ func TestSlowStop(t *testing.T) {
 	g := NewWithT(t)
 	cp, err := Start(t.Context(), Options{WorkDir: t.TempDir()})
 	g.Expect(err).NotTo(HaveOccurred())
-	pids, err := cp.watchdog.pids()
+	pids, err := notedBy(cp.watchdog)
 	g.Expect(err).NotTo(HaveOccurred())
 	began := time.Now()
 	g.Expect(cp.Stop()).To(Succeed())
@@ -185,27 +185,30 @@ func TestSlowStop_ReportsALostControllerManager(t *testing.T) {
 	g.Expect(cp.Stop()).To(MatchError(ContainSubstring("kube-controller-manager ended by itself")))
 }
 
-func TestFindAssets(t *testing.T) {
-	write := func(dir string, programs ...string) string {
-		for _, program := range programs {
-			path := filepath.Join(dir, program)
-			NewWithT(t).Expect(os.MkdirAll(filepath.Dir(path), 0o755)).To(Succeed())
-			NewWithT(t).Expect(os.WriteFile(path, nil, 0o755)).To(Succeed())
-		}
-		return dir
+// touch makes empty files in a folder, which it returns.
+func touch(t *testing.T, dir string, files ...string) string {
+	t.Helper()
+	for _, file := range files {
+		path := filepath.Join(dir, file)
+		NewWithT(t).Expect(os.MkdirAll(filepath.Dir(path), 0o755)).To(Succeed())
+		NewWithT(t).Expect(os.WriteFile(path, nil, 0o755)).To(Succeed())
 	}
+	return dir
+}
+
+func TestFindAssets(t *testing.T) {
 	all := []string{"etcd", "kube-apiserver", "kubectl"}
-	set := write(t.TempDir(), all...)
+	set := touch(t, t.TempDir(), all...)
 	module, err := filepath.EvalSymlinks(t.TempDir())
 	NewWithT(t).Expect(err).NotTo(HaveOccurred())
-	write(module, "go.mod", "deep/below/x", "deep/go.mod")
-	versioned := write(filepath.Join(module, "bin", "controlplane", "v1-x"), all...)
+	touch(t, module, "go.mod", "deep/below/x", "deep/go.mod")
+	versioned := touch(t, filepath.Join(module, "bin", "controlplane", "v1-x"), all...)
 	NewWithT(t).Expect(os.Symlink("v1-x", filepath.Join(filepath.Dir(versioned), "current"))).To(Succeed())
 
 	platform := "-" + runtime.GOOS + "-" + runtime.GOARCH
 	installed := t.TempDir()
 	envtest := func(version string, programs ...string) string {
-		return write(filepath.Join(installed, "kubebuilder-envtest", "k8s", version), programs...)
+		return touch(t, filepath.Join(installed, "kubebuilder-envtest", "k8s", version), programs...)
 	}
 	newest := envtest("1.36.10"+platform, all...)
 	envtest("1.36.9"+platform, all...)

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"net"
 	"net/http"
 	"os"
@@ -144,10 +145,7 @@ func (e *egress) dial(ctx context.Context, address string) (net.Conn, error) {
 
 func (e *egress) dialPod(ctx context.Context, s *corev1.Service, p corev1.ServicePort) (net.Conn, error) {
 	e.mu.Lock()
-	routes := make([]serviceRoute, 0, len(e.routes))
-	for _, route := range e.routes {
-		routes = append(routes, route)
-	}
+	routes := slices.Collect(maps.Values(e.routes))
 	e.mu.Unlock()
 	for _, route := range routes {
 		if server, err := route(ctx, s, p); server != nil || err != nil {

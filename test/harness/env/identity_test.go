@@ -17,7 +17,7 @@ import (
 )
 
 // The ServiceAccount that a namespace gets by itself may not be there yet. One that the manifests lack never is.
-func TestRequestToken_WaitsForTheDefaultAccount(t *testing.T) {
+func TestBindToken_WaitsForTheDefaultAccount(t *testing.T) {
 	for name, tc := range map[string]struct {
 		account string
 		missing int // requests
@@ -41,9 +41,9 @@ func TestRequestToken_WaitsForTheDefaultAccount(t *testing.T) {
 						return nil
 					},
 				}).Build()}
-				o := ReplicaOptions{}
-				o.Template.Spec.ServiceAccountName = tc.account
-				token, err := c.requestToken(t.Context(), o, "uid", "")
+				o := ReplicaOptions{Name: "operator"}
+				o.Template.Spec = corev1.PodSpec{ServiceAccountName: tc.account, Containers: []corev1.Container{{}}}
+				_, token, err := c.bindToken(t.Context(), o)
 				if tc.want != "" {
 					g.Expect(err).To(MatchError(HavePrefix(tc.want)))
 					return

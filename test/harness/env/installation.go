@@ -21,7 +21,7 @@ type InstallOptions struct {
 	// environment of the replicas are the Deployment's. A variable that cannot be provided is an
 	// error, unless Env defines it.
 	Manifests string
-	// Objects are those of Manifests as Render returned them. Nil: Install renders them.
+	// Objects are those of Manifests as Render returned them. They are not changed. Nil: Install renders them.
 	Objects []*unstructured.Unstructured
 	// Chart configures the rendering of a chart.
 	Chart Chart
@@ -69,11 +69,14 @@ func (c *ControlPlane) Install(ctx context.Context, s InstallOptions) (*Installa
 		return nil, fmt.Errorf("installing the operator: a cluster that exists cannot call the webhooks of processes: unset %s",
 			existingVariable)
 	}
-	objects, err := s.copies(ctx)
-	if err != nil {
-		return nil, fmt.Errorf("installing the operator: %w", err)
+	objects := s.Objects
+	if objects == nil {
+		var err error
+		if objects, _, err = s.Render(ctx); err != nil {
+			return nil, fmt.Errorf("installing the operator: %w", err)
+		}
 	}
-	i, err := c.newInstallation(s, objects)
+	i, err := c.newInstallation(ctx, s, objects)
 	if err != nil {
 		return nil, fmt.Errorf("installing %s: %w", s.Manifests, err)
 	}
@@ -103,20 +106,8 @@ func (c *ControlPlane) Install(ctx context.Context, s InstallOptions) (*Installa
 	return i, nil
 }
 
-// copies returns copies of the objects, which the installation changes.
-func (s InstallOptions) copies(ctx context.Context) (objects []*unstructured.Unstructured, err error) {
-	if s.Objects == nil {
-		objects, _, err = s.Render(ctx)
-		return objects, err
-	}
-	for _, o := range s.Objects {
-		objects = append(objects, o.DeepCopy())
-	}
-	return objects, nil
-}
-
 // newInstallation finds the Deployment that the replicas stand in for.
-func (c *ControlPlane) newInstallation(s InstallOptions,
+func (c *ControlPlane) newInstallation(ctx context.Context, s InstallOptions,
 	objects []*unstructured.Unstructured) (*Installation, error) {
 	shipped, err := TheDeployment(objects, s.Deployment)
 	if err != nil {
@@ -124,7 +115,7 @@ func (c *ControlPlane) newInstallation(s InstallOptions,
 	}
 	i := &Installation{cp: c, shipped: shipped, program: s}
 	o := i.options(0)
-	if err := o.variables().check(); err != nil {
+	if err := o.variables().check(ctx); err != nil {
 		return nil, fmt.Errorf("checking Deployment %s: %w", shipped.Name, err)
 	}
 	return i, nil

@@ -32,11 +32,6 @@ func CheckIsolation() error { return sandbox.Check() }
 
 // isolate creates the replica's sandbox, and adds what a container of a Pod gets to env.
 func (r *Replica) isolate(ctx context.Context, cp *ControlPlane, token string) (env []string, err error) {
-	defer func() {
-		if err != nil {
-			err = fmt.Errorf("isolating the replica: %w", err)
-		}
-	}()
 	api, err := url.Parse(r.config.Host)
 	if err != nil {
 		return nil, fmt.Errorf("reading the address of the API server: %w", err)
@@ -104,16 +99,16 @@ func (r *Replica) connect(api *url.URL) error {
 // files prepares the files of the ServiceAccount, the volumes and /etc/hosts.
 func (r *Replica) files(ctx context.Context, cp *ControlPlane, folder,
 	token string) (*podVolumes, []sandbox.Mount, error) {
-	authority, err := authorityOf(r.config)
-	if err != nil {
-		return nil, nil, err
+	config := r.Config()
+	if err := rest.LoadTLSFiles(config); err != nil {
+		return nil, nil, fmt.Errorf("reading the certificate of the API server: %w", err)
 	}
 	account := filepath.Join(folder, "serviceaccount")
 	if err := os.MkdirAll(account, 0o755); err != nil {
 		return nil, nil, err
 	}
-	files := map[string]string{"token": token, "ca.crt": authority, "namespace": r.options.Namespace}
-	if err := writeContent(account, files); err != nil {
+	files := map[string]string{"token": token, "ca.crt": string(config.CAData), "namespace": r.options.Namespace}
+	if err := (&contentFolder{path: account}).write(files); err != nil {
 		return nil, nil, err
 	}
 	hosts := filepath.Join(folder, "hosts")
@@ -128,7 +123,7 @@ func (r *Replica) files(ctx context.Context, cp *ControlPlane, folder,
 	mounts := []sandbox.Mount{{Source: hosts, Target: "/etc/hosts"}, {Source: temporary, Target: temporaryFolder}}
 	v := &podVolumes{
 		template: r.options.Template, pod: r.identity.Pod, uid: r.identity.PodUID, client: cp.client,
-		authority: authority, token: func(ctx context.Context, audience string) (string, error) {
+		authority: string(config.CAData), token: func(ctx context.Context, audience string) (string, error) {
 			return cp.requestToken(ctx, r.options, r.identity.PodUID, audience)
 		},
 	}
@@ -154,18 +149,6 @@ func mountTurn(m sandbox.Mount) int {
 		return 2
 	}
 	return 0
-}
-
-// authorityOf returns the certificate with which a client verifies the API server.
-func authorityOf(config *rest.Config) (string, error) {
-	if len(config.CAData) > 0 || config.CAFile == "" {
-		return string(config.CAData), nil
-	}
-	text, err := os.ReadFile(config.CAFile)
-	if err != nil {
-		return "", fmt.Errorf("reading the certificate of the API server: %w", err)
-	}
-	return string(text), nil
 }
 
 // Reach makes an address of this machine reachable for an isolated replica. Others reach it anyway.

@@ -21,37 +21,30 @@ import (
 )
 
 // isolatedOperator is the template of a Pod with a volume of each kind.
-func isolatedOperator() corev1.PodTemplateSpec {
-	named := func(name string) corev1.LocalObjectReference { return corev1.LocalObjectReference{Name: name} }
-	return corev1.PodTemplateSpec{
-		ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{"app": "x"}},
-		Spec: corev1.PodSpec{
-			Containers: []corev1.Container{{Name: "operator", VolumeMounts: []corev1.VolumeMount{
-				{Name: "certs", MountPath: "/tmp/k8s-webhook-server/serving-certs", ReadOnly: true},
-				{Name: "config", MountPath: "/config"},
-				{Name: "config", MountPath: "/settings.yaml", SubPath: "level"},
-				{Name: "scratch", MountPath: "/var/cache/operator"},
-				{Name: "all", MountPath: "/var/run/all"},
-				{Name: "absent", MountPath: "/absent"},
-			}}},
-			Volumes: []corev1.Volume{
-				{Name: "certs", VolumeSource: corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{SecretName: "certs"}}},
-				{Name: "config", VolumeSource: corev1.VolumeSource{ConfigMap: &corev1.ConfigMapVolumeSource{LocalObjectReference: named("config")}}},
-				{Name: "scratch", VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}},
-				{Name: "absent", VolumeSource: corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{SecretName: "absent",
-					Optional: new(true)}}},
-				{Name: "all", VolumeSource: corev1.VolumeSource{
-					Projected: &corev1.ProjectedVolumeSource{Sources: []corev1.VolumeProjection{
-						{ServiceAccountToken: &corev1.ServiceAccountTokenProjection{Path: "token", Audience: "example.org"}},
-						{ConfigMap: &corev1.ConfigMapProjection{LocalObjectReference: named("kube-root-ca.crt")}},
-						{DownwardAPI: &corev1.DownwardAPIProjection{Items: []corev1.DownwardAPIVolumeFile{
-							{Path: "pod/labels", FieldRef: &corev1.ObjectFieldSelector{FieldPath: "metadata.labels"}},
-						}}},
-					}}}},
-			},
-		},
-	}
-}
+const isolatedOperator = `
+metadata: {labels: {app: x}}
+spec:
+  containers:
+  - name: operator
+    volumeMounts:
+    - {name: certs, mountPath: /tmp/k8s-webhook-server/serving-certs, readOnly: true}
+    - {name: config, mountPath: /config}
+    - {name: config, mountPath: /settings.yaml, subPath: level}
+    - {name: scratch, mountPath: /var/cache/operator}
+    - {name: all, mountPath: /var/run/all}
+    - {name: absent, mountPath: /absent}
+  volumes:
+  - {name: certs, secret: {secretName: certs}}
+  - {name: config, configMap: {name: config}}
+  - {name: scratch, emptyDir: {}}
+  - {name: absent, secret: {secretName: absent, optional: true}}
+  - name: all
+    projected:
+      sources:
+      - serviceAccountToken: {path: token, audience: example.org}
+      - configMap: {name: kube-root-ca.crt}
+      - downwardAPI: {items: [{path: pod/labels, fieldRef: {fieldPath: metadata.labels}}]}
+`
 
 func skipWithoutIsolation(t *testing.T) {
 	t.Helper()
@@ -113,7 +106,7 @@ func TestIsolatedReplicasHaveVolumes(t *testing.T) {
 	t.Cleanup(func() { _ = os.RemoveAll(working) })
 	g.Expect(os.Mkdir(filepath.Join(working, "below"), 0o750)).To(Succeed())
 	_, before := os.Stat("/tmp/k8s-webhook-server") // an operator that was run by hand may have made it
-	template := isolatedOperator()
+	template := fromYAML[corev1.PodTemplateSpec](t, isolatedOperator)
 	r, err := startSmallOperator(ctx, shared, ns, "mounted", func(o *ReplicaOptions) {
 		template.Spec.ServiceAccountName = "mounted"
 		o.Template, o.Isolated = template, true
@@ -165,24 +158,18 @@ func TestIsolatedReplicasHaveVolumes(t *testing.T) {
 func TestVolumesThatCannotBeProvided(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
-	for want, source := range map[string]corev1.VolumeSource{
-		"volume certs: it is none of configMap": {HostPath: &corev1.HostPathVolumeSource{Path: "/"}},
-		"volume certs: there is no key tls.crt": {ConfigMap: &corev1.ConfigMapVolumeSource{
-			LocalObjectReference: corev1.LocalObjectReference{Name: "kube-root-ca.crt"},
-			Items:                []corev1.KeyToPath{{Key: "tls.crt", Path: "x"}},
-		}},
-		"file x: a replica has no field status.phase": {DownwardAPI: &corev1.DownwardAPIVolumeSource{
-			Items: []corev1.DownwardAPIVolumeFile{
-				{Path: "x", FieldRef: &corev1.ObjectFieldSelector{FieldPath: "status.phase"}},
-			}}},
+	for want, source := range map[string]string{
+		"volume certs: it is none of configMap":       "hostPath: {path: /}",
+		"volume certs: there is no key tls.crt":       "configMap: {name: kube-root-ca.crt, items: [{key: tls.crt, path: x}]}",
+		"file x: a replica has no field status.phase": "downwardAPI: {items: [{path: x, fieldRef: {fieldPath: status.phase}}]}",
 	} {
-		template := isolatedOperator()
-		template.Spec.Volumes[0].VolumeSource = source
+		template := fromYAML[corev1.PodTemplateSpec](t, isolatedOperator)
+		template.Spec.Volumes[0].VolumeSource = fromYAML[corev1.VolumeSource](t, "{"+source+"}")
 		v := podVolumes{template: template, client: shared.client}
 		_, err := v.mounts(t.Context(), t.TempDir())
 		g.Expect(err).To(MatchError(ContainSubstring(want)))
 	}
-	template := isolatedOperator()
+	template := fromYAML[corev1.PodTemplateSpec](t, isolatedOperator)
 	template.Spec.Volumes = nil
 	v := podVolumes{template: template, client: shared.client}
 	_, err := v.mounts(t.Context(), t.TempDir())
@@ -193,7 +180,8 @@ func TestVolumesThatCannotBeProvided(t *testing.T) {
 func TestMounts_MissingSecret(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		requests := 0
-		v := podVolumes{template: isolatedOperator(), client: fake.NewClientBuilder().WithInterceptorFuncs(interceptor.Funcs{
+		template := fromYAML[corev1.PodTemplateSpec](t, isolatedOperator)
+		v := podVolumes{template: template, client: fake.NewClientBuilder().WithInterceptorFuncs(interceptor.Funcs{
 			Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, o client.Object,
 				opts ...client.GetOption) error {
 				if requests++; requests > 1 {
@@ -210,10 +198,11 @@ func TestMounts_MissingSecret(t *testing.T) {
 }
 
 // Files change all at once, and go with their keys.
-func TestWriteContent(t *testing.T) {
+func TestContentFolder_Write(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
-	folder := t.TempDir()
+	f := &contentFolder{path: t.TempDir()}
+	folder := f.path
 	read := func() map[string]string {
 		content := map[string]string{}
 		for _, name := range []string{"a", "b", "c/d"} {
@@ -224,11 +213,11 @@ func TestWriteContent(t *testing.T) {
 		return content
 	}
 	for _, content := range []map[string]string{{"a": "1", "b": "2"}, {"a": "1", "c/d": "3"}, {}, {"b": "4"}} {
-		g.Expect(writeContent(folder, content)).To(Succeed())
+		g.Expect(f.write(content)).To(Succeed())
 		g.Expect(read()).To(Equal(content))
 		before, err := os.Readlink(filepath.Join(folder, dataLink))
 		g.Expect(err).NotTo(HaveOccurred())
-		g.Expect(writeContent(folder, content)).To(Succeed())
+		g.Expect(f.write(content)).To(Succeed())
 		g.Expect(os.Readlink(filepath.Join(folder, dataLink))).To(Equal(before), "what is right is not written again")
 		generations, err := filepath.Glob(filepath.Join(folder, "..data-*"))
 		g.Expect(err).NotTo(HaveOccurred())

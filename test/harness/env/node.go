@@ -6,7 +6,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/http"
 	"os"
 	"path/filepath"
 	"slices"
@@ -29,12 +28,8 @@ var WorkloadControllers = append([]string{
 	"job-controller", "cronjob-controller", "persistentvolumeclaim-protection-controller",
 }, DefaultControllers...)
 
-const (
-	// readyPoll is the period of readiness probes of a program that starts.
-	readyPoll = 50 * time.Millisecond
-	// probeTimeout bounds one such question.
-	probeTimeout = time.Second
-)
+// readyPoll is the period of readiness probes of a program that starts.
+const readyPoll = 50 * time.Millisecond
 
 // Program stands in for an image.
 type Program struct {
@@ -80,7 +75,6 @@ const (
 type Node struct {
 	plane   *ControlPlane
 	options NodeOptions
-	client  client.Client
 
 	end     context.CancelFunc
 	running sync.WaitGroup
@@ -95,7 +89,7 @@ type Node struct {
 // StartNode starts a Node, which runs until it is stopped. The control plane
 // needs WorkloadControllers for Deployments to become Pods.
 func (c *ControlPlane) StartNode(ctx context.Context, o NodeOptions) (*Node, error) {
-	n := &Node{plane: c, options: o, client: c.client, pods: map[types.UID]context.CancelFunc{}}
+	n := &Node{plane: c, options: o, pods: map[types.UID]context.CancelFunc{}}
 	objects, err := cache.New(c.Config(), cache.Options{})
 	if err != nil {
 		return nil, fmt.Errorf("starting a node: %w", err)
@@ -220,7 +214,7 @@ func (n *Node) serve(ctx context.Context, pod *corev1.Pod, program Program) erro
 		if !p.running() {
 			return false, errors.New("it has ended")
 		}
-		return probe(ctx, pod, url), nil
+		return isReady(ctx, pod, url), nil
 	})
 	if ready == nil {
 		pod.Status.Phase = corev1.PodRunning
@@ -239,24 +233,14 @@ func (n *Node) serve(ctx context.Context, pod *corev1.Pod, program Program) erro
 	}
 }
 
-// probe performs the readiness probe. Without a probe, a running program is ready.
-func probe(ctx context.Context, pod *corev1.Pod, url string) bool {
+// isReady performs the readiness probe. Without a probe, a running program is ready.
+func isReady(ctx context.Context, pod *corev1.Pod, url string) bool {
 	spec := pod.Spec.Containers[0].ReadinessProbe
-	if spec == nil || spec.HTTPGet == nil {
+	if !isHTTP(spec) {
 		return true
 	}
-	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
-	defer cancel()
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url+spec.HTTPGet.Path, http.NoBody)
-	if err != nil {
-		return false
-	}
-	response, err := http.DefaultClient.Do(request)
-	if err != nil {
-		return false
-	}
-	defer func() { _ = response.Body.Close() }() // only the status counts
-	return response.StatusCode >= 200 && response.StatusCode < 400
+	code, _, err := probe(ctx, url+spec.HTTPGet.Path)
+	return err == nil && code >= 200 && code < 400
 }
 
 // mount writes the volumes of the Pod below dir and returns their folders by the container's mount
@@ -270,7 +254,7 @@ func (n *Node) mount(ctx context.Context, pod *corev1.Pod, dir string) (map[stri
 	c.VolumeMounts = slices.DeleteFunc(c.VolumeMounts,
 		func(m corev1.VolumeMount) bool { return m.MountPath == accountFolder })
 	v := &podVolumes{template: corev1.PodTemplateSpec{ObjectMeta: pod.ObjectMeta, Spec: pod.Spec},
-		pod: client.ObjectKeyFromObject(pod), uid: pod.UID, client: n.client}
+		pod: client.ObjectKeyFromObject(pod), uid: pod.UID, client: n.plane.client}
 	mounts, err := v.mounts(ctx, dir)
 	folders := map[string]string{}
 	for _, m := range mounts {
@@ -285,7 +269,7 @@ func (n *Node) report(ctx context.Context, pod *corev1.Pod, ready corev1.Conditi
 	pod.Status.StartTime = &now
 	pod.Status.Conditions = podConditions(ready, now)
 	before := &corev1.Pod{ObjectMeta: pod.ObjectMeta}
-	if err := n.client.Status().Patch(ctx, pod.DeepCopy(), client.MergeFrom(before)); err != nil {
+	if err := n.plane.client.Status().Patch(ctx, pod.DeepCopy(), client.MergeFrom(before)); err != nil {
 		return fmt.Errorf("writing the status of pod %s: %w", pod.Name, err)
 	}
 	return nil

@@ -15,25 +15,22 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/util/intstr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
 // page is a Pod that shows the files of the ConfigMap content.
-func page(namespace, name, image string) *corev1.Pod {
-	return &corev1.Pod{
-		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name},
-		Spec: corev1.PodSpec{
-			Containers: []corev1.Container{{
-				Name: "page", Image: image,
-				ReadinessProbe: &corev1.Probe{ProbeHandler: corev1.ProbeHandler{HTTPGet: &corev1.HTTPGetAction{Path: "/text",
-					Port: intstr.FromInt32(80)}}},
-				VolumeMounts: []corev1.VolumeMount{{Name: "content", MountPath: "/content"}},
-			}},
-			Volumes: []corev1.Volume{{Name: "content", VolumeSource: corev1.VolumeSource{
-				ConfigMap: &corev1.ConfigMapVolumeSource{LocalObjectReference: corev1.LocalObjectReference{Name: "content"}}}}},
-		},
-	}
+func page(t *testing.T, namespace, name, image string) *corev1.Pod {
+	t.Helper()
+	return fromYAML[*corev1.Pod](t, fmt.Sprintf(`
+metadata: {namespace: %s, name: %s}
+spec:
+  containers:
+  - name: page
+    image: %s
+    readinessProbe: {httpGet: {path: /text, port: 80}}
+    volumeMounts: [{name: content, mountPath: /content}]
+  volumes: [{name: content, configMap: {name: content}}]
+`, namespace, name, image))
 }
 
 func fetch(ctx context.Context, url string) (string, error) {
@@ -95,7 +92,7 @@ func TestNodeRunsPodsAsProcesses(t *testing.T) {
 	content := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "content"},
 		Data: map[string]string{"text": "hello"}}
 	g.Expect(shared.client.Create(ctx, content)).To(Succeed())
-	good, bad, other := page(ns, "good", image), page(ns, "bad", image+"-bad"), page(ns, "other", "elsewhere")
+	good, bad, other := page(t, ns, "good", image), page(t, ns, "bad", image+"-bad"), page(t, ns, "other", "elsewhere")
 	for _, pod := range []*corev1.Pod{good, bad, other} {
 		// The namespace's ServiceAccount may take a moment.
 		g.Eventually(func() error { return shared.client.Create(ctx, pod) }, eventually).Should(Succeed())
@@ -121,7 +118,7 @@ func TestNodeRunsPodsAsProcesses(t *testing.T) {
 	t.Log("the program goes with its Pod, and the others with the Node")
 	g.Expect(shared.client.Delete(ctx, good)).To(Succeed())
 	g.Eventually(func() error { _, err := fetch(ctx, text); return err }, eventually).Should(HaveOccurred())
-	second := page(ns, "second", image)
+	second := page(t, ns, "second", image)
 	g.Expect(shared.client.Create(ctx, second)).To(Succeed())
 	g.Eventually(url("second"), eventually).ShouldNot(BeNil())
 	node.Stop()

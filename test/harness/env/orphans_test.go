@@ -3,6 +3,7 @@
 package env
 
 import (
+	"bytes"
 	"encoding/json"
 	"os"
 	"os/exec"
@@ -57,11 +58,8 @@ func startHolder(t *testing.T, role string) (*exec.Cmd, held) {
 	cmd := exec.Command(self)
 	cmd.Env = append(os.Environ(), roleVariable+"="+role)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	log := filepath.Join(t.TempDir(), "stderr")
-	stderr, err := os.Create(log)
-	g.Expect(err).NotTo(HaveOccurred())
-	defer stderr.Close()
-	cmd.Stderr = stderr
+	var stderr bytes.Buffer
+	cmd.Stderr = &stderr
 	out, err := cmd.StdoutPipe()
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Expect(cmd.Start()).To(Succeed())
@@ -69,7 +67,7 @@ func startHolder(t *testing.T, role string) (*exec.Cmd, held) {
 	var has held
 	if err := json.NewDecoder(out).Decode(&has); err != nil {
 		_ = cmd.Wait()
-		t.Fatalf("reading what the holder holds: %v\n%s", err, tail(log, 30))
+		t.Fatalf("reading what the holder holds: %v\n%s", err, stderr.String())
 	}
 	return cmd, has
 }
@@ -91,7 +89,7 @@ func TestWatchdogSparesOtherProcesses(t *testing.T) {
 	noted, err := w.start(spec{name: "noted", program: "/bin/sleep", args: []string{"600"},
 		log: filepath.Join(dir, "log")})
 	g.Expect(err).NotTo(HaveOccurred())
-	g.Eventually(w.pids, eventually).Should(ConsistOf(noted.pid()))
+	g.Eventually(notedBy, eventually).WithArguments(w).Should(ConsistOf(noted.pid()))
 
 	other := exec.Command("/bin/sleep", "600")
 	g.Expect(other.Start()).To(Succeed())

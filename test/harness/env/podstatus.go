@@ -25,8 +25,8 @@ const (
 // podStatus writes the status of a replica's Pod, as a kubelet that restarts the container does.
 // Its caller does not call follow from several goroutines at once.
 type podStatus struct {
-	ctx    context.Context // of all reports, which no call waits for
-	cancel context.CancelFunc
+	ctx    context.Context    // of all reports, which no call waits for
+	cancel context.CancelFunc // ends all reports, and does not wait for them
 	client client.Client
 	pod    types.NamespacedName
 	uid    types.UID
@@ -74,9 +74,6 @@ func (s *podStatus) follow(p *process) {
 		s.write()
 	}()
 }
-
-// stop ends all reports. It does not wait for them.
-func (s *podStatus) stop() { s.cancel() }
 
 // exitCode returns the exit code that a container runtime reports: 128 plus the signal after a signal.
 func exitCode(p *process) int32 {

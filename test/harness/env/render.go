@@ -9,9 +9,9 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"slices"
 	"time"
 
+	"github.com/fluxcd/cli-utils/pkg/kstatus/status"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -32,15 +32,17 @@ func (c *ControlPlane) Kubectl(ctx context.Context, args ...string) ([]byte, err
 	if err != nil {
 		return nil, err
 	}
-	return runKubectl(ctx, path, append([]string{"--kubeconfig=" + c.kubeconfig}, args...)...)
+	return output(ctx, path, nil, append([]string{"--kubeconfig=" + c.kubeconfig}, args...)...)
 }
 
-func runKubectl(ctx context.Context, path string, args ...string) ([]byte, error) {
+// output runs kubectl or helm and returns its output. An error has the program's own message.
+func output(ctx context.Context, path string, input []byte, args ...string) ([]byte, error) {
 	cmd := exec.CommandContext(ctx, path, args...)
 	var out, problems bytes.Buffer
-	cmd.Stdout, cmd.Stderr = &out, &problems
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = bytes.NewReader(input), &out, &problems
 	if err := cmd.Run(); err != nil {
-		return out.Bytes(), fmt.Errorf("running kubectl %q: %w: %s", args, err, bytes.TrimSpace(problems.Bytes()))
+		return out.Bytes(), fmt.Errorf("running %s %q: %w: %s", filepath.Base(path), args, err,
+			bytes.TrimSpace(problems.Bytes()))
 	}
 	return out.Bytes(), nil
 }
@@ -115,19 +117,12 @@ func (c *ControlPlane) established(ctx context.Context, crds []*unstructured.Uns
 				if err := c.client.Get(ctx, client.ObjectKeyFromObject(crd), crd); err != nil {
 					return false, err
 				}
-				return hasCondition(crd, "Established"), nil
+				result, err := status.Compute(crd)
+				return err == nil && result.Status == status.CurrentStatus, err
 			})
 		if err != nil {
 			return fmt.Errorf("waiting for CustomResourceDefinition %s to be established: %w", crd.GetName(), err)
 		}
 	}
 	return nil
-}
-
-func hasCondition(obj *unstructured.Unstructured, kind string) bool {
-	conditions, _, _ := unstructured.NestedSlice(obj.Object, "status", "conditions") // absent or odd: not true
-	return slices.ContainsFunc(conditions, func(c any) bool {
-		condition, ok := c.(map[string]any)
-		return ok && condition["type"] == kind && condition["status"] == "True"
-	})
 }

@@ -4,7 +4,9 @@ package env
 
 import (
 	"crypto/tls"
+	"encoding/base64"
 	"encoding/json"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -14,7 +16,6 @@ import (
 
 	. "github.com/onsi/gomega"
 	admissionv1 "k8s.io/api/admission/v1"
-	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -22,7 +23,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/util/cert"
-	"k8s.io/utils/ptr"
 )
 
 // manifests is what a small operator might ship, in an order that cannot be applied.
@@ -114,27 +114,20 @@ func service(key types.NamespacedName) *corev1.Service {
 }
 
 // refusing is a webhook for ConfigMaps in ns that is called through the Service key.
-func refusing(key types.NamespacedName, name string,
-	ca []byte) *admissionregistrationv1.ValidatingWebhookConfiguration {
-	return &admissionregistrationv1.ValidatingWebhookConfiguration{
-		TypeMeta:   metav1.TypeMeta{APIVersion: "admissionregistration.k8s.io/v1", Kind: "ValidatingWebhookConfiguration"},
-		ObjectMeta: metav1.ObjectMeta{Name: name},
-		Webhooks: []admissionregistrationv1.ValidatingWebhook{{
-			Name:                    "configmaps.example.org",
-			AdmissionReviewVersions: []string{"v1"},
-			SideEffects:             ptr.To(admissionregistrationv1.SideEffectClassNone),
-			NamespaceSelector: &metav1.LabelSelector{
-				MatchLabels: map[string]string{"kubernetes.io/metadata.name": key.Namespace}},
-			ClientConfig: admissionregistrationv1.WebhookClientConfig{
-				Service: &admissionregistrationv1.ServiceReference{Namespace: key.Namespace, Name: key.Name}, CABundle: ca,
-			},
-			Rules: []admissionregistrationv1.RuleWithOperations{{
-				Operations: []admissionregistrationv1.OperationType{admissionregistrationv1.Create},
-				Rule: admissionregistrationv1.Rule{APIGroups: []string{""}, APIVersions: []string{"v1"},
-					Resources: []string{"configmaps"}},
-			}},
-		}},
-	}
+func refusing(t *testing.T, key types.NamespacedName, name string, ca []byte) *unstructured.Unstructured {
+	t.Helper()
+	return objects(t, fmt.Sprintf(`
+apiVersion: admissionregistration.k8s.io/v1
+kind: ValidatingWebhookConfiguration
+metadata: {name: %[1]s}
+webhooks:
+- name: configmaps.example.org
+  admissionReviewVersions: [v1]
+  sideEffects: None
+  namespaceSelector: {matchLabels: {kubernetes.io/metadata.name: %[2]s}}
+  clientConfig: {service: {namespace: %[2]s, name: %[3]s}, caBundle: %[4]q}
+  rules: [{operations: [CREATE], apiGroups: [""], apiVersions: [v1], resources: [configmaps]}]
+`, name, key.Namespace, key.Name, base64.StdEncoding.EncodeToString(ca)))[0]
 }
 
 // startRefusing serves a webhook that refuses everything, with a certificate for these hosts.

@@ -28,8 +28,11 @@ import (
 // stopGrace is the time that a replica has after SIGTERM, the default of a Pod.
 const stopGrace = 30 * time.Second
 
-// readyTimeout bounds one request of Ready, as a probe's timeout does.
-const readyTimeout = time.Second
+// prober makes the requests of probes. It keeps no connection, so that nothing is left to close. Like a
+// kubelet it verifies no certificate.
+var prober = &http.Client{Timeout: time.Second, Transport: &http.Transport{
+	DisableKeepAlives: true, TLSClientConfig: &tls.Config{InsecureSkipVerify: true},
+}}
 
 // ReplicaPorts are ports of 127.0.0.1 that were free when the replica was made.
 type ReplicaPorts struct {
@@ -90,7 +93,6 @@ type Replica struct {
 	identity Identity
 	config   *rest.Config
 	ports    ReplicaPorts
-	probe    *http.Client
 	status   *podStatus
 
 	sandbox    *sandbox.Sandbox // nil: it is not isolated
@@ -135,11 +137,6 @@ func newReplica(ctx context.Context, cp *ControlPlane, o ReplicaOptions) (*Repli
 		},
 		config:      config,
 		restartable: restartable{watchdog: cp.watchdog, spec: spec{log: cp.log(o.Name)}},
-		// No keep-alive, so that nothing is left to close. Like a kubelet it verifies no
-		// certificate.
-		probe: &http.Client{Timeout: readyTimeout, Transport: &http.Transport{
-			DisableKeepAlives: true, TLSClientConfig: &tls.Config{InsecureSkipVerify: true},
-		}},
 	}
 	if err := r.prepare(ctx, cp, token); err != nil {
 		return nil, err
@@ -156,7 +153,9 @@ func (r *Replica) prepare(ctx context.Context, cp *ControlPlane, token string) e
 	ports := ReplicaPorts{}
 	if r.options.Isolated {
 		ports = portsOf(r.options.container())
-		env, err = r.isolate(ctx, cp, token)
+		if env, err = r.isolate(ctx, cp, token); err != nil {
+			err = fmt.Errorf("isolating the replica: %w", err)
+		}
 	} else {
 		kubeconfig := filepath.Join(cp.dir, fmt.Sprintf("%s.%s.kubeconfig", r.options.Namespace, r.options.Name))
 		o := r.options
@@ -295,23 +294,26 @@ func (r *Replica) Ready(ctx context.Context) (err error) {
 	if r.readiness() == nil {
 		return nil
 	}
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, r.ReadyURL(), nil)
-	if err != nil {
-		return err
+	code, said, err := probe(ctx, r.ReadyURL())
+	if err == nil && code != http.StatusOK {
+		err = errors.New(said)
 	}
-	response, err := r.probe.Do(request)
+	return err
+}
+
+// probe makes the request of a probe, and returns the code of the answer, and the status with the body.
+func probe(ctx context.Context, url string) (code int, said string, err error) {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, http.NoBody)
 	if err != nil {
-		return err
+		return 0, "", err
+	}
+	response, err := prober.Do(request)
+	if err != nil {
+		return 0, "", err
 	}
 	defer response.Body.Close()
-	said, err := io.ReadAll(io.LimitReader(response.Body, 4096))
-	if err != nil {
-		return err
-	}
-	if response.StatusCode != http.StatusOK {
-		return fmt.Errorf("%s: %s", response.Status, said)
-	}
-	return nil
+	body, err := io.ReadAll(io.LimitReader(response.Body, 4096))
+	return response.StatusCode, response.Status + ": " + string(body), err
 }
 
 // address is where a port of the program is reached. Without isolation the program has a port of

@@ -85,28 +85,21 @@ func TestPodStatusFollowsTheProcess(t *testing.T) {
 		g.Expect(pod.Status.ContainerStatuses[0].Name).To(Equal(pod.Spec.Containers[0].Name))
 		return pod.Status.ContainerStatuses[0]
 	}
-	g.Eventually(func(g Gomega) { g.Expect(status(g).State.Running).NotTo(BeNil()) }, eventually).Should(Succeed())
+	killed := HaveField("ExitCode", BeEquivalentTo(137))
+	g.Eventually(status, eventually).Should(HaveField("State.Running", Not(BeNil())))
 	replica.Kill()
-	g.Eventually(func(g Gomega) {
-		s := status(g)
-		g.Expect(s.State.Running).To(BeNil())
-		g.Expect(s.State.Terminated).To(HaveField("ExitCode", BeEquivalentTo(137)))
-		g.Expect(s.State.Terminated.FinishedAt.Time).NotTo(BeTemporally("<", s.State.Terminated.StartedAt.Time))
-	}, eventually).Should(Succeed())
+	g.Eventually(status, eventually).Should(HaveField("State", And(HaveField("Running", BeNil()), HaveField("Terminated", killed))))
+	ended := status(g).State.Terminated
+	g.Expect(ended.FinishedAt.Time).NotTo(BeTemporally("<", ended.StartedAt.Time))
 	g.Expect(replica.Restart()).To(Succeed())
-	g.Eventually(func(g Gomega) {
-		s := status(g)
-		g.Expect(s.State.Running).NotTo(BeNil())
-		g.Expect(s.LastTerminationState.Terminated).To(HaveField("ExitCode", BeEquivalentTo(137)))
-		g.Expect(s.RestartCount).To(BeEquivalentTo(1))
-	}, eventually).Should(Succeed())
+	g.Eventually(status, eventually).Should(And(HaveField("State.Running", Not(BeNil())),
+		HaveField("LastTerminationState.Terminated", killed), HaveField("RestartCount", BeEquivalentTo(1))))
 	g.Eventually(replica.Ready, eventually).WithContext(ctx).Should(Succeed(), replica.LogTail(20))
 	code, err := replica.Stop(ctx)
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Expect(code).To(BeZero())
-	g.Eventually(func(g Gomega) {
-		g.Expect(status(g).State.Terminated).To(And(HaveField("ExitCode", BeZero()), HaveField("Reason", "Completed")))
-	}, eventually).Should(Succeed())
+	g.Eventually(status, eventually).
+		Should(HaveField("State.Terminated", And(HaveField("ExitCode", BeZero()), HaveField("Reason", "Completed"))))
 }
 
 // Without a probe a replica is ready while its process runs, as a kubelet has it.
@@ -154,14 +147,4 @@ func TestReplicaKeepsItsTokenToItself(t *testing.T) {
 	g.Expect(shared.client.Get(t.Context(), identity.Pod, &pod)).To(Succeed())
 	g.Expect(pod.UID).To(Equal(identity.PodUID))
 	g.Expect(pod.Spec.SchedulingGates).NotTo(BeEmpty(), "no scheduler may place it")
-}
-
-func TestReplicaNeedsItsServiceAccount(t *testing.T) {
-	t.Parallel()
-	g := NewWithT(t)
-	_, err := StartReplica(t.Context(), shared, ReplicaOptions{
-		Name: "lonely", Namespace: namespace(t), Binary: "/bin/true", Template: corev1.PodTemplateSpec{Spec: corev1.PodSpec{
-			ServiceAccountName: "nobody-made-it", Containers: []corev1.Container{{Name: "operator"}}}},
-	})
-	g.Expect(err).To(MatchError(ContainSubstring("requesting a token of ServiceAccount nobody-made-it")))
 }

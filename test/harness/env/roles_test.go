@@ -5,11 +5,14 @@ package env
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"os"
 	"os/signal"
+	"path/filepath"
 	"slices"
+	"strconv"
 	"syscall"
 
 	corev1 "k8s.io/api/core/v1"
@@ -97,7 +100,7 @@ func hold(role string) error {
 	if err != nil {
 		return err
 	}
-	noted, err := cp.watchdog.pids()
+	noted, err := notedBy(cp.watchdog)
 	if err != nil {
 		return err
 	}
@@ -114,6 +117,16 @@ func hold(role string) error {
 	}
 	<-ctx.Done()
 	return cp.Stop()
+}
+
+// notedBy returns the noted children of a watchdog that have not been waited for.
+func notedBy(w *watchdog) (pids []int, err error) {
+	entries, err := os.ReadDir(filepath.Join(w.dir, "pids"))
+	for _, entry := range entries {
+		pid, notNumber := strconv.Atoi(entry.Name())
+		pids, err = append(pids, pid), errors.Join(err, notNumber)
+	}
+	return pids, err
 }
 
 // get is an HTTP probe.

@@ -31,7 +31,7 @@ type pod interface {
 // caller with the next Pod that is ready, in turn. Like a Service it does not try a second Pod where
 // the connection fails, and leaves open connections alone when their Pod stops being ready. It probes
 // a Pod for each connection, and not periodically as a kubelet: readiness often includes a TLS
-// handshake, which costs a replica milliseconds. A paused Pod delays the caller by readyTimeout. Its
+// handshake, which costs a replica milliseconds. A paused Pod delays the caller by the timeout of its probe. Its
 // lock is not the Installation's: the request that creates a replica's Pod may itself call a webhook.
 type router struct {
 	mu   sync.Mutex
@@ -85,7 +85,7 @@ func (i *Installation) routeWebhooks(objects []*unstructured.Unstructured) error
 		if err != nil {
 			return err
 		}
-		if !i.selects(service) {
+		if !selects(service, i.shipped) {
 			return fmt.Errorf("webhooks are called through Service %s, which does not select the Pods of Deployment %s, "+
 				"and no other Deployment runs: the selector is %v and the labels are %v",
 				name, i.shipped.Name, service.Spec.Selector, i.shipped.Spec.Template.Labels)
@@ -106,7 +106,7 @@ func (i *Installation) withoutOthers(
 	}
 	servedByOther := func(name types.NamespacedName) bool {
 		service, err := findService(objects, name)
-		return err == nil && !i.selects(service) &&
+		return err == nil && !selects(service, i.shipped) &&
 			slices.ContainsFunc(deployments, func(d appsv1.Deployment) bool { return selects(service, d) })
 	}
 	var left []string
@@ -156,7 +156,7 @@ func findService(objects []*unstructured.Unstructured, name types.NamespacedName
 
 // route is a serviceRoute.
 func (i *Installation) route(ctx context.Context, s *corev1.Service, p corev1.ServicePort) (net.Conn, error) {
-	if !i.selects(s) {
+	if !selects(s, i.shipped) {
 		return nil, nil
 	}
 	port, err := i.targetPort(s, p)

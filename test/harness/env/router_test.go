@@ -15,7 +15,6 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/intstr"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
 // routed is an Installation whose one container has a port called webhook, without replicas.
@@ -64,7 +63,7 @@ func TestShippedWebhooksAreCalledThroughTheirServices(t *testing.T) {
 			}
 			ca, backend := startRefusing(t, tc.host)
 			i := routed(t, ns)
-			shipped := []*unstructured.Unstructured{object(t, service(key)), object(t, refusing(key, unique("refusing"), ca))}
+			shipped := []*unstructured.Unstructured{object(t, service(key)), refusing(t, key, unique("refusing"), ca)}
 			g.Expect(i.routeWebhooks(shipped)).To(Succeed())
 			g.Expect(i.HasWebhooks()).To(BeTrue())
 			i.router.add(backend)
@@ -91,7 +90,7 @@ func TestWebhooksOfTheRunningOperatorAreCalledThroughTheirServices(t *testing.T)
 	ca, backend := startRefusing(t, first.Name+"."+ns+".svc", second.Name+"."+ns+".svc")
 	i.router.add(backend)
 	for _, key := range []types.NamespacedName{first, second} {
-		late := refusing(key, unique("late"), ca)
+		late := refusing(t, key, unique("late"), ca)
 		g.Expect(shared.client.Create(t.Context(), late)).To(Succeed())
 		g.Eventually(creating(t, ns), eventually).Should(MatchError(ContainSubstring("refused by the test")), key.Name)
 		g.Expect(shared.client.Delete(t.Context(), late)).To(Succeed())
@@ -158,7 +157,7 @@ func TestServicesThatLeadNowhereAreNamed(t *testing.T) {
 			key := types.NamespacedName{Namespace: ns, Name: unique("service")}
 			s := service(key)
 			tc.change(s)
-			apply(t, object(t, s), object(t, refusing(key, unique("nowhere"), nil)))
+			apply(t, object(t, s), refusing(t, key, unique("nowhere"), nil))
 			g.Eventually(creating(t, ns), eventually).Should(MatchError(ContainSubstring(tc.want)))
 		})
 	}
@@ -174,24 +173,22 @@ func TestWithoutOthers(t *testing.T) {
 	i.shipped.TypeMeta = metav1.TypeMeta{APIVersion: "apps/v1", Kind: "Deployment"}
 	other := i.Shipped()
 	other.Name, other.Spec.Template.Labels = "other", ofOther.Spec.Selector
-	keep := []*unstructured.Unstructured{object(t, refusing(own, "own", nil)), object(t, service(own)), object(t, ofOther),
-		object(t, refusing(types.NamespacedName{Namespace: "system", Name: "none"}, "nowhere", nil))}
-	foreign := object(t, refusing(others, "foreign", nil))
-	converted := func(versions ...any) *unstructured.Unstructured {
-		return &unstructured.Unstructured{Object: map[string]any{"kind": "CustomResourceDefinition",
-			"metadata": map[string]any{"name": "things.example.org"}, "spec": map[string]any{"versions": versions,
-				"conversion": map[string]any{"webhook": map[string]any{"clientConfig": map[string]any{
-					"service": map[string]any{"namespace": others.Namespace, "name": others.Name}}}}}}}
+	keep := []*unstructured.Unstructured{refusing(t, own, "own", nil), object(t, service(own)), object(t, ofOther),
+		refusing(t, types.NamespacedName{Namespace: "system", Name: "none"}, "nowhere", nil)}
+	foreign := refusing(t, others, "foreign", nil)
+	definition := func(versions string) *unstructured.Unstructured {
+		return objects(t, `{kind: CustomResourceDefinition, metadata: {name: things.example.org}, spec: {versions: `+versions+`,
+			conversion: {webhook: {clientConfig: {service: {namespace: system, name: others}}}}}}`)[0]
 	}
 	deployments := []*unstructured.Unstructured{object(t, i.Shipped()), object(t, other)}
 	rest, note, err := i.withoutOthers(slices.Concat(deployments, []*unstructured.Unstructured{foreign}, keep))
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Expect(rest).To(Equal(keep))
 	g.Expect(note).To(Equal("not installed, as their Deployment does not run: ValidatingWebhookConfiguration " + foreign.GetName()))
-	rest, note, err = i.withoutOthers(append(deployments, object(t, ofOther), converted("v1"), converted("v1", "v2")))
+	rest, note, err = i.withoutOthers(append(deployments, object(t, ofOther), definition("[v1]"), definition("[v1, v2]")))
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Expect(note).To(Equal("not installed, as their Deployment does not run: the conversion of things.example.org"))
-	g.Expect(rest).To(HaveExactElements(object(t, ofOther), Not(Equal(converted("v1"))), Equal(converted("v1", "v2"))))
+	g.Expect(rest).To(HaveExactElements(object(t, ofOther), Not(Equal(definition("[v1]"))), Equal(definition("[v1, v2]"))))
 	g.Expect(rest[1].Object["spec"]).NotTo(HaveKey("conversion"))
 	rest, note, err = i.withoutOthers(slices.Concat(deployments[:1], []*unstructured.Unstructured{foreign}, keep))
 	g.Expect(err).NotTo(HaveOccurred())
@@ -204,29 +201,12 @@ func TestShippedWebhooksNeedTheirServices(t *testing.T) {
 	key := types.NamespacedName{Namespace: "system", Name: "webhooks"}
 	other := service(key)
 	other.Spec.Selector = map[string]string{"app": "other"}
-	configuration := refusing(key, "any", nil)
-	for name, tc := range map[string]struct {
-		objects []client.Object
-		want    string
-	}{
-		"no Service": {[]client.Object{configuration}, "Service system/webhooks, which the manifests do not have; add it"},
-		"another's": {[]client.Object{configuration, other},
-			"does not select the Pods of Deployment manager, and no other Deployment runs: the selector is map[app:other]"},
-		"nothing to call": {nil, ""},
+	configuration := refusing(t, key, "any", nil)
+	for want, objects := range map[string][]*unstructured.Unstructured{
+		"Service system/webhooks, which the manifests do not have; add it": {configuration},
+		"does not select the Pods of Deployment manager, and no other Deployment runs: the selector is map[app:other]": {
+			configuration, object(t, other)},
 	} {
-		t.Run(name, func(t *testing.T) {
-			g := NewWithT(t)
-			i := routed(t, "system")
-			var objects []*unstructured.Unstructured
-			for _, o := range tc.objects {
-				objects = append(objects, object(t, o))
-			}
-			err := i.routeWebhooks(objects)
-			if tc.want == "" {
-				g.Expect(err).NotTo(HaveOccurred())
-				return
-			}
-			g.Expect(err).To(MatchError(ContainSubstring(tc.want)))
-		})
+		NewWithT(t).Expect(routed(t, "system").routeWebhooks(objects)).To(MatchError(ContainSubstring(want)))
 	}
 }

@@ -155,9 +155,6 @@ func (s *S3Server) Endpoint() string { return "http://" + s.address() }
 // Account returns the account that may do everything.
 func (s *S3Server) Account() S3Account { return s.account }
 
-// Dir returns the server's own folder. Stop removes it.
-func (s *S3Server) Dir() string { return s.dir }
-
 // Log returns the path of the server's log, which has one line for each request, and no key.
 func (s *S3Server) Log() string { return s.folder("versitygw.log") }
 

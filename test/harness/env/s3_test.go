@@ -123,7 +123,7 @@ func TestS3Server_KeepsItsKeysSecret(t *testing.T) {
 	g.Expect(string(log)).To(ContainSubstring("GET"), "requests are logged")
 	args, err := exec.Command("ps", "-o", "args=", "-p", strconv.Itoa(s.current().pid())).Output()
 	g.Expect(err).NotTo(HaveOccurred())
-	g.Expect(string(args)).To(ContainSubstring(s.Dir()))
+	g.Expect(string(args)).To(ContainSubstring(s.dir))
 	for _, key := range []string{s.Account().AccessKey, s.Account().SecretKey} {
 		g.Expect(string(log)).NotTo(ContainSubstring(key))
 		g.Expect(string(args)).NotTo(ContainSubstring(key))
@@ -139,7 +139,7 @@ func TestS3ServerStop(t *testing.T) {
 	g.Expect(s.Stop()).To(Succeed(), "a paused one too")
 	g.Expect(s.Stop()).To(Succeed(), "again")
 	g.Expect(s.Running()).To(BeFalse())
-	g.Expect(s.Dir()).NotTo(BeADirectory())
+	g.Expect(s.dir).NotTo(BeADirectory())
 
 	t.Log("one that ended by itself is reported")
 	s, err = StartS3(t.Context(), S3Options{WorkDir: t.TempDir()})
@@ -162,8 +162,7 @@ func TestStartS3_EndsWithItsContext(t *testing.T) {
 
 func TestFindS3Server(t *testing.T) {
 	g := NewWithT(t)
-	own := filepath.Join(t.TempDir(), "own")
-	g.Expect(os.WriteFile(own, nil, 0o700)).To(Succeed())
+	own := filepath.Join(touch(t, t.TempDir(), "own"), "own")
 	t.Setenv(s3Variable, own)
 	g.Expect(FindS3Server()).To(Equal(own))
 	t.Setenv(s3Variable, own+"-missing")
@@ -172,15 +171,10 @@ func TestFindS3Server(t *testing.T) {
 	g.Expect(err).To(MatchError(ContainSubstring("make s3server")))
 
 	t.Setenv(s3Variable, "")
-	module := t.TempDir()
-	built := filepath.Join(module, builtS3)
-	g.Expect(os.MkdirAll(filepath.Dir(built), 0o755)).To(Succeed())
-	g.Expect(os.WriteFile(filepath.Join(module, "go.mod"), nil, 0o600)).To(Succeed())
-	inside := filepath.Join(module, "a", "b")
-	g.Expect(os.MkdirAll(inside, 0o755)).To(Succeed())
-	t.Chdir(inside)
+	module := touch(t, t.TempDir(), "go.mod", "a/b/file")
+	t.Chdir(filepath.Join(module, "a", "b"))
 	_, err = FindS3Server()
 	g.Expect(err).To(MatchError(ErrNoS3Server))
-	g.Expect(os.WriteFile(built, nil, 0o700)).To(Succeed())
+	touch(t, module, builtS3)
 	g.Expect(FindS3Server()).To(BeARegularFile())
 }

@@ -8,25 +8,19 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
 	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
-	"sigs.k8s.io/yaml"
 )
 
 func objects(t *testing.T, texts ...string) []*unstructured.Unstructured {
 	t.Helper()
 	var out []*unstructured.Unstructured
 	for _, text := range texts {
-		o := &unstructured.Unstructured{}
-		if err := yaml.Unmarshal([]byte(text), &o.Object); err != nil {
-			t.Fatal(err)
-		}
-		out = append(out, o)
+		out = append(out, &unstructured.Unstructured{Object: fromYAML[map[string]any](t, text)})
 	}
 	return out
 }
@@ -89,6 +83,7 @@ func TestTheDeployment(t *testing.T) {
 }
 
 func TestReplicasRunAsShipped(t *testing.T) {
+	g := NewWithT(t)
 	i := &Installation{cp: &ControlPlane{}, program: InstallOptions{
 		Binary: "bin/manager", WorkingDir: "/work", Env: []string{"A=b"},
 	}}
@@ -102,25 +97,16 @@ func TestReplicasRunAsShipped(t *testing.T) {
 	ports := ReplicaPorts{Webhook: 3}
 
 	got := i.options(1)
-	if diff := cmp.Diff([]string{"--leader-elect", "--port=1"}, got.Args(ports)); diff != "" {
-		t.Errorf("arguments as shipped (-want +got):\n%s", diff)
-	}
+	g.Expect(got.Args(ports)).To(Equal([]string{"--leader-elect", "--port=1"}), "as shipped")
 	i.program.Args = func(p ReplicaPorts) []string { return []string{fmt.Sprintf("--port=%d", p.Webhook)} }
-	if diff := cmp.Diff([]string{"--leader-elect", "--port=1", "--port=3"}, got.Args(ports)); diff != "" {
-		t.Errorf("our arguments come last (-want +got):\n%s", diff)
-	}
-	variables, err := got.variables().values(t.Context(), nil, types.NamespacedName{}, "42")
-	if diff := cmp.Diff([]string{"MODE=strict", "A=b"}, variables); err != nil || diff != "" {
-		t.Errorf("variables: error %v (-want +got):\n%s", err, diff)
-	}
+	g.Expect(got.Args(ports)).To(Equal([]string{"--leader-elect", "--port=1", "--port=3"}), "our arguments come last")
+	g.Expect(got.variables().values(t.Context(), nil, types.NamespacedName{}, "42")).
+		To(Equal([]string{"MODE=strict", "A=b"}))
 	got.Args = nil
-	want := ReplicaOptions{
+	g.Expect(got).To(BeComparableTo(ReplicaOptions{
 		Name: "manager-1", Namespace: "system", Template: i.shipped.Spec.Template,
 		Binary: "bin/manager", WorkingDir: "/work", Env: []string{"A=b"},
-	}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("options (-want +got):\n%s", diff)
-	}
+	}))
 }
 
 func TestWebhookServices(t *testing.T) {
@@ -153,17 +139,14 @@ func TestDeploymentNotes(t *testing.T) {
 		containers: [{name: proxy}, {name: manager, livenessProbe: {httpGet: {port: 1}}}, {name: agent}],
 		initContainers: [{name: packages}, {name: migrate}]}}}}`,
 		deployment)
-	want := []string{"of the containers of Deployment trust, manager runs, and not proxy, agent",
+	g := NewWithT(t)
+	g.Expect(InstallOptions{Deployment: "trust"}.deploymentNotes(all)).To(Equal([]string{
+		"of the containers of Deployment trust, manager runs, and not proxy, agent",
 		"the init containers of Deployment trust do not run: packages, migrate; turn off what needs their files, " +
-			"by args, env or the values of a chart"}
-	if diff := cmp.Diff(want, InstallOptions{Deployment: "trust"}.deploymentNotes(all)); diff != "" {
-		t.Errorf("notes (-want +got):\n%s", diff)
-	}
-	want = []string{"Deployment d has no HTTP probe: a replica is ready when its process runs, and " +
-		"truthful-readiness cannot be judged"}
-	if diff := cmp.Diff(want, InstallOptions{Deployment: "d"}.deploymentNotes(all)); diff != "" {
-		t.Errorf("notes (-want +got):\n%s", diff)
-	}
+			"by args, env or the values of a chart",
+	}))
+	g.Expect(InstallOptions{Deployment: "d"}.deploymentNotes(all)).To(Equal([]string{
+		"Deployment d has no HTTP probe: a replica is ready when its process runs, and truthful-readiness cannot be judged"}))
 }
 
 // An API without an answer would keep each namespace from ending.

@@ -65,7 +65,7 @@ func kustomize(ctx context.Context, assets, dir string) ([]*unstructured.Unstruc
 	if err != nil {
 		return nil, err
 	}
-	text, err := runKubectl(ctx, path, "kustomize", dir)
+	text, err := output(ctx, path, nil, "kustomize", dir)
 	if err != nil {
 		return nil, err
 	}

@@ -4,9 +4,7 @@ package env
 
 import (
 	"archive/tar"
-	"bytes"
 	"compress/gzip"
-	"io/fs"
 	"maps"
 	"os"
 	"path/filepath"
@@ -80,25 +78,17 @@ func TestSubjectRender_Chart(t *testing.T) {
 func packaged(t *testing.T, folder string) string {
 	t.Helper()
 	g := NewWithT(t)
-	var archive bytes.Buffer
-	compressed := gzip.NewWriter(&archive)
-	w := tar.NewWriter(compressed)
-	g.Expect(filepath.WalkDir(folder, func(path string, entry fs.DirEntry, err error) error {
-		if err != nil || entry.IsDir() {
-			return err
-		}
-		text, err := os.ReadFile(path)
-		g.Expect(err).NotTo(HaveOccurred())
-		name := filepath.Join("small", strings.TrimPrefix(path, folder))
-		g.Expect(w.WriteHeader(&tar.Header{Name: name, Mode: 0o600, Size: int64(len(text))})).To(Succeed())
-		_, err = w.Write(text)
-		return err
-	})).To(Succeed())
-	g.Expect(w.Close()).To(Succeed())
+	dir := t.TempDir()
+	g.Expect(os.CopyFS(filepath.Join(dir, "small"), os.DirFS(folder))).To(Succeed())
+	file, err := os.Create(filepath.Join(t.TempDir(), "small-0.1.0.tgz"))
+	g.Expect(err).NotTo(HaveOccurred())
+	compressed := gzip.NewWriter(file)
+	archive := tar.NewWriter(compressed)
+	g.Expect(archive.AddFS(os.DirFS(dir))).To(Succeed())
+	g.Expect(archive.Close()).To(Succeed())
 	g.Expect(compressed.Close()).To(Succeed())
-	path := filepath.Join(t.TempDir(), "small-0.1.0.tgz")
-	g.Expect(os.WriteFile(path, archive.Bytes(), 0o600)).To(Succeed())
-	return path
+	g.Expect(file.Close()).To(Succeed())
+	return file.Name()
 }
 
 func TestSubjectRender_ReportsErrors(t *testing.T) {

@@ -12,6 +12,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
@@ -27,7 +28,7 @@ func (n *Node) register(ctx context.Context) error {
 	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: standInNode, Labels: map[string]string{
 		corev1.LabelHostname: standInNode, corev1.LabelOSStable: "linux", corev1.LabelArchStable: "amd64",
 	}}}
-	if err := client.IgnoreAlreadyExists(n.client.Create(ctx, node)); err != nil {
+	if err := client.IgnoreAlreadyExists(n.plane.client.Create(ctx, node)); err != nil {
 		return fmt.Errorf("creating the Node: %w", err)
 	}
 	room := corev1.ResourceList{
@@ -37,14 +38,14 @@ func (n *Node) register(ctx context.Context) error {
 	before := node.DeepCopy()
 	// Admission taints each new Node as not ready, and no controller removes that here.
 	node.Spec.Taints = nil
-	if err := n.client.Patch(ctx, node, client.MergeFrom(before)); err != nil {
+	if err := n.plane.client.Patch(ctx, node, client.MergeFrom(before)); err != nil {
 		return fmt.Errorf("removing the taints of the Node: %w", err)
 	}
 	before = node.DeepCopy()
 	node.Status.Capacity, node.Status.Allocatable = room, room
 	node.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue,
 		Reason: "KubeletReady", LastHeartbeatTime: metav1.Now(), LastTransitionTime: metav1.Now()}}
-	if err := n.client.Status().Patch(ctx, node, client.MergeFrom(before)); err != nil {
+	if err := n.plane.client.Status().Patch(ctx, node, client.MergeFrom(before)); err != nil {
 		return fmt.Errorf("reporting the Node as ready: %w", err)
 	}
 	return nil
@@ -53,7 +54,7 @@ func (n *Node) register(ctx context.Context) error {
 // deleteStandIn removes a terminating Pod without a program, as a kubelet does.
 func (n *Node) deleteStandIn(ctx context.Context, pod *corev1.Pod) {
 	uid := pod.UID
-	_ = n.client.Delete(ctx, pod.DeepCopy(), &client.DeleteOptions{
+	_ = n.plane.client.Delete(ctx, pod.DeepCopy(), &client.DeleteOptions{
 		GracePeriodSeconds: new(int64(0)), Preconditions: &metav1.Preconditions{UID: &uid},
 	}) // it may be deleted already, and finalizers may keep it
 }
@@ -91,7 +92,7 @@ func (n *Node) standIn(ctx context.Context, pod *corev1.Pod) error {
 		n.changed = time.Now()
 	}()
 	binding := &corev1.Binding{Target: corev1.ObjectReference{Kind: "Node", Name: standInNode}}
-	err := n.client.SubResource("binding").Create(ctx, pod, binding)
+	err := n.plane.client.SubResource("binding").Create(ctx, pod, binding)
 	if err != nil && !apierrors.IsConflict(err) && !apierrors.IsNotFound(err) {
 		return fmt.Errorf("binding pod %s: %w", pod.Name, err)
 	}
@@ -109,7 +110,7 @@ func (n *Node) standIn(ctx context.Context, pod *corev1.Pod) error {
 		now := before.DeepCopy()
 		now.UID = pod.UID // in the patch it is a precondition
 		now.Status = standInStatus(pod, phase, metav1.Now())
-		if err := n.client.Status().Patch(ctx, now, client.MergeFrom(before)); err != nil {
+		if err := n.plane.client.Status().Patch(ctx, now, client.MergeFrom(before)); err != nil {
 			return fmt.Errorf("writing the status of pod %s: %w", pod.Name, err)
 		}
 	}
@@ -143,12 +144,11 @@ func standInStatus(pod *corev1.Pod, phase corev1.PodPhase, now metav1.Time) core
 			State: state, Ready: state.Running != nil, Started: new(state.Running != nil)}
 	}
 	for _, c := range pod.Spec.InitContainers {
-		if c.RestartPolicy != nil && *c.RestartPolicy == corev1.ContainerRestartPolicyAlways {
-			status.InitContainerStatuses = append(status.InitContainerStatuses, report(c, state)) // a sidecar
-			continue
-		}
 		prepared := report(c, completed)
 		prepared.Ready = true
+		if ptr.Deref(c.RestartPolicy, "") == corev1.ContainerRestartPolicyAlways {
+			prepared = report(c, state) // a sidecar
+		}
 		status.InitContainerStatuses = append(status.InitContainerStatuses, prepared)
 	}
 	for _, c := range pod.Spec.Containers {
@@ -178,7 +178,7 @@ func (n *Node) seeClaim(ctx context.Context, o any) {
 	claim = claim.DeepCopy()
 	claim.Status.Phase, claim.Status.AccessModes = corev1.ClaimBound, claim.Spec.AccessModes
 	claim.Status.Capacity = claim.Spec.Resources.Requests
-	if err := n.client.Status().Patch(ctx, claim, client.MergeFrom(before)); client.IgnoreNotFound(err) != nil &&
+	if err := n.plane.client.Status().Patch(ctx, claim, client.MergeFrom(before)); client.IgnoreNotFound(err) != nil &&
 		ctx.Err() == nil && n.options.Failed != nil {
 		n.options.Failed(client.ObjectKeyFromObject(claim), fmt.Errorf("binding the claim: %w", err))
 	}

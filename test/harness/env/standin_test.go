@@ -4,6 +4,7 @@ package env
 
 import (
 	"context"
+	"fmt"
 	"testing"
 	"time"
 
@@ -11,52 +12,35 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// workloads are one of each kind that makes Pods, of an image that this machine does not have.
-func workloads() (*appsv1.Deployment, *appsv1.StatefulSet, *appsv1.DaemonSet, *batchv1.Job) {
-	meta := func(name string) metav1.ObjectMeta {
-		return metav1.ObjectMeta{Namespace: metav1.NamespaceDefault, Name: name}
-	}
-	selector := func(app string) *metav1.LabelSelector {
-		return &metav1.LabelSelector{MatchLabels: map[string]string{"app": app}}
-	}
-	pod := func(app string) corev1.PodTemplateSpec {
-		return corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{"app": app}},
-			Spec: corev1.PodSpec{
-				InitContainers: []corev1.Container{{Name: "prepare", Image: "example.com/prepare:1"}},
-				Containers:     []corev1.Container{{Name: "main", Image: "example.com/main:1"}},
-			}}
-	}
-	job := pod("job")
-	job.Spec.RestartPolicy = corev1.RestartPolicyNever
-	return &appsv1.Deployment{ObjectMeta: meta("deployment"), Spec: appsv1.DeploymentSpec{Replicas: new(int32(2)),
-			Selector: selector("deployment"), Template: pod("deployment")}},
-		&appsv1.StatefulSet{ObjectMeta: meta("set"), Spec: appsv1.StatefulSetSpec{Replicas: new(int32(2)), Selector: selector("set"),
-			Template: pod("set"), VolumeClaimTemplates: []corev1.PersistentVolumeClaim{{
-				ObjectMeta: metav1.ObjectMeta{Name: "data"},
-				Spec: corev1.PersistentVolumeClaimSpec{AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce},
-					Resources: corev1.VolumeResourceRequirements{Requests: corev1.ResourceList{
-						corev1.ResourceStorage: resource.MustParse("1Gi")}}},
-			}}}},
-		&appsv1.DaemonSet{ObjectMeta: meta("daemon"), Spec: appsv1.DaemonSetSpec{Selector: selector("daemon"), Template: pod("daemon")}},
-		&batchv1.Job{ObjectMeta: meta("job"), Spec: batchv1.JobSpec{Template: job}}
+// workload is an object of a kind that makes Pods, of an image that this machine does not have.
+func workload[T any](t *testing.T, name, fields string) *T {
+	t.Helper()
+	return fromYAML[*T](t, fmt.Sprintf(`
+metadata: {namespace: default, name: %[1]s}
+spec:
+  selector: {matchLabels: {app: %[1]s}}
+  template:
+    metadata: {labels: {app: %[1]s}}
+    spec:
+      initContainers: [{name: prepare, image: example.com/prepare:1}]
+      containers: [{name: main, image: example.com/main:1}]
+  %[2]s
+`, name, fields))
 }
 
 // Any image becomes a Pod that is Ready, so what waits for one proceeds as in a cluster.
 func TestNodeStandsInForImages(t *testing.T) {
+	needsControllers(t)
 	t.Parallel()
 	g := NewWithT(t)
 	ctx := t.Context()
 	cp, err := Start(ctx, Options{Controllers: WorkloadControllers})
 	g.Expect(err).NotTo(HaveOccurred())
 	t.Cleanup(func() { g.Expect(cp.Stop()).To(Succeed()) })
-	if !cp.HasControllerManager() {
-		t.Skip("no kube-controller-manager makes Pods here")
-	}
 	node, err := cp.StartNode(ctx, NodeOptions{StandIn: true,
 		Jobs: map[string]JobEnd{"example.com/broken:1": JobFails, "example.com/server:1": JobRuns}})
 	g.Expect(err).NotTo(HaveOccurred())
@@ -64,7 +48,12 @@ func TestNodeStandsInForImages(t *testing.T) {
 	replica, err := startSmallOperator(ctx, cp, metav1.NamespaceDefault, "operator")
 	g.Expect(err).NotTo(HaveOccurred())
 
-	deployment, set, daemon, job := workloads()
+	deployment := workload[appsv1.Deployment](t, "deployment", "replicas: 2")
+	set := workload[appsv1.StatefulSet](t, "set", "replicas: 2\n  volumeClaimTemplates: "+
+		"[{metadata: {name: data}, spec: {accessModes: [ReadWriteOnce], resources: {requests: {storage: 1Gi}}}}]")
+	daemon := workload[appsv1.DaemonSet](t, "daemon", "")
+	job := workload[batchv1.Job](t, "job", "")
+	job.Spec.Selector, job.Spec.Template.Spec.RestartPolicy = nil, corev1.RestartPolicyNever
 	broken, endless := job.DeepCopy(), job.DeepCopy()
 	broken.Name, broken.Spec.BackoffLimit = "broken", new(int32(0))
 	broken.Spec.Template.Spec.Containers[0].Image = "example.com/broken:1"

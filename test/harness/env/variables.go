@@ -40,22 +40,14 @@ type containerVariables struct {
 
 // check returns an error that names every variable that can never be provided. What depends on
 // objects of the cluster is left to values.
-func (v containerVariables) check() error {
+func (v containerVariables) check(ctx context.Context) error {
 	var errs []error
 	for _, e := range v.container.Env {
-		if v.isGiven(e.Name) || e.ValueFrom == nil {
+		from := e.ValueFrom
+		if v.isGiven(e.Name) || from == nil || from.ConfigMapKeyRef != nil || from.SecretKeyRef != nil {
 			continue
 		}
-		var err error
-		switch from := e.ValueFrom; {
-		case from.FieldRef != nil:
-			_, err = v.podField(from.FieldRef.FieldPath, types.NamespacedName{}, "")
-		case from.ResourceFieldRef != nil:
-			_, err = v.resourceField(from.ResourceFieldRef)
-		case from.ConfigMapKeyRef == nil && from.SecretKeyRef == nil:
-			err = errors.New("its source is none of fieldRef, resourceFieldRef, configMapKeyRef and secretKeyRef")
-		}
-		if err != nil {
+		if _, _, err := v.valueFrom(ctx, nil, from, types.NamespacedName{}, ""); err != nil {
 			errs = append(errs, variableError(e.Name, err))
 		}
 	}
@@ -126,7 +118,7 @@ func (v containerVariables) valueFrom(
 		content, err := secretContent(ctx, c, v.namespace, ref.Name)
 		return keyOf(content, "Secret "+ref.Name, ref.Key, ref.Optional, err)
 	}
-	return "", false, errors.New("its source is unknown")
+	return "", false, errors.New("its source is none of fieldRef, resourceFieldRef, configMapKeyRef and secretKeyRef")
 }
 
 func keyOf(content map[string]string, source, key string, optional *bool, err error) (string, bool, error) {
@@ -172,10 +164,8 @@ func configMapContent(ctx context.Context, c client.Reader, namespace, name stri
 	if err := c.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, &m); err != nil {
 		return nil, fmt.Errorf("reading ConfigMap %s/%s: %w", namespace, name, err)
 	}
-	content := maps.Clone(m.Data)
-	if content == nil {
-		content = map[string]string{}
-	}
+	content := map[string]string{}
+	maps.Copy(content, m.Data)
 	for key, value := range m.BinaryData {
 		content[key] = string(value)
 	}

@@ -42,7 +42,7 @@ type podVolumes struct {
 	authority string // the certificate of the API server as the replica reaches it
 	token     func(ctx context.Context, audience string) (string, error)
 
-	folders map[string]string // by volume, of those that have content
+	folders map[string]*contentFolder // by volume, of those that have content
 }
 
 func (v *podVolumes) container() corev1.Container { return v.template.Spec.Containers[0] }
@@ -56,7 +56,7 @@ func (v *podVolumes) mountsAccount() bool {
 
 // mounts writes the volumes to folders below a folder, and returns their mounts.
 func (v *podVolumes) mounts(ctx context.Context, below string) ([]sandbox.Mount, error) {
-	v.folders = map[string]string{}
+	v.folders = map[string]*contentFolder{}
 	var mounts []sandbox.Mount
 	for _, m := range v.container().VolumeMounts {
 		i := slices.IndexFunc(v.template.Spec.Volumes, func(o corev1.Volume) bool { return o.Name == m.Name })
@@ -71,7 +71,7 @@ func (v *podVolumes) mounts(ctx context.Context, below string) ([]sandbox.Mount,
 		if err := v.fill(ctx, volume, source); err != nil {
 			return nil, fmt.Errorf("providing the volume %s: %w", m.Name, err)
 		}
-		isContent := v.folders[m.Name] != ""
+		isContent := v.folders[m.Name] != nil
 		if m.SubPath != "" {
 			source = filepath.Join(source, filepath.FromSlash(m.SubPath))
 			if !isContent {
@@ -110,8 +110,10 @@ func (v *podVolumes) fill(ctx context.Context, volume corev1.Volume, folder stri
 	if err != nil {
 		return errors.Join(last, err)
 	}
-	v.folders[volume.Name] = folder
-	return writeContent(folder, content)
+	if v.folders[volume.Name] == nil { // it may be mounted twice
+		v.folders[volume.Name] = &contentFolder{path: folder}
+	}
+	return v.folders[volume.Name].write(content)
 }
 
 // content returns the files of a volume, by path.
@@ -219,12 +221,12 @@ func (v *podVolumes) update(ctx context.Context) {
 func (v *podVolumes) updateOnce(ctx context.Context) {
 	for _, volume := range v.template.Spec.Volumes {
 		folder := v.folders[volume.Name]
-		if folder == "" || (volume.Secret == nil && volume.ConfigMap == nil && volume.Projected == nil) {
+		if folder == nil || (volume.Secret == nil && volume.ConfigMap == nil && volume.Projected == nil) {
 			continue
 		}
 		// Like a kubelet, it leaves the files as they are while an object cannot be read.
 		if content, err := v.content(ctx, volume.VolumeSource); err == nil {
-			_ = writeContent(folder, content) // the next update repeats it
+			_ = folder.write(content) // the next update repeats it
 		}
 	}
 }
@@ -233,9 +235,17 @@ func (v *podVolumes) updateOnce(ctx context.Context) {
 // names are those of a kubelet: programs watch them.
 const dataLink = "..data"
 
-// writeContent writes the files of a volume, if they are not as they should be.
-func writeContent(folder string, content map[string]string) error {
-	if sameContent(filepath.Join(folder, dataLink), content) {
+// contentFolder is a folder with the files of a volume. Nothing else writes there.
+type contentFolder struct {
+	path    string
+	content map[string]string // as it was written
+}
+
+// write writes the files, if they are not as they should be.
+func (f *contentFolder) write(content map[string]string) error {
+	folder := f.path
+	before, _ := os.Readlink(filepath.Join(folder, dataLink)) // "" at first
+	if before != "" && maps.Equal(f.content, content) {
 		return nil
 	}
 	data, err := os.MkdirTemp(folder, "..data-")
@@ -251,7 +261,6 @@ func writeContent(folder string, content map[string]string) error {
 			return err
 		}
 	}
-	before, _ := os.Readlink(filepath.Join(folder, dataLink)) // "" at first
 	next := filepath.Join(folder, dataLink+"-next")
 	if err := os.Symlink(filepath.Base(data), next); err != nil {
 		return err
@@ -262,30 +271,11 @@ func writeContent(folder string, content map[string]string) error {
 	if err := linkFiles(folder, content); err != nil {
 		return err
 	}
+	f.content = content
 	if before == "" {
 		return nil
 	}
 	return os.RemoveAll(filepath.Join(folder, before))
-}
-
-func sameContent(folder string, content map[string]string) bool {
-	found := 0
-	err := filepath.WalkDir(folder+"/", func(path string, entry os.DirEntry, err error) error {
-		if err != nil || entry.IsDir() {
-			return err
-		}
-		text, err := os.ReadFile(path)
-		if err != nil {
-			return err
-		}
-		name, err := filepath.Rel(folder, path)
-		if want, wanted := content[filepath.ToSlash(name)]; !wanted || want != string(text) {
-			return errors.Join(err, os.ErrExist)
-		}
-		found++
-		return err
-	})
-	return err == nil && found == len(content)
 }
 
 // linkFiles makes a link for the first element of each path, and removes the others.

@@ -36,7 +36,11 @@ func startWatchdog(dir, removes string) (*watchdog, error) {
 	if err := os.MkdirAll(filepath.Join(dir, "pids"), 0o700); err != nil {
 		return nil, fmt.Errorf("creating the watchdog's folder: %w", err)
 	}
-	if err := writeScripts(dir); err != nil {
+	files, err := fs.Sub(scripts, "scripts")
+	if err == nil {
+		err = os.CopyFS(dir, files)
+	}
+	if err != nil {
 		return nil, fmt.Errorf("writing the watchdog's scripts: %w", err)
 	}
 	// Both ends are close-on-exec, so no other child keeps the pipe open.
@@ -79,23 +83,6 @@ func guardedDir(workDir, prefix string) (string, *watchdog, error) {
 	return dir, watchdog, err
 }
 
-func writeScripts(dir string) error {
-	entries, err := fs.ReadDir(scripts, "scripts")
-	if err != nil {
-		return err
-	}
-	for _, entry := range entries {
-		text, err := scripts.ReadFile("scripts/" + entry.Name())
-		if err != nil {
-			return err
-		}
-		if err := os.WriteFile(filepath.Join(dir, entry.Name()), text, 0o600); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
 // command returns a command that starts program through the script which notes its pid for the
 // watchdog.
 func (w *watchdog) command(program string, args ...string) *exec.Cmd {
@@ -122,23 +109,6 @@ func quote(s string) string {
 // forget drops the note of a child that has been waited for.
 func (w *watchdog) forget(pid int) {
 	_ = os.Remove(filepath.Join(w.dir, "pids", strconv.Itoa(pid))) // its start time guards a note that stays
-}
-
-// pids lists the noted children that have not been dropped.
-func (w *watchdog) pids() ([]int, error) {
-	entries, err := os.ReadDir(filepath.Join(w.dir, "pids"))
-	if err != nil {
-		return nil, fmt.Errorf("listing the noted processes: %w", err)
-	}
-	var pids []int
-	for _, entry := range entries {
-		pid, err := strconv.Atoi(entry.Name())
-		if err != nil {
-			return nil, fmt.Errorf("reading the note %s: %w", entry.Name(), err)
-		}
-		pids = append(pids, pid)
-	}
-	return pids, nil
 }
 
 // release lets the watchdog do its work now and waits until it has.

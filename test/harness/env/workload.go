@@ -34,10 +34,6 @@ func (i *Installation) options(n int) ReplicaOptions {
 	}
 }
 
-func (i *Installation) selects(s *corev1.Service) bool {
-	return selects(s, i.shipped)
-}
-
 func selects(s *corev1.Service, d appsv1.Deployment) bool {
 	return len(s.Spec.Selector) > 0 && s.Namespace == d.Namespace &&
 		labels.SelectorFromSet(s.Spec.Selector).Matches(labels.Set(d.Spec.Template.Labels))

@@ -24,19 +24,11 @@ import (
 // maxBody is the number of stored bytes of a body: no request about a bucket has more.
 const maxBody = 64 << 10
 
-// S3Options configure the server and describe the operator's use of it.
-type S3Options struct {
-	// Server configures the server.
-	Server env.S3Options
-	// OwnerTag is the tag of a bucket with the UID of its object. Required if the operator creates
-	// buckets.
-	OwnerTag string
-}
-
-// S3 starts an S3 server whose external objects are buckets.
-func S3(o S3Options) run.StartExternal {
+// S3 starts an S3 server whose external objects are buckets. The tag of a bucket has the UID of its
+// object. It is required if the operator creates buckets.
+func S3(ownerTag string) run.StartExternal {
 	return func(ctx context.Context, c clock.Clock, peer func(client, server string) string) (run.External, error) {
-		server, err := env.StartS3(ctx, o.Server)
+		server, err := env.StartS3(ctx, env.S3Options{})
 		if err != nil {
 			return nil, err
 		}
@@ -44,7 +36,7 @@ func S3(o S3Options) run.StartExternal {
 		if err != nil {
 			return nil, errors.Join(err, server.Stop())
 		}
-		return &s3{server: server, proxy: proxy, tag: o.OwnerTag}, nil
+		return &s3{server: server, proxy: proxy, tag: ownerTag}, nil
 	}
 }
 

@@ -13,7 +13,6 @@ import (
 	. "github.com/onsi/gomega"
 	"k8s.io/utils/clock"
 
-	"leasehold.dev/test/harness/env"
 	"leasehold.dev/test/harness/fault"
 	"leasehold.dev/test/harness/history"
 )
@@ -86,8 +85,8 @@ func TestS3Refusal_IsAnS3Error(t *testing.T) {
 // The operator's requests go through the proxy; another client's requests bypass it.
 func TestS3_StateFollowsChanges(t *testing.T) {
 	g := NewWithT(t)
-	started, err := S3(S3Options{Server: env.S3Options{WorkDir: t.TempDir()}, OwnerTag: mark})(
-		context.WithoutCancel(t.Context()), clock.RealClock{}, func(string, string) string { return "one" })
+	started, err := S3(mark)(context.WithoutCancel(t.Context()), clock.RealClock{},
+		func(string, string) string { return "one" })
 	g.Expect(err).NotTo(HaveOccurred())
 	t.Cleanup(func() { g.Expect(started.Stop()).To(Succeed()) })
 

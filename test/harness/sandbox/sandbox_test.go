@@ -80,13 +80,13 @@ func create(t *testing.T, o sandbox.Options) *sandbox.Sandbox {
 	return s
 }
 
-// start runs serve in a sandbox.
-func start(t *testing.T, s *sandbox.Sandbox, address string) {
+// start runs serve at a port of a sandbox, and returns the address at which it is published.
+func start(t *testing.T, s *sandbox.Sandbox, port int) (published string) {
 	t.Helper()
 	g := NewWithT(t)
 	self, err := os.Executable()
 	g.Expect(err).NotTo(HaveOccurred())
-	cmd := exec.CommandContext(t.Context(), self, address)
+	cmd := exec.CommandContext(t.Context(), self, fmt.Sprintf(":%d", port))
 	cmd.Env = append(os.Environ(), roleVariable+"=serve")
 	cmd.Stderr = os.Stderr
 	g.Expect(s.Start(cmd)).To(Succeed())
@@ -94,6 +94,9 @@ func start(t *testing.T, s *sandbox.Sandbox, address string) {
 		_ = cmd.Process.Kill()
 		_ = cmd.Wait() // it was killed
 	})
+	published, err = s.Publish(port)
+	g.Expect(err).NotTo(HaveOccurred())
+	return published
 }
 
 // ask waits for a response of a program in a sandbox and returns it.
@@ -123,11 +126,8 @@ func TestTwoProcessesListenOnOnePort(t *testing.T) {
 	addresses := map[string]string{}
 	for _, name := range []string{"manager-0", "manager-1"} {
 		s := create(t, sandbox.Options{Hostname: name})
-		start(t, s, ":9443")
-		address, err := s.Publish(9443)
-		g.Expect(err).NotTo(HaveOccurred())
-		g.Expect(s.Publish(9443)).To(Equal(address), "again")
-		addresses[name] = address
+		addresses[name] = start(t, s, 9443)
+		g.Expect(s.Publish(9443)).To(Equal(addresses[name]), "again")
 	}
 	for name, address := range addresses {
 		g.Expect(ask(t, address, "/hostname")).To(Equal(name + "<nil>"))
@@ -140,9 +140,7 @@ func TestNothingButWhatIsReachedIsReachable(t *testing.T) {
 	outside := httptest.NewServer(http.NotFoundHandler())
 	t.Cleanup(outside.Close)
 	s := create(t, sandbox.Options{Hostname: "alone"})
-	start(t, s, ":80")
-	address, err := s.Publish(80)
-	g.Expect(err).NotTo(HaveOccurred())
+	address := start(t, s, 80)
 	target := outside.Listener.Addr().String()
 	g.Expect(ask(t, address, "/dial?address="+target)).To(ContainSubstring("refused"))
 	g.Expect(s.Reach(target)).To(Succeed())
@@ -177,9 +175,7 @@ func TestOwns(t *testing.T) {
 	caller, other := create(t, sandbox.Options{Hostname: "caller"}), create(t, sandbox.Options{Hostname: "other"})
 	g.Expect(caller.Reach(target)).To(Succeed())
 	g.Expect(other.Reach(target)).To(Succeed())
-	start(t, caller, ":80")
-	address, err := caller.Publish(80)
-	g.Expect(err).NotTo(HaveOccurred())
+	address := start(t, caller, 80)
 	answer := make(chan string, 1)
 	go func() { answer <- ask(t, address, "/dial?address="+target) }()
 	accepted, err := outside.Accept()
@@ -211,9 +207,7 @@ func TestMounts(t *testing.T) {
 		sandbox.Mount{Source: t.TempDir(), Target: "/sandbox-test-writable"},
 		sandbox.Mount{Source: t.TempDir(), Target: "/tmp"})
 	s := create(t, sandbox.Options{Hostname: "mounted", Mounts: mounts, Keep: []string{self, kept}, Folder: t.TempDir()})
-	start(t, s, ":80")
-	address, err := s.Publish(80)
-	g.Expect(err).NotTo(HaveOccurred())
+	address := start(t, s, 80)
 	file := func(path string) string { return ask(t, address, "/file?path="+path) }
 	for _, target := range targets[:2] {
 		g.Expect(file(target+"/key")).To(Equal("secret<nil>"), target)

@@ -159,7 +159,7 @@ func (f *File) complete(objects []*unstructured.Unstructured) (*Suite, error) {
 		s.Plane.Controllers, s.Node = env.WorkloadControllers, &env.NodeOptions{StandIn: true, Jobs: f.Node.Jobs}
 	}
 	if f.External != nil {
-		s.External = external.S3(external.S3Options{OwnerTag: f.External.S3.OwnerTag})
+		s.External = external.S3(f.External.S3.OwnerTag)
 	}
 	s.Operator = env.InstallOptions{
 		Manifests: f.path(f.Manifests), Binary: f.path(f.Binary), Isolated: f.isolates(),
