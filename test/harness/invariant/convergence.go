@@ -14,13 +14,11 @@ var Convergence = Invariant{
 	Name:    "convergence",
 	Bug:     "https://github.com/rabbitmq/messaging-topology-operator/issues/277",
 	Promise: "the operator converges in time, for the current generation, and stays converged",
+	needs:   []history.Source{history.Watch},
 	judge:   judgeSettled,
 }
 
 func judgeSettled(b *judgement) {
-	if !b.hasSource(history.Watch) {
-		return
-	}
 	if len(b.History.Checkpoints) == 0 {
 		b.addDoubt("the history has no checkpoint: the run never waited until the operator was idle")
 	}

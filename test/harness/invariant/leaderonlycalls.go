@@ -16,6 +16,7 @@ var LeaderOnlyCalls = Invariant{
 	// No fence protects an external system, so each call is judged.
 	inHostile: true,
 	Promise:   "a replica that takes part in the election calls external systems only while it holds the Lease",
+	needs:     []history.Source{history.External, history.Audit, history.Processes},
 	judge:     judgeExternalByLeader,
 }
 
@@ -24,9 +25,6 @@ var LeaderOnlyCalls = Invariant{
 const transit = 250 * time.Millisecond
 
 func judgeExternalByLeader(b *judgement) {
-	if !b.hasSource(history.External) || !b.hasSource(history.Audit) || !b.hasSource(history.Processes) {
-		return
-	}
 	terms := b.History.Terms(b.Contract.Lease)
 	if len(terms) == 0 {
 		b.addDoubt("no version of the Lease %s/%s was recorded", b.Contract.Lease.Namespace, b.Contract.Lease.Name)

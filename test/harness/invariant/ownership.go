@@ -17,13 +17,11 @@ var Ownership = Invariant{
 	Bug:  "https://github.com/metal3-io/baremetal-operator/issues/1347",
 	Promise: "one controlling owner, which exists, in the same namespace or cluster-scoped; never of an object of " +
 		"another creator",
+	needs: []history.Source{history.Audit},
 	judge: judgeOwnership,
 }
 
 func judgeOwnership(b *judgement) {
-	if !b.hasSource(history.Audit) {
-		return
-	}
 	writers := b.writers()
 	for _, life := range b.index.All() {
 		maker, known := history.Request{}, false

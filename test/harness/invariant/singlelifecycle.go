@@ -17,6 +17,7 @@ var SingleLifecycle = Invariant{
 	Name:    "single-lifecycle",
 	Bug:     "https://github.com/kubernetes-sigs/cluster-api/issues/13649",
 	Promise: "each object is created and deleted as often as in clean runs, which create none again without a change by a user",
+	needs:   []history.Source{history.Watch, history.Audit},
 	judge:   judgeLifecycle,
 }
 
@@ -28,9 +29,6 @@ type comings struct {
 }
 
 func judgeLifecycle(b *judgement) {
-	if !b.hasSource(history.Watch) || !b.hasSource(history.Audit) {
-		return
-	}
 	b.judgeRemade()
 	clean := slices.DeleteFunc(slices.Clone(b.References), func(h *history.History) bool { return !h.Has(history.Watch) })
 	if len(clean) == 0 {

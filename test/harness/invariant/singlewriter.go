@@ -20,13 +20,11 @@ var SingleWriter = Invariant{
 	inHostile: true,
 	Promise: "every write came from the replica that held the Lease at the version that the write stored; no " +
 		"replica takes the Lease too early, or writes a Lease that has expired by its own times",
+	needs: []history.Source{history.Audit},
 	judge: judgeSingleWriter,
 }
 
 func judgeSingleWriter(b *judgement) {
-	if !b.hasSource(history.Audit) {
-		return
-	}
 	terms := b.History.Terms(b.Contract.Lease)
 	if len(terms) == 0 {
 		b.addDoubt("no version of the Lease %s/%s was recorded", b.Contract.Lease.Namespace, b.Contract.Lease.Name)

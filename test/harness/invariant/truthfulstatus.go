@@ -16,13 +16,11 @@ var TruthfulStatus = Invariant{
 	Bug:  "https://github.com/project-koku/koku-service-operator/pull/176",
 	Promise: "a status is never about a future generation, does not go back, keeps transition times of unchanged " +
 		"conditions, and reports Ready only when converged: in every version",
+	needs: []history.Source{history.Watch, history.Audit},
 	judge: judgeHonestStatus,
 }
 
 func judgeHonestStatus(b *judgement) {
-	if !b.hasSource(history.Watch) || !b.hasSource(history.Audit) {
-		return
-	}
 	for _, k := range b.Contract.Kinds {
 		for _, life := range b.index.Lifetimes(k.Resource) {
 			for i := range life.Versions {

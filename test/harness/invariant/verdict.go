@@ -102,7 +102,9 @@ type Invariant struct {
 	// Promise is one sentence.
 	Promise string
 	// Bug is the address of a bug that it would have shown, in another project.
-	Bug   string
+	Bug string
+	// needs are the sources without which nothing is judged.
+	needs []history.Source
 	judge func(*judgement)
 	// inHostile includes hostile namespaces. Elsewhere, objects of an attacker are not judged; tenant-isolation
 	// judges what an attack costs others.
@@ -137,7 +139,9 @@ func (i Invariant) evaluate(c Case) *judgement {
 		c = c.withoutHostile()
 	}
 	b := &judgement{Case: c, index: c.History.Index(), comparison: c.comparison()}
-	i.judge(b)
+	if !slices.ContainsFunc(i.needs, func(s history.Source) bool { return !b.hasSource(s) }) {
+		i.judge(b)
+	}
 	if b.checked == 0 {
 		b.addDoubt("the run has nothing that this promise applies to")
 	}
