@@ -3,6 +3,7 @@
 package history
 
 import (
+	"fmt"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -90,6 +91,9 @@ func (x *Index) Created(r Request) *Lifetime {
 	}
 	return last
 }
+
+// Identity is the object with its UID.
+func (l *Lifetime) Identity() string { return fmt.Sprintf("%s (UID %s)", l.Key, l.UID) }
 
 // Last returns the last version with an object; nil if none was recorded.
 func (l *Lifetime) Last() *Version {

@@ -268,6 +268,12 @@ func (b *judgement) addViolation(format string, args ...any) *Violation {
 	return &b.violations[len(b.violations)-1]
 }
 
+// addAt adds a violation of an object in one of its versions.
+func (b *judgement) addAt(life *history.Lifetime, v history.Version, format string, args ...any) *Violation {
+	text := fmt.Sprintf(format, args...)
+	return b.addViolation("%s at %s%s", life.Identity(), v.RevisionRange, text).revision(v.RevisionRange)
+}
+
 func (b *judgement) addDoubt(format string, args ...any) {
 	b.doubts = append(b.doubts, fmt.Sprintf(format, args...))
 }
