@@ -101,6 +101,8 @@ func TestEndState(t *testing.T) {
 			`status.observedGeneration is "(current: false)"`),
 		"NoStatus": wantBroken(run(thing(held), part("p", "p1", data("x", "1"))),
 			`status.conditions[Ready].type is absent`),
+		"TooMuchWhileBusy": wantInconclusive(play(writes("a", thing(held, ready)), writes("a", part("q", "q1")), rests("end"),
+			busy()), "nothing that this promise applies to"),
 		"OtherOwner": wantBroken(run(thing(held, ready), part("p", "p1", data("x", "1"), owned("u5"))),
 			"ownerReferences[t].uid"),
 		"Leaving": wantBroken(run(thing(held, ready, leaving), part("p", "p1", data("x", "1"))),

@@ -192,6 +192,11 @@ func hasty() step {
 	return step{func(s *script) { s.Checkpoints[len(s.Checkpoints)-1].Hasty = true }}
 }
 
+// busy makes the last checkpoint one at which the operator is not done: what it has made by then proves nothing.
+func busy() step {
+	return step{func(s *script) { s.Checkpoints[len(s.Checkpoints)-1].Busy = true }}
+}
+
 // like makes the last checkpoint one that has to have the state of an earlier one.
 func like(name string) step {
 	return step{func(s *script) { s.Checkpoints[len(s.Checkpoints)-1].Like = name }}

@@ -48,6 +48,8 @@ func TestLifecycle(t *testing.T) {
 		"WrittenOften": wantHeld(with(writes("a", part("p", "p1")), writes("a", thing(ready)))).against(clean...),
 		"OneMore": wantBroken(with(writes("a", part("q", "p2"))),
 			"configmaps ns/q was created 1 times, in clean runs 0 times", "UID p2 at resourceVersion").against(clean...),
+		"OneMoreWhileBusy": wantInconclusive(with(writes("a", part("q", "p2")), busy()),
+			`the operator is not done at "end"`).against(clean...),
 		"OneLess": wantBroken(play(writes("alice", thing())),
 			"configmaps ns/p was created 0 times, in clean runs 1 times (never here)").against(clean...),
 		"MadeAnew": wantBroken(with(ends("a", part("p", "p1")), writes("a", part("p", "p2"))), "created 2 times",
