@@ -91,7 +91,8 @@ func (b *judgement) judgeSteady(k Kind, life *history.Lifetime, m history.Checkp
 		}
 		if then, _ := conditions(v.Object); then[k.Ready].status != ready.status {
 			b.addViolation("%s: during %q %s was %q at %s and %q at %s", life.Identity(), m.Name, k.Ready, then[k.Ready].status,
-				v.RevisionRange, ready.status, now.RevisionRange).checkpoint(m).revision(v.RevisionRange).revision(now.RevisionRange)
+				v.RevisionRange, ready.status, now.RevisionRange).checkpoint(m).revision(v.RevisionRange).
+				revision(now.RevisionRange)
 		}
 	}
 }
