@@ -248,9 +248,11 @@ func (p *Prober) figures(ctx context.Context, process int) {
 	}
 	p.mu.Lock()
 	p.unread = err
+	if err != nil {
+		delete(p.last, history.Work) // the next result is recorded even if it is the same
+	}
 	p.mu.Unlock()
 	if err != nil {
-		p.interrupted(history.Work)
 		return
 	}
 	work := history.Probe{Request: history.Work, Result: history.Idle, Figures: map[string]float64{}}
@@ -262,15 +264,6 @@ func (p *Prober) figures(ctx context.Context, process int) {
 	if finished, known := metrics.Sum(finishedWork); known {
 		work.Figures[history.Finished] = finished
 		p.note(ctx, process, work)
-	}
-}
-
-// interrupted records a missing answer, so that the next result is recorded even if it is the same.
-func (p *Prober) interrupted(questions ...history.ProbeRequest) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	for _, question := range questions {
-		delete(p.last, question)
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"time"
 
+	"k8s.io/apimachinery/pkg/types"
 	auditv1 "k8s.io/apiserver/pkg/apis/audit/v1"
 
 	"leasehold.dev/test/harness/history"
@@ -103,43 +104,45 @@ func (v *versions) stored(e auditv1.Event) (history.RevisionRange, history.Effec
 	return v.within(e), history.Unchanged
 }
 
+// answer has what is read of an answer, whatever its kind.
+type answer struct {
+	Kind     string `json:"kind"`
+	Metadata struct {
+		UID                types.UID `json:"uid"`
+		ResourceVersion    string    `json:"resourceVersion"`
+		DeletionTimestamp  string    `json:"deletionTimestamp"`
+		GracePeriodSeconds int64     `json:"deletionGracePeriodSeconds"`
+		Finalizers         []string  `json:"finalizers"`
+	} `json:"metadata"`
+	Spec struct {
+		Finalizers []string `json:"finalizers"` // a namespace has some of its own
+	} `json:"spec"`
+	Details struct {
+		UID types.UID `json:"uid"`
+	} `json:"details"`
+}
+
+// answerOf reads the answer. A text has none of the fields, and one of another type is left out.
+func answerOf(e auditv1.Event) (a answer) {
+	if e.ResponseObject != nil {
+		_ = json.Unmarshal(e.ResponseObject.Raw, &a)
+	}
+	return a
+}
+
 // versionOf is the resourceVersion in the answer. A Status has none.
 func versionOf(e auditv1.Event) (uint64, bool) {
-	if e.ResponseObject == nil {
-		return 0, false
-	}
-	var object struct {
-		Metadata struct {
-			ResourceVersion string `json:"resourceVersion"`
-		} `json:"metadata"`
-	}
-	if err := json.Unmarshal(e.ResponseObject.Raw, &object); err != nil {
-		return 0, false // an answer that is no object, such as text
-	}
-	version, err := strconv.ParseUint(object.Metadata.ResourceVersion, 10, 64)
+	version, err := strconv.ParseUint(answerOf(e).Metadata.ResourceVersion, 10, 64)
 	return version, err == nil
 }
 
 // released reports whether the object in the response can be deleted: it is terminating, without
 // finalizers and without a grace period.
 func released(e auditv1.Event) bool {
-	var object struct {
-		Kind     string `json:"kind"`
-		Metadata struct {
-			DeletionTimestamp  string   `json:"deletionTimestamp"`
-			GracePeriodSeconds int64    `json:"deletionGracePeriodSeconds"`
-			Finalizers         []string `json:"finalizers"`
-		} `json:"metadata"`
-		Spec struct {
-			Finalizers []string `json:"finalizers"` // a namespace has some of its own
-		} `json:"spec"`
-	}
-	if e.ResponseObject == nil || json.Unmarshal(e.ResponseObject.Raw, &object) != nil {
-		return false
-	}
-	if e.ObjectRef.Resource == "namespaces" && object.Kind == partial {
+	a := answerOf(e)
+	if e.ObjectRef.Resource == "namespaces" && a.Kind == partial {
 		return false // its own finalizers are not in there
 	}
-	return object.Metadata.DeletionTimestamp != "" && object.Metadata.GracePeriodSeconds == 0 &&
-		len(object.Metadata.Finalizers) == 0 && len(object.Spec.Finalizers) == 0
+	return a.Metadata.DeletionTimestamp != "" && a.Metadata.GracePeriodSeconds == 0 &&
+		len(a.Metadata.Finalizers) == 0 && len(a.Spec.Finalizers) == 0
 }
