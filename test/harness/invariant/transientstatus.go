@@ -85,7 +85,7 @@ func (b *judgement) caused(from, to *history.Version) bool {
 }
 
 // desired are the children of one object at one generation, at the checkpoints of clean runs.
-type desired map[string][]map[string]entry
+type desired map[string][]state
 
 // judgeBecomesReady compares the children of an object, at the very version at which it
 // becomes Ready, with those at rest in clean runs.
@@ -123,52 +123,34 @@ func (d desired) add(h *history.History, o Contract) {
 		if !m.AtRest() {
 			continue
 		}
-		at := atMark(index, o, m)
-		if len(at) == 0 {
-			continue
-		}
 		all := stateIn(h, index, comparison{Contract: o}, m, comparison.concerns)
-		for life, now := range at {
-			name := normal.Replace(life.String())
-			key := generationOf(name, now)
-			d[key] = append(d[key], childrenOf(all, name))
-		}
-	}
-}
-
-// atMark returns the objects that are Ready at a checkpoint.
-func atMark(index *history.Index, o Contract, m history.Checkpoint) map[*history.Lifetime]*history.Version {
-	found := map[*history.Lifetime]*history.Version{}
-	for _, k := range o.Kinds {
-		for _, life := range index.Lifetimes(k.Resource) {
-			if now := at(life, m); now != nil && k.Ready != "" && reportsReady(k, now) {
-				found[life] = now
+		for _, k := range o.Kinds {
+			for _, life := range index.Lifetimes(k.Resource) {
+				if now := at(life, m); now != nil && k.Ready != "" && reportsReady(k, now) {
+					name := normal.Replace(life.String())
+					key := generationOf(name, now)
+					d[key] = append(d[key], childrenOf(all, name))
+				}
 			}
 		}
 	}
-	return found
 }
 
 func generationOf(name string, v *history.Version) string {
 	return fmt.Sprintf("%s at generation %d", name, v.Object.GetGeneration())
 }
 
-func childrenOf(all state, owner string) map[string]entry {
-	children := map[string]entry{}
-	for name, e := range all {
-		if e.owner == owner {
-			children[name] = e
-		}
-	}
+func childrenOf(all state, owner string) state {
+	children := maps.Clone(all)
+	maps.DeleteFunc(children, func(_ string, e entry) bool { return e.owner != owner })
 	return children
 }
 
-func (b *judgement) judgeChildren(k Kind, life *history.Lifetime, v *history.Version, got map[string]entry,
-	want []map[string]entry) {
+func (b *judgement) judgeChildren(k Kind, life *history.Lifetime, v *history.Version, got state, want []state) {
 	becomes := fmt.Sprintf("%s becomes %s at %s,", life.Identity(), k.Ready, v.RevisionRange)
 	for _, name := range slices.Sorted(maps.Keys(want[0])) {
 		like := want[0][name]
-		everywhere := !slices.ContainsFunc(want[1:], func(w map[string]entry) bool { _, there := w[name]; return !there })
+		everywhere := !slices.ContainsFunc(want[1:], func(w state) bool { _, there := w[name]; return !there })
 		have, there := got[name]
 		if !everywhere || b.meddled(name) {
 			continue
@@ -179,7 +161,7 @@ func (b *judgement) judgeChildren(k Kind, life *history.Lifetime, v *history.Ver
 		}
 		for _, path := range slices.Sorted(maps.Keys(like.fields)) {
 			steady := !slices.ContainsFunc(want[1:],
-				func(w map[string]entry) bool { return w[name].fields[path] != like.fields[path] })
+				func(w state) bool { return w[name].fields[path] != like.fields[path] })
 			if steady && k.settles(like.key.Resource, path) && have.fields[path] != like.fields[path] {
 				b.addViolation("%s when %s (%s) has %s %q and not %q", becomes, name, have.where, path[1:], have.fields[path],
 					like.fields[path]).revision(v.RevisionRange).revision(have.revision)
