@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"time"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 )
@@ -111,12 +110,4 @@ func (l *Lifetime) Terminating() *Version {
 		}
 	}
 	return nil
-}
-
-// Controller returns the owner reference of the object's controller, or nil.
-func (v Version) Controller() *metav1.OwnerReference {
-	if v.Object == nil {
-		return nil
-	}
-	return metav1.GetControllerOf(v.Object)
 }

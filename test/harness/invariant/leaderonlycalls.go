@@ -74,7 +74,10 @@ type heldDuring struct {
 func (h heldDuring) onlyCaller() bool { return h.caller && !h.former && !h.others }
 
 func (b *judgement) heldBy(terms []history.Term, s history.RevisionRange, call history.Call) (found heldDuring) {
-	began := b.startOf(call.Replica, call.Began)
+	var began time.Time // zero if it is not known
+	if process := b.processAt(call.Began, func(name string) bool { return name == call.Replica }); process != nil {
+		began = process.Started
+	}
 	for i, t := range terms {
 		ended := i+1 < len(terms) && terms[i+1].Before(s)
 		switch {
@@ -94,14 +97,15 @@ func (b *judgement) heldBy(terms []history.Term, s history.RevisionRange, call h
 	return found
 }
 
-// startOf is when the process started that a replica ran at a time; zero if it is not known.
-func (b *judgement) startOf(replica string, at time.Time) (started time.Time) {
-	for _, r := range b.History.Replicas {
-		if r.Name == replica && !r.Started.After(at) && r.Started.After(started) {
-			started = r.Started
+// processAt is the last process of a name that started by a time; nil if there is none.
+func (b *judgement) processAt(at time.Time, is func(name string) bool) (last *history.Process) {
+	for i := range b.History.Replicas {
+		r := &b.History.Replicas[i]
+		if is(r.Name) && !r.Started.After(at) && (last == nil || r.Started.After(last.Started)) {
+			last = r
 		}
 	}
-	return started
+	return last
 }
 
 // renewedBefore returns the last version of the Lease that may have been stored before a time; nil
