@@ -28,9 +28,9 @@ func verdictOf(id string, verdicts []invariant.Verdict) invariant.Verdict {
 func TestJudge_CleanRunsBreakIt(t *testing.T) {
 	g := NewWithT(t)
 	run := func(alias string, steps ...step) *history.History {
-		steps = append([]step{writes("alice", thing()), writes("a", part(alias, "p-"+alias)),
-			ends("a", part(alias, "p-"+alias), unconditional)}, steps...)
-		return play(append(steps, calledAs(map[string]string{alias: "{part}"}), rests("end"))...)
+		return play(writes("alice", thing()), writes("a", part(alias, "p-"+alias)),
+			ends("a", part(alias, "p-"+alias), unconditional), all(steps...), calledAs(map[string]string{alias: "{part}"}),
+			rests("end"))
 	}
 	clean := []*history.History{run("p-1-a"), run("p-2-b")}
 	judge := func(h *history.History) invariant.Verdict {
@@ -79,8 +79,8 @@ func TestJudge_Excepted(t *testing.T) {
 func TestFindings_OneCauseIsOneFinding(t *testing.T) {
 	g := NewWithT(t)
 	run := func(alias string, steps ...step) *history.History {
-		all := []step{writes("alice", thing()), writes("a", part(alias+"-x1", "p1", generated))}
-		return play(append(append(all, steps...), calledAs(map[string]string{alias: "{part}"}), rests("end"))...)
+		return play(writes("alice", thing()), writes("a", part(alias+"-x1", "p1", generated)), all(steps...),
+			calledAs(map[string]string{alias: "{part}"}), rests("end"))
 	}
 	clean := []*history.History{run("p-1-a"), run("p-2-b")}
 	findings := func(h *history.History) []invariant.Finding {
@@ -111,9 +111,8 @@ func TestFindings_OneCauseIsOneFinding(t *testing.T) {
 func TestFindings_ChildThatIsLeft(t *testing.T) {
 	g := NewWithT(t)
 	run := func(alias string, steps ...step) *history.History {
-		all := []step{writes("alice", thing(held)), writes("a", room(alias, "r1")), writes("alice", thing(held, leaving))}
-		return play(append(append(all, steps...), ends("a", thing()), calledAs(map[string]string{alias: "{room}"}),
-			rests("end"))...)
+		return play(writes("alice", thing(held)), writes("a", room(alias, "r1")), writes("alice", thing(held, leaving)),
+			all(steps...), ends("a", thing()), calledAs(map[string]string{alias: "{room}"}), rests("end"))
 	}
 	clean := []*history.History{run("r-1-a", ends("a", room("r-1-a", "r1"))), run("r-2-b", ends("a", room("r-2-b", "r1")))}
 	c := invariant.Case{History: run("r-3-c"), References: clean, Contract: operator()}

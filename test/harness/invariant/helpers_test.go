@@ -59,14 +59,21 @@ type script struct {
 func play(steps ...step) *history.History {
 	s := &script{version: 100, now: time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC)}
 	s.Recorded = []history.Source{history.Audit, history.Watch, history.External, history.Processes}
-	for _, step := range append([]step{holds("a")}, steps...) {
-		step.record(s)
-	}
+	all(holds("a"), all(steps...)).record(s)
 	return &s.History
 }
 
 // step is a type of its own, so that one step can be recorded twice.
 type step struct{ record func(*script) }
+
+// all are steps that are done as one.
+func all(steps ...step) step {
+	return step{func(s *script) {
+		for _, step := range steps {
+			step.record(s)
+		}
+	}}
+}
 
 func (s *script) tick() { s.now = s.now.Add(100 * time.Millisecond) }
 
@@ -178,9 +185,7 @@ func rests(name string, steps ...step) step {
 	return step{func(s *script) {
 		m := history.Checkpoint{Name: name, Converged: true, Began: s.now,
 			RevisionRange: history.RevisionRange{From: s.version}, Listed: true}
-		for _, step := range append([]step{holds("a")}, steps...) {
-			step.record(s)
-		}
+		all(holds("a"), all(steps...)).record(s)
 		s.now = m.Began.Add(2 * time.Second)
 		m.Ended, m.To = s.now, s.version+1
 		s.Checkpoints = append(s.Checkpoints, m)
