@@ -14,16 +14,6 @@ import (
 // unconditional is a deletion without a precondition, which preconditions forbids.
 func unconditional(r *history.Request) { r.NeedsUID = "" }
 
-// verdictOf returns the verdict of one invariant.
-func verdictOf(id string, verdicts []invariant.Verdict) invariant.Verdict {
-	for _, v := range verdicts {
-		if v.Invariant == id {
-			return v
-		}
-	}
-	return invariant.Verdict{}
-}
-
 // A violation that occurs in clean runs broke every plan.
 func TestJudge_CleanRunsBreakIt(t *testing.T) {
 	g := NewWithT(t)
@@ -64,12 +54,11 @@ func TestJudge_Excepted(t *testing.T) {
 	h := play(writes("alice", thing()), writes("a", part("p", "p1")), ends("a", part("p", "p1"), unconditional))
 	c := invariant.Case{History: h, Contract: operator()}
 	c.Contract.Except = []invariant.Exception{{Invariant: "preconditions", Reason: "its API has no preconditions"}}
-	verdicts := invariant.Judge(c)
-	v := verdictOf("preconditions", verdicts)
+	v := invariant.Preconditions.Judge(c)
 	g.Expect(v.Result).To(Equal(invariant.Broken), "it is evaluated")
 	g.Expect(v.String()).To(ContainSubstring("preconditions broken, excepted (its API has no preconditions)"))
 	g.Expect(invariant.Sum(h, []invariant.Verdict{v}, []string{"preconditions"})).To(Equal(invariant.Held))
-	g.Expect(invariant.Findings(c, verdicts)).NotTo(
+	g.Expect(invariant.Findings(c, invariant.Judge(c))).NotTo(
 		ContainElement(HaveField("Invariants", ContainElement("preconditions"))))
 	c.Contract.Except = nil
 	g.Expect(invariant.Sum(h, invariant.Judge(c), nil)).To(Equal(invariant.Broken))

@@ -3,6 +3,7 @@
 package invariant_test
 
 import (
+	"cmp"
 	"slices"
 	"time"
 
@@ -150,18 +151,11 @@ func holds(who string) step {
 		if who != "" {
 			holder += "_1"
 		}
-		writes(orA(who), object("Lease", "leader", "uid-lease", func(o *unstructured.Unstructured) {
+		writes(cmp.Or(who, "a"), object("Lease", "leader", "uid-lease", func(o *unstructured.Unstructured) {
 			o.SetNamespace("system")
 			o.Object["spec"] = map[string]any{"holderIdentity": holder}
 		})).record(s)
 	}}
-}
-
-func orA(who string) string {
-	if who == "" {
-		return "a"
-	}
-	return who
 }
 
 // calls records a request of replica a to an external system, with its answer.

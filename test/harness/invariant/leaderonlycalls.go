@@ -48,7 +48,7 @@ func (b *judgement) judgeCaller(terms []history.Term, call history.Call) {
 	switch {
 	case len(arrived.holders) == 0:
 		b.addDoubt("%s: the holder of the Lease at that time was not recorded", call)
-	case arrived.onlyCaller():
+	case arrived.caller && !arrived.former && !arrived.others:
 		if last := b.renewedBefore(call.Began); last != nil && call.Began.Sub(last.At) > lasting(last)+transit {
 			b.addViolation("%s: the last renewal of the Lease was %s (%s before), and its duration is %s",
 				call, last.When(), call.Began.Sub(last.At).Round(time.Millisecond), lasting(last)).call(call).
@@ -70,8 +70,6 @@ type heldDuring struct {
 	former  bool     // an earlier process of its replica is
 	others  bool     // anybody else is
 }
-
-func (h heldDuring) onlyCaller() bool { return h.caller && !h.former && !h.others }
 
 func (b *judgement) heldBy(terms []history.Term, s history.RevisionRange, call history.Call) (found heldDuring) {
 	var began time.Time // zero if it is not known

@@ -3,6 +3,7 @@
 package invariant
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -64,7 +65,7 @@ func judgeLifecycle(b *judgement) {
 			}
 			if got < least || got > most {
 				b.addViolation("%s was %s %s, in clean runs %s (%s)", key, what, times(got, got), times(least, most),
-					where(counted[key].at)).object(key).refer(counted[key].references...)
+					cmp.Or(strings.Join(counted[key].at, ", "), "never here")).object(key).refer(counted[key].references...)
 			}
 		}
 		compare("created", got.made, func(c comings) int { return c.made })
@@ -173,11 +174,4 @@ func times(least, most int) string {
 		return fmt.Sprintf("%d times", least)
 	}
 	return fmt.Sprintf("%d to %d times", least, most)
-}
-
-func where(at []string) string {
-	if len(at) == 0 {
-		return "never here"
-	}
-	return strings.Join(at, ", ")
 }

@@ -5,6 +5,7 @@ package record
 import (
 	"encoding/json"
 	"slices"
+	"sort"
 	"strconv"
 	"time"
 
@@ -62,12 +63,7 @@ func (v *versions) before(t time.Time) uint64 {
 
 // after is a version that the store had not reached by then; 0 if none is known.
 func (v *versions) after(t time.Time) uint64 {
-	i, _ := slices.BinarySearchFunc(v.received, t, func(s stamp, t time.Time) int {
-		if s.at.After(t) {
-			return 1
-		}
-		return -1
-	})
+	i := sort.Search(len(v.received), func(i int) bool { return v.received[i].at.After(t) })
 	if i == len(v.received) {
 		return 0
 	}
