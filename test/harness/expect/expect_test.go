@@ -4,10 +4,10 @@ package expect_test
 
 import (
 	"errors"
-	"strings"
 	"testing"
 	"time"
 
+	. "github.com/onsi/gomega"
 	gomegatypes "github.com/onsi/gomega/types"
 	corev1 "k8s.io/api/core/v1"
 	eventsv1 "k8s.io/api/events/v1"
@@ -22,7 +22,6 @@ import (
 
 // row is one value against one matcher.
 type row struct {
-	reason  string
 	actual  any
 	matcher gomegatypes.GomegaMatcher
 	matches bool
@@ -30,31 +29,36 @@ type row struct {
 	fails   string   // part of the error, where the comparison itself is wrong
 }
 
+func matches(actual any, matcher gomegatypes.GomegaMatcher, says ...string) row {
+	return row{actual: actual, matcher: matcher, matches: true, says: says}
+}
+
+func differs(actual any, matcher gomegatypes.GomegaMatcher, says ...string) row {
+	return row{actual: actual, matcher: matcher, says: says}
+}
+
+func fails(actual any, matcher gomegatypes.GomegaMatcher, text string) row {
+	return row{actual: actual, matcher: matcher, fails: text}
+}
+
 func check(t *testing.T, rows map[string]row) {
 	t.Helper()
-	for name, r := range rows {
-		t.Run(name, func(t *testing.T) {
+	for reason, r := range rows {
+		t.Run(reason, func(t *testing.T) {
+			g := NewWithT(t)
 			got, err := r.matcher.Match(r.actual)
 			if r.fails != "" {
-				if err == nil || !strings.Contains(err.Error(), r.fails) {
-					t.Errorf("%s: Match() error = %v, want it to contain %q", r.reason, err, r.fails)
-				}
+				g.Expect(err).To(MatchError(ContainSubstring(r.fails)))
 				return
 			}
-			if err != nil {
-				t.Fatalf("%s: Match() error = %v", r.reason, err)
-			}
-			if got != r.matches {
-				t.Errorf("%s: Match() = %t, want %t", r.reason, got, r.matches)
-			}
+			g.Expect(err).NotTo(HaveOccurred())
+			g.Expect(got).To(Equal(r.matches))
 			message := r.matcher.FailureMessage(r.actual)
 			if r.matches {
 				message = r.matcher.NegatedFailureMessage(r.actual)
 			}
 			for _, part := range r.says {
-				if !strings.Contains(message, part) {
-					t.Errorf("%s: the message lacks %q:\n%s", r.reason, part, message)
-				}
+				g.Expect(message).To(ContainSubstring(part))
 			}
 		})
 	}
@@ -83,37 +87,26 @@ func owned(refs ...metav1.OwnerReference) *corev1.ConfigMap {
 
 func TestOwners(t *testing.T) {
 	a := owner("a", "uid-a")
+	byA, none := expect.BeControlledBy(a), expect.HaveOwnerReferences()
+	controlsA, plainA, plainB := reference("a", "uid-a", true), reference("a", "uid-a", false), reference("b", "uid-b", false)
 	check(t, map[string]row{
-		"OwnedByNobody": {"no references", configMap(), expect.BeControlledBy(a), false,
-			[]string{"The controllers of ConfigMap ns/child"}, ""},
-		"Controlled": {"one controller and it is the owner", owned(reference("a", "uid-a", true)),
-			expect.BeControlledBy(a), true, []string{"not to consist of"}, ""},
-		"ControlledAmongOthers": {"plain references do not disturb",
-			owned(reference("b", "uid-b", false), reference("a", "uid-a", true)), expect.BeControlledBy(a), true, nil, ""},
-		"OwnedNotControlled": {"a plain reference does not control", owned(reference("a", "uid-a", false)),
-			expect.BeControlledBy(a), false, []string{"to consist of", "uid-a"}, ""},
-		"ControlledBySameName": {"by UID, not by name", owned(reference("a", "uid-before", true)), expect.BeControlledBy(a),
-			false, []string{"ConfigMap ns/child", "uid-a", "uid-before"}, ""},
-		"TwoControllers": {"an object with two controllers is broken",
-			owned(reference("b", "uid-b", true), reference("a", "uid-a", true)), expect.BeControlledBy(a), false,
-			[]string{"uid-b"}, ""},
-		"OwnerNeverRead": {"an owner without UID would match nothing for the wrong reason", configMap(),
-			expect.BeControlledBy(owner("a", "")), false, nil, "has no UID"},
-		"NotAnObject": {"wrong type", "text", expect.BeControlledBy(a), false, nil,
-			`an object is needed, got "text"`},
-		"NilObject": {"nil of the right type", (*corev1.ConfigMap)(nil), expect.BeControlledBy(a), false, nil,
-			"got (*v1.ConfigMap)(nil)"},
-		"ExactlyNone": {"no references wanted or found", configMap(), expect.HaveOwnerReferences(), true, nil, ""},
-		"ExactlyNoneButOne": {"one too many", owned(reference("a", "uid-a", true)), expect.HaveOwnerReferences(), false,
-			[]string{"The owner references of", "uid-a"}, ""},
-		"ExactlyTwoInAnyOrder": {"the order means nothing",
-			owned(reference("b", "uid-b", false), reference("a", "uid-a", true)),
-			expect.HaveOwnerReferences(reference("a", "uid-a", true), reference("b", "uid-b", false)), true, nil, ""},
-		"ExactlyOneButTwo": {"one too many", owned(reference("b", "uid-b", false), reference("a", "uid-a", true)),
-			expect.HaveOwnerReferences(reference("a", "uid-a", true)), false, []string{"uid-b"}, ""},
-		"ExactlyButNoController": {"every field counts", owned(reference("a", "uid-a", false)),
-			expect.HaveOwnerReferences(reference("a", "uid-a", true)), false,
-			[]string{"Controller: true", "Controller: false"}, ""},
+		"no references":                      differs(configMap(), byA, "The controllers of ConfigMap ns/child"),
+		"one controller and it is the owner": matches(owned(controlsA), byA, "not to consist of"),
+		"plain references do not disturb":    matches(owned(plainB, controlsA), byA),
+		"a plain reference does not control": differs(owned(plainA), byA, "to consist of", "uid-a"),
+		"by UID, not by name": differs(owned(reference("a", "uid-before", true)), byA, "ConfigMap ns/child", "uid-a",
+			"uid-before"),
+		"an object with two controllers is broken": differs(owned(reference("b", "uid-b", true), controlsA), byA, "uid-b"),
+		"an owner without UID would match nothing for the wrong reason": fails(configMap(),
+			expect.BeControlledBy(owner("a", "")), "has no UID"),
+		"wrong type":                    fails("text", byA, `an object is needed, got "text"`),
+		"nil of the right type":         fails((*corev1.ConfigMap)(nil), byA, "got (*v1.ConfigMap)(nil)"),
+		"no references wanted or found": matches(configMap(), none),
+		"one and none wanted":           differs(owned(controlsA), none, "The owner references of", "uid-a"),
+		"the order means nothing":       matches(owned(plainB, controlsA), expect.HaveOwnerReferences(controlsA, plainB)),
+		"two and one wanted":            differs(owned(plainB, controlsA), expect.HaveOwnerReferences(controlsA), "uid-b"),
+		"every field counts": differs(owned(plainA), expect.HaveOwnerReferences(controlsA), "Controller: true",
+			"Controller: false"),
 	})
 }
 
@@ -124,20 +117,16 @@ func TestLifecycle(t *testing.T) {
 	notFound := apierrors.NewNotFound(schema.GroupResource{Resource: "configmaps"}, "child")
 	forbidden := apierrors.NewForbidden(schema.GroupResource{Resource: "configmaps"}, "child", errors.New("no"))
 	check(t, map[string]row{
-		"Finalizer": {"it is there", held, expect.HaveFinalizer("example.com/b"), true, nil, ""},
-		"OtherFinalizers": {"it is not", held, expect.HaveFinalizer("example.com/c"), false,
-			[]string{"ConfigMap ns/child", "example.com/a", "example.com/b", "example.com/c"}, ""},
-		"NoFinalizer": {"nothing is", configMap(), expect.HaveFinalizer("example.com/c"), false,
-			[]string{"The finalizers of", "nil"}, ""},
-		"Terminating": {"deletion has begun", going, expect.BeTerminating(), true,
-			[]string{"The deletionTimestamp of ConfigMap ns/child", "2030-01-02"}, ""},
-		"Staying": {"it has not", configMap(), expect.BeTerminating(), false,
-			[]string{"nil"}, ""},
-		"Gone": {"the API server knows nothing of it", error(notFound), expect.BeGone(), true,
-			[]string{"not to find nothing"}, ""},
-		"StillThere": {"the Get succeeded", error(nil), expect.BeGone(), false,
-			[]string{"to find nothing (NotFound)"}, ""},
-		"RefusedIsNotGone": {"a refusal proves nothing", error(forbidden), expect.BeGone(), false, []string{"forbidden"}, ""},
+		"it is there": matches(held, expect.HaveFinalizer("example.com/b")),
+		"it is not": differs(held, expect.HaveFinalizer("example.com/c"), "ConfigMap ns/child", "example.com/a",
+			"example.com/b", "example.com/c"),
+		"nothing is": differs(configMap(), expect.HaveFinalizer("example.com/c"), "The finalizers of", "nil"),
+		"deletion has begun": matches(going, expect.BeTerminating(), "The deletionTimestamp of ConfigMap ns/child",
+			"2030-01-02"),
+		"it has not":                         differs(configMap(), expect.BeTerminating(), "nil"),
+		"the API server knows nothing of it": matches(error(notFound), expect.BeGone(), "not to find nothing"),
+		"the Get succeeded":                  differs(error(nil), expect.BeGone(), "to find nothing (NotFound)"),
+		"a refusal proves nothing":           differs(error(forbidden), expect.BeGone(), "forbidden"),
 	})
 }
 
@@ -165,36 +154,29 @@ func TestStatus(t *testing.T) {
 		"status": map[string]any{"conditions": "none", "observedGeneration": "one"}}}
 	items := &unstructured.Unstructured{Object: map[string]any{"kind": "Thing",
 		"status": map[string]any{"conditions": []any{"Ready"}}}}
+	isReady := expect.HaveCondition("Ready", metav1.ConditionTrue)
+	notReady := func(reasons ...string) gomegatypes.GomegaMatcher {
+		return expect.HaveCondition("Ready", metav1.ConditionFalse, reasons...)
+	}
+	observed := expect.HaveObservedGeneration()
 	check(t, map[string]row{
-		"Typed": {"a Go type", typed, expect.HaveCondition("Ready", metav1.ConditionTrue, "Fine"), true,
-			[]string{"not to contain", "Ready=True (Fine)"}, ""},
-		"Unstructured": {"any kind", thing, expect.HaveCondition("Ready", metav1.ConditionFalse), true, nil, ""},
-		"OneOfReasons": {"either reason will do", thing,
-			expect.HaveCondition("Ready", metav1.ConditionFalse, "Failed", "Waiting"), true, nil, ""},
-		"OtherStatus": {"the status counts", thing, expect.HaveCondition("Ready", metav1.ConditionTrue), false,
-			[]string{"Thing /t", "Ready=True", "Ready=False Waiting: for a friend"}, ""},
-		"OtherReason": {"the reason counts", thing, expect.HaveCondition("Ready", metav1.ConditionFalse, "Failed",
-			"Broken"), false, []string{"(Failed|Broken)"}, ""},
-		"ReasonIsNoPattern": {"the whole reason, as it is", thing,
-			expect.HaveCondition("Ready", metav1.ConditionFalse, "Wait...", "Wait"), false, nil, ""},
-		"ReasonOfAnother": {"all of it in one condition", thing,
-			expect.HaveCondition("Ready", metav1.ConditionFalse, "Going"), false, nil, ""},
-		"Absent": {"no such condition", configMap(), expect.HaveCondition("Ready", metav1.ConditionTrue), false,
-			[]string{"The conditions of ConfigMap ns/child"}, ""},
-		"NotAList": {"a broken status is an error", odd, expect.HaveCondition("Ready", metav1.ConditionTrue), false, nil,
-			"reading Thing /: "},
-		"NotObjects": {"so are items that are no conditions", items, expect.HaveCondition("Ready", metav1.ConditionTrue),
-			false, nil, "Conditions"},
+		"a Go type": matches(typed, expect.HaveCondition("Ready", metav1.ConditionTrue, "Fine"), "not to contain",
+			"Ready=True (Fine)"),
+		"any kind":                                 matches(thing, notReady()),
+		"either reason will do":                    matches(thing, notReady("Failed", "Waiting")),
+		"the status counts":                        differs(thing, isReady, "Thing /t", "Ready=True", "Ready=False Waiting: for a friend"),
+		"the reason counts":                        differs(thing, notReady("Failed", "Broken"), "(Failed|Broken)"),
+		"the whole reason, as it is":               differs(thing, notReady("Wait...", "Wait")),
+		"all of it in one condition":               differs(thing, notReady("Going")),
+		"no such condition":                        differs(configMap(), isReady, "The conditions of ConfigMap ns/child"),
+		"conditions that are no list are an error": fails(odd, isReady, "reading Thing /: "),
+		"so are items that are no conditions":      fails(items, isReady, "Conditions"),
 
-		"Observed": {"the status is about the current spec", typed, expect.HaveObservedGeneration(), true,
-			[]string{"Generation: 4", "ObservedGeneration: 4"}, ""},
-		"Behind": {"it is about an older one", thing, expect.HaveObservedGeneration(), false,
-			[]string{"Generation: 3", "ObservedGeneration: 2"}, ""},
-		"NoStatus": {"there is none", configMap(), expect.HaveObservedGeneration(), false,
-			[]string{"ObservedGeneration: nil"}, ""},
-		"NotANumber": {"a broken status is an error", odd, expect.HaveObservedGeneration(), false, nil,
-			"ObservedGeneration"},
-		"NotAnObject": {"wrong type", 7, expect.HaveObservedGeneration(), false, nil, "got 7"},
+		"the status is about the current spec": matches(typed, observed, "Generation: 4", "ObservedGeneration: 4"),
+		"it is about an older one":             differs(thing, observed, "Generation: 3", "ObservedGeneration: 2"),
+		"there is none":                        differs(configMap(), observed, "ObservedGeneration: nil"),
+		"a broken status is an error":          fails(odd, observed, "ObservedGeneration"),
+		"wrong type":                           fails(7, observed, "got 7"),
 	})
 }
 
@@ -215,31 +197,23 @@ func TestEvents(t *testing.T) {
 		event("Warning", "Failed", "failed to reconcile: no luck", "uid-b", 0),
 		old,
 	}
+	has := expect.ContainEvent
 	check(t, map[string]row{
-		"Whole": {"every field", all,
-			expect.ContainEvent(expect.Event{Type: "Normal", Reason: "Updated", Note: "^the thing was updated$",
-				Regarding: "uid-a"}), true, []string{"not to contain", "/^the thing was updated$/"}, ""},
-		"Part": {"a part of the note", all, expect.ContainEvent(expect.Event{Note: "no luck"}), true, nil, ""},
-		"Any":  {"an empty description matches any event", all, expect.ContainEvent(expect.Event{}), true, nil, ""},
-		"None": {"but not no event", []eventsv1.Event{}, expect.ContainEvent(expect.Event{}), false,
-			[]string{"none", "found 0 times"}, ""},
-		"OtherType": {"the type counts", all, expect.ContainEvent(expect.Event{Type: "Warning", Reason: "Updated"}),
-			false, []string{"type Warning, reason Updated", "Normal Updated x1 regarding Thing ns/t: the thing was updated",
-				"Warning Failed x3"}, ""},
-		"OtherNote": {"the note counts", all, expect.ContainEvent(expect.Event{Reason: "Failed", Note: "^luck"}),
-			false, nil, ""},
-		"OtherObject": {"the object counts", all, expect.ContainEvent(expect.Event{Reason: "Updated", Regarding: "uid-b"}),
-			false, []string{"regarding UID uid-b"}, ""},
-		"SeriesCount": {"a series counts what it folded", all,
-			expect.ContainEvent(expect.Event{Reason: "Failed", Regarding: "uid-a", Times: 3}), true, nil, ""},
-		"SumOfEvents": {"several events add up", all, expect.ContainEvent(expect.Event{Reason: "Failed", Times: 4}), true,
-			[]string{"seen 4 times"}, ""},
-		"WrongCount": {"neither more nor fewer", all, expect.ContainEvent(expect.Event{Reason: "Failed", Times: 3}),
-			false, []string{"found 4 times"}, ""},
-		"DeprecatedOnes": {"counted by the core group", all, expect.ContainEvent(expect.Event{Reason: "Counted", Times: 5}),
-			true, nil, ""},
-		"BadPattern": {"a pattern that is none", all, expect.ContainEvent(expect.Event{Note: "("}), false, nil,
-			"compiling the note"},
-		"NotEvents": {"wrong type", []string{"event"}, expect.ContainEvent(expect.Event{}), false, nil, "got []string"},
+		"every field": matches(all,
+			has(expect.Event{Type: "Normal", Reason: "Updated", Note: "^the thing was updated$", Regarding: "uid-a"}),
+			"not to contain", "/^the thing was updated$/"),
+		"a part of the note":                     matches(all, has(expect.Event{Note: "no luck"})),
+		"an empty description matches any event": matches(all, has(expect.Event{})),
+		"but not no event":                       differs([]eventsv1.Event{}, has(expect.Event{}), "none", "found 0 times"),
+		"the type counts": differs(all, has(expect.Event{Type: "Warning", Reason: "Updated"}),
+			"type Warning, reason Updated", "Normal Updated x1 regarding Thing ns/t: the thing was updated", "Warning Failed x3"),
+		"the note counts":                differs(all, has(expect.Event{Reason: "Failed", Note: "^luck"})),
+		"the object counts":              differs(all, has(expect.Event{Reason: "Updated", Regarding: "uid-b"}), "regarding UID uid-b"),
+		"a series counts what it folded": matches(all, has(expect.Event{Reason: "Failed", Regarding: "uid-a", Times: 3})),
+		"several events add up":          matches(all, has(expect.Event{Reason: "Failed", Times: 4}), "seen 4 times"),
+		"neither more nor fewer":         differs(all, has(expect.Event{Reason: "Failed", Times: 3}), "found 4 times"),
+		"counted by the core group":      matches(all, has(expect.Event{Reason: "Counted", Times: 5})),
+		"a pattern that is none":         fails(all, has(expect.Event{Note: "("}), "compiling the note"),
+		"wrong type":                     fails([]string{"event"}, has(expect.Event{}), "got []string"),
 	})
 }

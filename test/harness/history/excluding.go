@@ -2,7 +2,11 @@
 
 package history
 
-import "slices"
+import (
+	"slices"
+
+	"k8s.io/apimachinery/pkg/types"
+)
 
 // Excluding returns the history without the namespaces and everything in them: objects, requests
 // about them, their events, and calls made for them.
@@ -11,27 +15,18 @@ func (h *History) Excluding(namespaces []string) *History {
 		return slices.Contains(namespaces, k.Namespace) ||
 			k.Resource == (Resource{Resource: "namespaces"}) && slices.Contains(namespaces, k.Name)
 	}
-	out, objects := *h, h.uidsOf(inside)
+	objects := map[types.UID]bool{}
+	for _, v := range h.Versions {
+		objects[v.UID] = objects[v.UID] || inside(v.Key)
+	}
+	// Objects without a recorded version are found in requests.
+	for _, r := range h.Requests {
+		objects[r.UID] = objects[r.UID] || r.UID != "" && inside(r.Key)
+	}
+	out := *h
 	out.Versions = slices.DeleteFunc(slices.Clone(h.Versions), func(v Version) bool { return inside(v.Key) })
 	out.Requests = slices.DeleteFunc(slices.Clone(h.Requests), func(r Request) bool { return inside(r.Key) })
-	out.Events = slices.DeleteFunc(slices.Clone(h.Events), func(e Event) bool { return objects[string(e.Regarding)] })
-	out.Calls = slices.DeleteFunc(slices.Clone(h.Calls), func(c Call) bool { return objects[string(c.Owner)] })
+	out.Events = slices.DeleteFunc(slices.Clone(h.Events), func(e Event) bool { return objects[e.Regarding] })
+	out.Calls = slices.DeleteFunc(slices.Clone(h.Calls), func(c Call) bool { return objects[c.Owner] })
 	return &out
-}
-
-// uidsOf returns the UIDs of the objects whose keys are wanted. Objects without a recorded version
-// are found in requests.
-func (h *History) uidsOf(wanted func(Key) bool) map[string]bool {
-	found := map[string]bool{}
-	for _, v := range h.Versions {
-		if wanted(v.Key) {
-			found[string(v.UID)] = true
-		}
-	}
-	for _, r := range h.Requests {
-		if r.UID != "" && wanted(r.Key) {
-			found[string(r.UID)] = true
-		}
-	}
-	return found
 }

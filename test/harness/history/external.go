@@ -3,6 +3,7 @@
 package history
 
 import (
+	"cmp"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -57,15 +58,8 @@ type Call struct {
 
 // String describes the call and its place in the history.
 func (c Call) String() string {
-	return string(c.Action) + " of external " + c.Thing + " for UID " + orNone(string(c.Owner)) +
-		" by replica " + orNone(c.Replica) + " " + c.RevisionRange.String() + ": " + string(c.Outcome)
-}
-
-func orNone(s string) string {
-	if s == "" {
-		return "(none)"
-	}
-	return s
+	return string(c.Action) + " of external " + c.Thing + " for UID " + cmp.Or(string(c.Owner), "(none)") +
+		" by replica " + cmp.Or(c.Replica, "(none)") + " " + c.RevisionRange.String() + ": " + string(c.Outcome)
 }
 
 // ExternalThing is a thing that really exists in an external system.

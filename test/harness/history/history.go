@@ -5,6 +5,7 @@ package history
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -188,19 +189,9 @@ type Process struct {
 
 // Normalizer replaces the names that this run made up by the scenario's placeholders.
 func (h *History) Normalizer() *strings.Replacer {
-	names := make([]string, 0, len(h.Aliases))
-	for name := range h.Aliases {
-		names = append(names, name)
-	}
-	// Where one name begins another, the longer one is meant.
-	slices.SortFunc(names, func(a, b string) int {
-		if len(a) != len(b) {
-			return len(b) - len(a)
-		}
-		return strings.Compare(a, b)
-	})
-	pairs := make([]string, 0, 2*len(names))
-	for _, name := range names {
+	pairs := make([]string, 0, 2*len(h.Aliases))
+	// Where one name begins another, the longer one is meant. It is the later one in the order of texts.
+	for _, name := range slices.Backward(slices.Sorted(maps.Keys(h.Aliases))) {
 		pairs = append(pairs, name, h.Aliases[name])
 	}
 	return strings.NewReplacer(pairs...)

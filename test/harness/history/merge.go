@@ -3,7 +3,10 @@
 package history
 
 import (
+	"maps"
 	"slices"
+
+	"k8s.io/apimachinery/pkg/types"
 )
 
 // Merge adds the records of other sources of the same run. A version in both is kept once. A
@@ -17,12 +20,10 @@ func (h *History) Merge(o *History) {
 	if h.Began.IsZero() || !o.Began.IsZero() && o.Began.Before(h.Began) {
 		h.Began = o.Began
 	}
-	for name, alias := range o.Aliases {
-		if h.Aliases == nil {
-			h.Aliases = map[string]string{}
-		}
-		h.Aliases[name] = alias
+	if h.Aliases == nil && len(o.Aliases) > 0 {
+		h.Aliases = map[string]string{}
 	}
+	maps.Copy(h.Aliases, o.Aliases)
 	h.Requests = append(h.Requests, o.Requests...)
 	h.Events = append(h.Events, o.Events...)
 	h.Calls = append(h.Calls, o.Calls...)
@@ -41,26 +42,21 @@ func (h *History) Merge(o *History) {
 
 func (h *History) mergeVersions(more []Version) {
 	all := slices.Concat(h.Versions, more)
-	ends := map[string]uint64{} // by UID, those that are known exactly
+	ends := map[types.UID]RevisionRange{} // those that are known exactly
 	for _, v := range all {
-		if version, ok := v.Exact(); ok && v.Gone {
-			ends[string(v.UID)] = version
+		if _, exact := v.Exact(); exact && v.Gone {
+			ends[v.UID] = v.RevisionRange
 		}
 	}
-	type once struct {
-		uid  string
-		gone bool
-		span RevisionRange
-	}
-	seen := map[once]bool{}
+	seen := map[Version]bool{}
 	h.Versions = nil
 	for _, v := range all {
-		if version, known := ends[string(v.UID)]; known && v.Gone {
-			v.RevisionRange = At(version)
+		if end, known := ends[v.UID]; known && v.Gone {
+			v.RevisionRange = end
 		}
-		id := once{string(v.UID), v.Gone, v.RevisionRange}
-		if v.Gone {
-			id.span = RevisionRange{} // an object ends once
+		id := Version{UID: v.UID, Gone: v.Gone}
+		if !v.Gone { // an object ends once
+			id.RevisionRange = v.RevisionRange
 		}
 		if seen[id] {
 			continue
@@ -70,9 +66,9 @@ func (h *History) mergeVersions(more []Version) {
 	}
 	for i, r := range h.Requests {
 		_, exact := r.Exact()
-		version, known := ends[string(r.UID)]
+		end, known := ends[r.UID]
 		if r.Effect == Deleted && r.UID != "" && !exact && known {
-			h.Requests[i].RevisionRange = At(version)
+			h.Requests[i].RevisionRange = end
 		}
 	}
 }

@@ -3,9 +3,9 @@
 package history
 
 import (
+	"fmt"
 	"time"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 )
@@ -91,6 +91,9 @@ func (x *Index) Created(r Request) *Lifetime {
 	return last
 }
 
+// Identity is the object with its UID.
+func (l *Lifetime) Identity() string { return fmt.Sprintf("%s (UID %s)", l.Key, l.UID) }
+
 // Last returns the last version with an object; nil if none was recorded.
 func (l *Lifetime) Last() *Version {
 	if len(l.Versions) == 0 {
@@ -107,12 +110,4 @@ func (l *Lifetime) Terminating() *Version {
 		}
 	}
 	return nil
-}
-
-// Controller returns the owner reference of the object's controller, or nil.
-func (v Version) Controller() *metav1.OwnerReference {
-	if v.Object == nil {
-		return nil
-	}
-	return metav1.GetControllerOf(v.Object)
 }

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"leasehold.dev/test/harness/history"
@@ -51,7 +52,7 @@ func (c Child) mark(v history.Version) string {
 	case c.Label != "":
 		return v.Object.GetLabels()[c.Label]
 	}
-	if ref := v.Controller(); ref != nil {
+	if ref := metav1.GetControllerOf(v.Object); ref != nil {
 		return string(ref.UID)
 	}
 	return ""

@@ -13,15 +13,12 @@ import (
 
 // lifeOf returns a Thing with one part, which is deleted before the Thing or never.
 func lifeOf(child *unstructured.Unstructured, stays bool) *history.History {
-	steps := []step{
-		writes("alice", thing()), writes("a", thing(held)), writes("a", child), writes("a", thing(held, ready)),
-		rests("made"),
-		writes("alice", thing(held, ready, leaving)),
+	end := ends("a", child)
+	if stays {
+		end = all()
 	}
-	if !stays {
-		steps = append(steps, ends("a", child))
-	}
-	return play(append(steps, ends("a", thing(held, ready, leaving)), rests("gone"))...)
+	return play(writes("alice", thing()), writes("a", thing(held)), writes("a", child), writes("a", thing(held, ready)),
+		rests("made"), writes("alice", thing(held, ready, leaving)), end, ends("a", thing(held, ready, leaving)), rests("gone"))
 }
 
 // A child is identified by its mark: finalizer-order requires its deletion before the removal of the finalizer
@@ -33,9 +30,6 @@ func TestFinalizerOrder_IdentifiesChildren(t *testing.T) {
 	labeled := func(value string) func(*unstructured.Unstructured) {
 		return func(o *unstructured.Unstructured) { o.SetLabels(map[string]string{madeFor: value}) }
 	}
-	secondOwner := func(o *unstructured.Unstructured) {
-		owned("u9", "u1")(o)
-	}
 	elsewhere := func(o *unstructured.Unstructured) { o.SetNamespace("other") }
 	byAnnotation, byLabel, byReference := invariant.Child{Annotation: madeFor}, invariant.Child{Label: madeFor},
 		invariant.Child{}
@@ -45,7 +39,7 @@ func TestFinalizerOrder_IdentifiesChildren(t *testing.T) {
 		its   bool
 	}{
 		"Controller":             {byReference, nil, true},
-		"OwnerWithoutControl":    {byReference, []func(*unstructured.Unstructured){secondOwner}, true},
+		"OwnerWithoutControl":    {byReference, []func(*unstructured.Unstructured){owned("u9", "u1")}, true},
 		"OtherOwner":             {byReference, []func(*unstructured.Unstructured){owned("u9")}, false},
 		"AnnotationUID":          {byAnnotation, []func(*unstructured.Unstructured){annotated("u1")}, true},
 		"AnnotationOtherUID":     {byAnnotation, []func(*unstructured.Unstructured){annotated("u9")}, false},

@@ -14,13 +14,11 @@ var CleanShutdown = Invariant{
 	Name:    "clean-shutdown",
 	Bug:     "https://github.com/kubernetes/kubernetes/pull/139991",
 	Promise: "a replica stops in time, and releases the Lease after its last write",
+	needs:   []history.Source{history.Processes, history.Audit},
 	judge:   judgeShutdown,
 }
 
 func judgeShutdown(b *judgement) {
-	if !b.hasSource(history.Processes) || !b.hasSource(history.Audit) {
-		return
-	}
 	terms := b.History.Terms(b.Contract.Lease)
 	for _, replica := range b.History.Replicas {
 		if replica.Asked.IsZero() || replica.Killed {

@@ -21,15 +21,13 @@ func TestConcerns_IgnoresObjectsOfOthers(t *testing.T) {
 		}))
 	}
 	plain := part("plain", "p1", owned())
-	with := func(more ...step) *history.History {
-		return play(append(append([]step{writes("alice", thing())}, more...), rests("end"))...)
-	}
+	with := afterThing
 	pod := func(name string) step { return writes("admin", object("Pod", name, "p2")) }
 	pods := func(o *invariant.Contract) {
 		o.Watched = append(slices.Clone(o.Watched), history.Resource{Resource: "pods"})
 	}
 	replica := changes(func(s *script) { s.Replicas = []history.Process{{Name: "a"}} })
-	clean := []*history.History{with(certificate("a")), with(certificate("a"))}
+	clean := pair(with(certificate("a")))
 	for _, i := range []invariant.Invariant{invariant.EndState, invariant.SingleLifecycle} {
 		t.Run(i.Name, func(t *testing.T) {
 			check(t, i, table{

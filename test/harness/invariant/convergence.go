@@ -14,13 +14,11 @@ var Convergence = Invariant{
 	Name:    "convergence",
 	Bug:     "https://github.com/rabbitmq/messaging-topology-operator/issues/277",
 	Promise: "the operator converges in time, for the current generation, and stays converged",
+	needs:   []history.Source{history.Watch},
 	judge:   judgeSettled,
 }
 
 func judgeSettled(b *judgement) {
-	if !b.hasSource(history.Watch) {
-		return
-	}
 	if len(b.History.Checkpoints) == 0 {
 		b.addDoubt("the history has no checkpoint: the run never waited until the operator was idle")
 	}
@@ -80,13 +78,11 @@ func (b *judgement) judgeSteady(k Kind, life *history.Lifetime, m history.Checkp
 	generation := now.Object.GetGeneration()
 	for _, seen := range []int64{ready.observed, observed(now.Object)} {
 		if seen != 0 && seen != generation {
-			b.addViolation("%s (UID %s) at %s: at %q its status is about generation %d, not %d", life.Key, life.UID,
-				now.RevisionRange, m.Name, seen, generation).revision(now.RevisionRange).checkpoint(m)
+			b.addAt(life, *now, ": at %q its status is about generation %d, not %d", m.Name, seen, generation).checkpoint(m)
 		}
 	}
 	if !there {
-		b.addViolation("%s (UID %s) at %s: at %q it has no condition %s", life.Key, life.UID, now.RevisionRange, m.Name,
-			k.Ready).revision(now.RevisionRange).checkpoint(m)
+		b.addAt(life, *now, ": at %q it has no condition %s", m.Name, k.Ready).checkpoint(m)
 		return
 	}
 	for _, v := range life.Versions {
@@ -94,8 +90,8 @@ func (b *judgement) judgeSteady(k Kind, life *history.Lifetime, m history.Checkp
 			continue
 		}
 		if then, _ := conditions(v.Object); then[k.Ready].status != ready.status {
-			b.addViolation("%s (UID %s): during %q %s was %q at %s and %q at %s", life.Key, life.UID, m.Name, k.Ready,
-				then[k.Ready].status, v.RevisionRange, ready.status, now.RevisionRange).checkpoint(m).revision(v.RevisionRange).
+			b.addViolation("%s: during %q %s was %q at %s and %q at %s", life.Identity(), m.Name, k.Ready, then[k.Ready].status,
+				v.RevisionRange, ready.status, now.RevisionRange).checkpoint(m).revision(v.RevisionRange).
 				revision(now.RevisionRange)
 		}
 	}

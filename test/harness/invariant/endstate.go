@@ -9,10 +9,8 @@ var EndState = Invariant{
 	Name:    "end-state",
 	Bug:     "https://github.com/rabbitmq/cluster-operator/issues/782",
 	Promise: "at a checkpoint every object is as in clean runs and as at the checkpoint that it names, with its conditions",
+	needs:   []history.Source{history.Watch, history.Audit},
 	judge: func(b *judgement) {
-		if !b.hasSource(history.Watch) || !b.hasSource(history.Audit) {
-			return
-		}
 		b.judgeLike()
 		b.compared(comparison.concerns, func(m history.Checkpoint, got state, found []difference) {
 			b.checked += max(1, len(got))

@@ -68,7 +68,7 @@ func (b *judgement) judgeThings(k Kind, life *history.Lifetime, m history.Checkp
 	if now == nil {
 		b.checked++
 		if len(things) > 0 && !k.keeps(life) {
-			b.addViolation("%s (UID %s) has been gone since %s, and at %q it still has the external objects %q", life.Key, life.UID,
+			b.addViolation("%s has been gone since %s, and at %q it still has the external objects %q", life.Identity(),
 				life.End.RevisionRange, m.Name, things).revision(life.End.RevisionRange).checkpoint(m)
 		}
 		return
@@ -82,8 +82,8 @@ func (b *judgement) judgeThings(k Kind, life *history.Lifetime, m history.Checkp
 	}
 	b.checked++
 	if len(things) == 0 && now.Object.GetDeletionTimestamp() == nil && reportsReady(k, now) {
-		b.addViolation("%s (UID %s) is %s at %s, and at %q it has no external object", life.Key, life.UID, k.Ready,
-			now.RevisionRange, m.Name).revision(now.RevisionRange).checkpoint(m)
+		b.addViolation("%s is %s at %s, and at %q it has no external object", life.Identity(), k.Ready, now.RevisionRange,
+			m.Name).revision(now.RevisionRange).checkpoint(m)
 	}
 }
 

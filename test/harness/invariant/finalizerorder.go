@@ -70,23 +70,22 @@ func (b *judgement) judgeMade(k Kind, life *history.Lifetime, h hold,
 	writers map[history.RevisionRange]history.Request) {
 	judge := func(what string, by HistoryRef, s history.RevisionRange) {
 		b.checked++
+		made := life.Identity() + ": " + what
 		switch {
 		case h.added == nil:
-			b.addViolation("%s (UID %s): %s, but the finalizer %s was never stored", life.Key, life.UID, what,
-				k.Finalizer).refer(by)
+			b.addViolation("%s, but the finalizer %s was never stored", made, k.Finalizer).refer(by)
 		case s.Before(h.added.RevisionRange):
-			b.addViolation("%s (UID %s): %s, before the finalizer %s was stored at %s", life.Key, life.UID, what, k.Finalizer,
-				h.added.RevisionRange).refer(by).revision(h.added.RevisionRange)
+			b.addViolation("%s, before the finalizer %s was stored at %s", made, k.Finalizer, h.added.RevisionRange).
+				refer(by).revision(h.added.RevisionRange)
 		case !h.added.Before(s):
-			b.addDoubt("%s (UID %s): %s; the history does not show whether the finalizer was stored before, at %s", life.Key,
-				life.UID, what, h.added.RevisionRange)
+			b.addDoubt("%s; the history does not show whether the finalizer was stored before, at %s", made,
+				h.added.RevisionRange)
 		case h.released == nil:
 		case h.released.Before(s):
-			b.addViolation("%s (UID %s): %s, after the finalizer %s was removed %s", life.Key, life.UID, what, k.Finalizer,
-				h.released.When()).refer(by).revision(*h.released)
+			b.addViolation("%s, after the finalizer %s was removed %s", made, k.Finalizer, h.released.When()).
+				refer(by).revision(*h.released)
 		case !s.Before(*h.released):
-			b.addDoubt("%s (UID %s): %s; the history does not show whether the finalizer was removed before %s", life.Key,
-				life.UID, what, h.released.When())
+			b.addDoubt("%s; the history does not show whether the finalizer was removed before %s", made, h.released.When())
 		}
 	}
 	for _, c := range k.Children {
@@ -121,12 +120,11 @@ func (b *judgement) judgeRelease(k Kind, life *history.Lifetime, h hold) {
 			b.checked++
 			switch {
 			case child.End == nil, h.released.Before(child.End.RevisionRange):
-				b.addViolation("%s (UID %s): its finalizer was removed %s, while %s (UID %s) still existed", life.Key, life.UID,
-					h.released.When(), child.Key, child.UID).
-					revision(*h.released).object(b.History.Normalizer().Replace(collapsed(child).String()))
+				b.addViolation("%s: its finalizer was removed %s, while %s still existed", life.Identity(), h.released.When(),
+					child.Identity()).revision(*h.released).object(b.History.Normalizer().Replace(collapsed(child).String()))
 			case !child.End.Before(*h.released):
-				b.addDoubt("%s (UID %s): its finalizer was removed %s, and the history does not show whether %s still existed (%s)",
-					life.Key, life.UID, h.released.When(), child.Key, child.End.RevisionRange)
+				b.addDoubt("%s: its finalizer was removed %s, and the history does not show whether %s still existed (%s)",
+					life.Identity(), h.released.When(), child.Key, child.End.RevisionRange)
 			}
 		}
 	}
@@ -179,12 +177,12 @@ func (b *judgement) judgeConfirmed(life *history.Lifetime, released history.Revi
 		}
 	}
 	if unordered != "" {
-		b.addDoubt("%s (UID %s): the history does not show whether its finalizer was removed (%s) after the %s",
-			life.Key, life.UID, released.When(), unordered)
+		b.addDoubt("%s: the history does not show whether its finalizer was removed (%s) after the %s",
+			life.Identity(), released.When(), unordered)
 		return
 	}
-	b.addViolation("%s (UID %s): its finalizer was removed %s, without an answer that external %s does not exist, created by the %s%s",
-		life.Key, life.UID, released.When(), thing, made, accepted).revision(released).call(made)
+	b.addViolation("%s: its finalizer was removed %s, without an answer that external %s does not exist, created by the %s%s",
+		life.Identity(), released.When(), thing, made, accepted).revision(released).call(made)
 }
 
 // judgeStuck checks objects that are still terminating when all is at rest.
@@ -206,11 +204,11 @@ func (b *judgement) judgeStuck(k Kind, life *history.Lifetime) {
 	}
 	for _, m := range b.History.Checkpoints {
 		if m.Converged && leaving.Before(m.RevisionRange) {
-			b.addViolation("%s (UID %s): terminating since %s, and the finalizer %s was still there at %q", life.Key, life.UID,
+			b.addViolation("%s: terminating since %s, and the finalizer %s was still there at %q", life.Identity(),
 				leaving.RevisionRange, k.Finalizer, m.Name).revision(leaving.RevisionRange).checkpoint(m)
 			return
 		}
 	}
-	b.addDoubt("%s (UID %s): terminating since %s when the history ends, without a time limit", life.Key,
-		life.UID, leaving.RevisionRange)
+	b.addDoubt("%s: terminating since %s when the history ends, without a time limit", life.Identity(),
+		leaving.RevisionRange)
 }

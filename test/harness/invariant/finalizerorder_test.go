@@ -27,8 +27,8 @@ func life() []step {
 
 // lifeBut replaces steps of a life by others.
 func lifeBut(from, to int, steps ...step) *history.History {
-	all := life()
-	return play(append(append(append([]step{}, all[:from]...), steps...), all[to:]...)...)
+	whole := life()
+	return play(all(whole[:from]...), all(steps...), all(whole[to:]...))
 }
 
 func TestFinalizerOrder(t *testing.T) {
@@ -88,7 +88,7 @@ func TestFinalizerOrder(t *testing.T) {
 		"CreateAfterEnd": wantBroken(lifeBut(11, 11, create), "create of external bucket"),
 		"StrippedAlive": wantHeld(lifeBut(6, 6, writes("alice", thing(ready)), writes("a", part("q", "p2")),
 			writes("a", thing(held, ready)))),
-		"Stuck":        wantBroken(play(append(life()[:8], rests("end"))...), "was still there at \"end\""),
+		"Stuck":        wantBroken(play(all(life()[:8]...), rests("end")), "was still there at \"end\""),
 		"StuckInDoubt": wantInconclusive(play(life()[:8]...), "without a time limit"),
 		"WaitsForPerson": wantHeld(play(append(life()[:8],
 			writes("a", thing(held, leaving, says("False", "NeedsYou", 1, "06"))), rests("end"))...)),

@@ -14,23 +14,13 @@ import (
 // unconditional is a deletion without a precondition, which preconditions forbids.
 func unconditional(r *history.Request) { r.NeedsUID = "" }
 
-// verdictOf returns the verdict of one invariant.
-func verdictOf(id string, verdicts []invariant.Verdict) invariant.Verdict {
-	for _, v := range verdicts {
-		if v.Invariant == id {
-			return v
-		}
-	}
-	return invariant.Verdict{}
-}
-
 // A violation that occurs in clean runs broke every plan.
 func TestJudge_CleanRunsBreakIt(t *testing.T) {
 	g := NewWithT(t)
 	run := func(alias string, steps ...step) *history.History {
-		steps = append([]step{writes("alice", thing()), writes("a", part(alias, "p-"+alias)),
-			ends("a", part(alias, "p-"+alias), unconditional)}, steps...)
-		return play(append(steps, calledAs(map[string]string{alias: "{part}"}), rests("end"))...)
+		return play(writes("alice", thing()), writes("a", part(alias, "p-"+alias)),
+			ends("a", part(alias, "p-"+alias), unconditional), all(steps...), calledAs(map[string]string{alias: "{part}"}),
+			rests("end"))
 	}
 	clean := []*history.History{run("p-1-a"), run("p-2-b")}
 	judge := func(h *history.History) invariant.Verdict {
@@ -64,12 +54,11 @@ func TestJudge_Excepted(t *testing.T) {
 	h := play(writes("alice", thing()), writes("a", part("p", "p1")), ends("a", part("p", "p1"), unconditional))
 	c := invariant.Case{History: h, Contract: operator()}
 	c.Contract.Except = []invariant.Exception{{Invariant: "preconditions", Reason: "its API has no preconditions"}}
-	verdicts := invariant.Judge(c)
-	v := verdictOf("preconditions", verdicts)
+	v := invariant.Preconditions.Judge(c)
 	g.Expect(v.Result).To(Equal(invariant.Broken), "it is evaluated")
 	g.Expect(v.String()).To(ContainSubstring("preconditions broken, excepted (its API has no preconditions)"))
 	g.Expect(invariant.Sum(h, []invariant.Verdict{v}, []string{"preconditions"})).To(Equal(invariant.Held))
-	g.Expect(invariant.Findings(c, verdicts)).NotTo(
+	g.Expect(invariant.Findings(c, invariant.Judge(c))).NotTo(
 		ContainElement(HaveField("Invariants", ContainElement("preconditions"))))
 	c.Contract.Except = nil
 	g.Expect(invariant.Sum(h, invariant.Judge(c), nil)).To(Equal(invariant.Broken))
@@ -79,8 +68,8 @@ func TestJudge_Excepted(t *testing.T) {
 func TestFindings_OneCauseIsOneFinding(t *testing.T) {
 	g := NewWithT(t)
 	run := func(alias string, steps ...step) *history.History {
-		all := []step{writes("alice", thing()), writes("a", part(alias+"-x1", "p1", generated))}
-		return play(append(append(all, steps...), calledAs(map[string]string{alias: "{part}"}), rests("end"))...)
+		return play(writes("alice", thing()), writes("a", part(alias+"-x1", "p1", generated)), all(steps...),
+			calledAs(map[string]string{alias: "{part}"}), rests("end"))
 	}
 	clean := []*history.History{run("p-1-a"), run("p-2-b")}
 	findings := func(h *history.History) []invariant.Finding {
@@ -111,9 +100,8 @@ func TestFindings_OneCauseIsOneFinding(t *testing.T) {
 func TestFindings_ChildThatIsLeft(t *testing.T) {
 	g := NewWithT(t)
 	run := func(alias string, steps ...step) *history.History {
-		all := []step{writes("alice", thing(held)), writes("a", room(alias, "r1")), writes("alice", thing(held, leaving))}
-		return play(append(append(all, steps...), ends("a", thing()), calledAs(map[string]string{alias: "{room}"}),
-			rests("end"))...)
+		return play(writes("alice", thing(held)), writes("a", room(alias, "r1")), writes("alice", thing(held, leaving)),
+			all(steps...), ends("a", thing()), calledAs(map[string]string{alias: "{room}"}), rests("end"))
 	}
 	clean := []*history.History{run("r-1-a", ends("a", room("r-1-a", "r1"))), run("r-2-b", ends("a", room("r-2-b", "r1")))}
 	c := invariant.Case{History: run("r-3-c"), References: clean, Contract: operator()}

@@ -3,6 +3,7 @@
 package invariant_test
 
 import (
+	"cmp"
 	"slices"
 	"time"
 
@@ -59,14 +60,21 @@ type script struct {
 func play(steps ...step) *history.History {
 	s := &script{version: 100, now: time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC)}
 	s.Recorded = []history.Source{history.Audit, history.Watch, history.External, history.Processes}
-	for _, step := range append([]step{holds("a")}, steps...) {
-		step.record(s)
-	}
+	all(holds("a"), all(steps...)).record(s)
 	return &s.History
 }
 
 // step is a type of its own, so that one step can be recorded twice.
 type step struct{ record func(*script) }
+
+// all are steps that are done as one.
+func all(steps ...step) step {
+	return step{func(s *script) {
+		for _, step := range steps {
+			step.record(s)
+		}
+	}}
+}
 
 func (s *script) tick() { s.now = s.now.Add(100 * time.Millisecond) }
 
@@ -143,18 +151,11 @@ func holds(who string) step {
 		if who != "" {
 			holder += "_1"
 		}
-		writes(orA(who), object("Lease", "leader", "uid-lease", func(o *unstructured.Unstructured) {
+		writes(cmp.Or(who, "a"), object("Lease", "leader", "uid-lease", func(o *unstructured.Unstructured) {
 			o.SetNamespace("system")
 			o.Object["spec"] = map[string]any{"holderIdentity": holder}
 		})).record(s)
 	}}
-}
-
-func orA(who string) string {
-	if who == "" {
-		return "a"
-	}
-	return who
 }
 
 // calls records a request of replica a to an external system, with its answer.
@@ -178,9 +179,7 @@ func rests(name string, steps ...step) step {
 	return step{func(s *script) {
 		m := history.Checkpoint{Name: name, Converged: true, Began: s.now,
 			RevisionRange: history.RevisionRange{From: s.version}, Listed: true}
-		for _, step := range append([]step{holds("a")}, steps...) {
-			step.record(s)
-		}
+		all(holds("a"), all(steps...)).record(s)
 		s.now = m.Began.Add(2 * time.Second)
 		m.Ended, m.To = s.now, s.version+1
 		s.Checkpoints = append(s.Checkpoints, m)
@@ -190,6 +189,11 @@ func rests(name string, steps ...step) step {
 // hasty precedes the last checkpoint by several changes of one object.
 func hasty() step {
 	return step{func(s *script) { s.Checkpoints[len(s.Checkpoints)-1].Hasty = true }}
+}
+
+// busy makes the last checkpoint one at which the operator is not done: what it has made by then proves nothing.
+func busy() step {
+	return step{func(s *script) { s.Checkpoints[len(s.Checkpoints)-1].Busy = true }}
 }
 
 // like makes the last checkpoint one that has to have the state of an earlier one.

@@ -16,6 +16,7 @@ var LeaderOnlyCalls = Invariant{
 	// No fence protects an external system, so each call is judged.
 	inHostile: true,
 	Promise:   "a replica that takes part in the election calls external systems only while it holds the Lease",
+	needs:     []history.Source{history.External, history.Audit, history.Processes},
 	judge:     judgeExternalByLeader,
 }
 
@@ -24,9 +25,6 @@ var LeaderOnlyCalls = Invariant{
 const transit = 250 * time.Millisecond
 
 func judgeExternalByLeader(b *judgement) {
-	if !b.hasSource(history.External) || !b.hasSource(history.Audit) || !b.hasSource(history.Processes) {
-		return
-	}
 	terms := b.History.Terms(b.Contract.Lease)
 	if len(terms) == 0 {
 		b.addDoubt("no version of the Lease %s/%s was recorded", b.Contract.Lease.Namespace, b.Contract.Lease.Name)
@@ -50,7 +48,7 @@ func (b *judgement) judgeCaller(terms []history.Term, call history.Call) {
 	switch {
 	case len(arrived.holders) == 0:
 		b.addDoubt("%s: the holder of the Lease at that time was not recorded", call)
-	case arrived.onlyCaller():
+	case arrived.caller && !arrived.former && !arrived.others:
 		if last := b.renewedBefore(call.Began); last != nil && call.Began.Sub(last.At) > lasting(last)+transit {
 			b.addViolation("%s: the last renewal of the Lease was %s (%s before), and its duration is %s",
 				call, last.When(), call.Began.Sub(last.At).Round(time.Millisecond), lasting(last)).call(call).
@@ -73,10 +71,11 @@ type heldDuring struct {
 	others  bool     // anybody else is
 }
 
-func (h heldDuring) onlyCaller() bool { return h.caller && !h.former && !h.others }
-
 func (b *judgement) heldBy(terms []history.Term, s history.RevisionRange, call history.Call) (found heldDuring) {
-	began := b.startOf(call.Replica, call.Began)
+	var began time.Time // zero if it is not known
+	if process := b.processAt(call.Began, func(name string) bool { return name == call.Replica }); process != nil {
+		began = process.Started
+	}
 	for i, t := range terms {
 		ended := i+1 < len(terms) && terms[i+1].Before(s)
 		switch {
@@ -96,14 +95,15 @@ func (b *judgement) heldBy(terms []history.Term, s history.RevisionRange, call h
 	return found
 }
 
-// startOf is when the process started that a replica ran at a time; zero if it is not known.
-func (b *judgement) startOf(replica string, at time.Time) (started time.Time) {
-	for _, r := range b.History.Replicas {
-		if r.Name == replica && !r.Started.After(at) && r.Started.After(started) {
-			started = r.Started
+// processAt is the last process of a name that started by a time; nil if there is none.
+func (b *judgement) processAt(at time.Time, is func(name string) bool) (last *history.Process) {
+	for i := range b.History.Replicas {
+		r := &b.History.Replicas[i]
+		if is(r.Name) && !r.Started.After(at) && (last == nil || r.Started.After(last.Started)) {
+			last = r
 		}
 	}
-	return started
+	return last
 }
 
 // renewedBefore returns the last version of the Lease that may have been stored before a time; nil

@@ -86,12 +86,8 @@ func (b *judgement) judgeObjectLike(m history.Checkpoint, name string, later sta
 // changed describes how a field differs from the one at an earlier checkpoint; "" if it does not, or
 // if its value has no meaning.
 func changed(path, name string, have entry, all []state) string {
-	was, before := all[0][name].fields[path]
+	was, before, steady := steadyField(name, path, all)
 	value, there := have.fields[path]
-	steady := !slices.ContainsFunc(all[1:], func(s state) bool {
-		other, ok := s[name].fields[path]
-		return other != was || ok != before
-	})
 	if value == was && there == before || !steady || recounts(path, was, value) {
 		return ""
 	}

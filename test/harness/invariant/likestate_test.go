@@ -29,8 +29,7 @@ func noted(message string) func(*unstructured.Unstructured) {
 // A clean run that does not get back to its earlier state shows a mistake without any fault.
 func TestEndState_LikeAnEarlierCheckpoint(t *testing.T) {
 	run := func(first, last []step) *history.History {
-		steps := append(append([]step{}, first...), rests("made"))
-		return play(append(append(steps, last...), rests("restored"), like("made"))...)
+		return play(all(first...), rests("made"), all(last...), rests("restored"), like("made"))
 	}
 	of := func(o *unstructured.Unstructured) []step { return []step{writes("a", o)} }
 	entry := func(mutate ...func(*unstructured.Unstructured)) *unstructured.Unstructured {
@@ -63,7 +62,7 @@ func TestEndState_LikeAnEarlierCheckpoint(t *testing.T) {
 		"NotReachedBefore": wantInconclusive(
 			run(of(entry()), append(of(part("q", "p2")), changes(func(s *script) { s.Checkpoints[0].Converged = false }))),
 			`at "restored" the state is not comparable with "made", at which the desired state was not reached`).
-			against(run(of(entry()), of(part("q", "p2"))), run(of(entry()), of(part("q", "p2")))),
+			against(pair(run(of(entry()), of(part("q", "p2"))))...),
 		"ObjectLeft": judged(of(entry()), of(part("q", "p2")), invariant.Broken,
 			`configmaps ns/q`, `exists, and did not at "made"`),
 		"ObjectGone": judged(of(entry()), []step{ends("a", entry())}, invariant.Broken,

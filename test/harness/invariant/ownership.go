@@ -17,13 +17,11 @@ var Ownership = Invariant{
 	Bug:  "https://github.com/metal3-io/baremetal-operator/issues/1347",
 	Promise: "one controlling owner, which exists, in the same namespace or cluster-scoped; never of an object of " +
 		"another creator",
+	needs: []history.Source{history.Audit},
 	judge: judgeOwnership,
 }
 
 func judgeOwnership(b *judgement) {
-	if !b.hasSource(history.Audit) {
-		return
-	}
 	writers := b.writers()
 	for _, life := range b.index.All() {
 		maker, known := history.Request{}, false
@@ -40,8 +38,8 @@ func judgeOwnership(b *judgement) {
 					return !slices.ContainsFunc(before, func(o metav1.OwnerReference) bool { return o.UID == r.UID })
 				})
 				if added && known && !b.ours(maker) {
-					b.addViolation("%s: it added an owner reference to %s (UID %s), which %s had created", w, life.Key, life.UID,
-						maker.User).request(w)
+					b.addViolation("%s: it added an owner reference to %s, which %s had created", w, life.Identity(), maker.User).
+						request(w)
 				}
 			}
 			before = references
@@ -58,8 +56,7 @@ func (b *judgement) judgeReferences(life *history.Lifetime, v history.Version, r
 	seen := map[types.UID]bool{}
 	for _, r := range references {
 		if seen[r.UID] {
-			b.addViolation("%s (UID %s) at %s names owner %s %s (UID %s) twice", life.Key, life.UID, v.RevisionRange, r.Kind,
-				r.Name, r.UID).revision(v.RevisionRange)
+			b.addAt(life, v, " names owner %s %s (UID %s) twice", r.Kind, r.Name, r.UID)
 		}
 		seen[r.UID] = true
 		if r.Controller != nil && *r.Controller {
@@ -68,30 +65,25 @@ func (b *judgement) judgeReferences(life *history.Lifetime, v history.Version, r
 		owner := b.index.Lifetime(r.UID)
 		switch {
 		case owner == nil:
-			b.addDoubt("%s (UID %s) at %s: no request of the history shows its owner %s %s (UID %s)", life.Key, life.UID, v.RevisionRange,
+			b.addDoubt("%s at %s: no request of the history shows its owner %s %s (UID %s)", life.Identity(), v.RevisionRange,
 				r.Kind, r.Name, r.UID)
 		case owner.Name != r.Name:
-			b.addViolation("%s (UID %s) at %s: the UID of its owner, %s, is that of %s, not of %s %s", life.Key, life.UID,
-				v.RevisionRange, r.UID, owner.Key, r.Kind, r.Name).revision(v.RevisionRange)
+			b.addAt(life, v, ": the UID of its owner, %s, is that of %s, not of %s %s", r.UID, owner.Key, r.Kind, r.Name)
 		case owner.Namespace != "" && owner.Namespace != life.Namespace:
-			b.addViolation("%s (UID %s) at %s: its owner %s is in another namespace, so the garbage collector will delete it",
-				life.Key, life.UID, v.RevisionRange, owner.Key).revision(v.RevisionRange)
+			b.addAt(life, v, ": its owner %s is in another namespace, so the garbage collector will delete it", owner.Key)
 		case owner.End != nil && owner.End.Before(v.RevisionRange):
-			b.addViolation("%s (UID %s) at %s: its owner %s (UID %s) had been gone since %s", life.Key, life.UID,
-				v.RevisionRange, owner.Key, r.UID, owner.End.RevisionRange).revision(v.RevisionRange).
+			b.addAt(life, v, ": its owner %s had been gone since %s", owner.Identity(), owner.End.RevisionRange).
 				revision(owner.End.RevisionRange)
 		}
 	}
 	if controllers > 1 {
-		b.addViolation("%s (UID %s) at %s has %d controlling owners", life.Key, life.UID, v.RevisionRange, controllers).
-			revision(v.RevisionRange)
+		b.addAt(life, v, " has %d controlling owners", controllers)
 	}
 	for _, k := range b.Contract.Kinds {
 		for _, c := range k.Children {
 			if made && c.Resource == life.Resource && c.Controlled && controllers == 0 &&
 				v.Object.GetDeletionTimestamp() == nil {
-				b.addViolation("%s (UID %s) at %s has no controlling owner", life.Key, life.UID, v.RevisionRange).
-					revision(v.RevisionRange)
+				b.addAt(life, v, " has no controlling owner")
 			}
 		}
 	}

@@ -14,10 +14,8 @@ var Preconditions = Invariant{
 	Bug:       "https://github.com/rabbitmq/cluster-operator/issues/648",
 	inHostile: true,
 	Promise:   "deletions have a UID precondition and updates the version that the operator read",
+	needs:     []history.Source{history.Audit},
 	judge: func(b *judgement) {
-		if !b.hasSource(history.Audit) {
-			return
-		}
 		judged := slices.Concat(b.Contract.Resources(), b.Contract.Watched)
 		for _, r := range b.History.Requests {
 			if !b.ours(r) || !r.Write() || !slices.Contains(judged, r.Resource) {

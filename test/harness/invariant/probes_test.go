@@ -70,7 +70,7 @@ func TestHonestReadiness(t *testing.T) {
 	followed, parts := follows("/things", 2, 3), follows("/parts", 2, 4)
 	serves := answers(history.Serves, history.Yes, 5.1, 9)
 	start := func(steps ...step) *history.History {
-		return play(append([]step{probed(), lives(1, 0)}, steps...)...)
+		return play(probed(), lives(1, 0), all(steps...))
 	}
 	warm := func(o *invariant.Contract) { o.Warm = true }
 	leads := func(from float64) step {

@@ -16,13 +16,11 @@ var Quiescence = Invariant{
 	Name:    "quiescence",
 	Bug:     "https://github.com/operator-framework/operator-lifecycle-manager/pull/1816",
 	Promise: "a converged operator writes nothing but its Lease",
+	needs:   []history.Source{history.Audit},
 	judge:   judgeQuiet,
 }
 
 func judgeQuiet(b *judgement) {
-	if !b.hasSource(history.Audit) {
-		return
-	}
 	rested := false
 	for _, m := range b.History.Checkpoints {
 		if !m.AtRest() {

@@ -44,6 +44,11 @@ func nameless(name string) step {
 	}}
 }
 
+// afterThing is a run of a Thing and these steps.
+func afterThing(steps ...step) *history.History {
+	return play(writes("alice", thing()), all(steps...), rests("end"))
+}
+
 func withSecrets(o *invariant.Contract) {
 	o.Kinds[0].Children = append(o.Kinds[0].Children, invariant.Child{Resource: secrets, Annotation: madeFor})
 }
@@ -53,15 +58,13 @@ func watchSecrets(o *invariant.Contract) { o.Watched = []history.Resource{secret
 // A key that is never removed was not reported: the audit log has no UID of a Secret, so no request
 // of the operator was found for it.
 func TestSecrets_AreJudged(t *testing.T) {
-	with := func(steps ...step) *history.History {
-		return play(append(append([]step{writes("alice", thing())}, steps...), rests("end"))...)
-	}
+	with := afterThing
 	written := func(hashes map[string]any) *history.History {
 		return with(hidden(writes("a", secret("s", "s1", hashes))))
 	}
 	both, one := map[string]any{"token": "h1", "ca": "h2"}, map[string]any{"token": "h1"}
 	random := func(h string) map[string]any { return map[string]any{"token": h} }
-	steady := []*history.History{written(one), written(one)}
+	steady := pair(written(one))
 	varying := []*history.History{written(random("h1")), written(random("h2"))}
 	made := func(names ...string) *history.History {
 		var steps []step
@@ -97,12 +100,10 @@ func TestSecrets_AreJudged(t *testing.T) {
 // Of a watched resource, objects that the operator wrote and those that the scenario's users
 // created are judged. What the cluster makes by itself has other names in each run.
 func TestWatched_IsJudgedIfTheScenarioOrTheOperatorMadeIt(t *testing.T) {
-	with := func(steps ...step) *history.History {
-		return play(append(append([]step{writes("alice", thing())}, steps...), rests("end"))...)
-	}
+	with := afterThing
 	one := map[string]any{"token": "h1"}
 	users := func(steps ...step) *history.History {
-		return with(append([]step{hidden(writes("alice", secret("s", "s1", one)))}, steps...)...)
+		return with(hidden(writes("alice", secret("s", "s1", one))), all(steps...))
 	}
 	cluster := func(name string) *history.History {
 		return with(hidden(writes("system:serviceaccount:kube-system:token-controller", secret(name, "uid-"+name, one))))
@@ -111,7 +112,7 @@ func TestWatched_IsJudgedIfTheScenarioOrTheOperatorMadeIt(t *testing.T) {
 		return with(hidden(writes("system:serviceaccount:kube-system:volume-controller", secret("s", "s1", one))),
 			hidden(writes("a", secret("s", "s1", one))))
 	}
-	clean := []*history.History{users(), users()}
+	clean := pair(users())
 	check(t, invariant.SingleLifecycle, table{
 		"Users": wantHeld(users(), "2 checked").against(clean...).under(watchSecrets),
 		"UsersIsDeleted": wantBroken(users(hidden(ends("a", secret("s", "s1", one)))),

@@ -3,11 +3,13 @@
 package invariant
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
 
 	appsv1 "k8s.io/api/apps/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/sets"
 
 	"leasehold.dev/test/harness/history"
@@ -18,6 +20,7 @@ var SingleLifecycle = Invariant{
 	Name:    "single-lifecycle",
 	Bug:     "https://github.com/kubernetes-sigs/cluster-api/issues/13649",
 	Promise: "each object is created and deleted as often as in clean runs, which create none again without a change by a user",
+	needs:   []history.Source{history.Watch, history.Audit},
 	judge:   judgeLifecycle,
 }
 
@@ -32,9 +35,6 @@ type comings struct {
 }
 
 func judgeLifecycle(b *judgement) {
-	if !b.hasSource(history.Watch) || !b.hasSource(history.Audit) {
-		return
-	}
 	b.judgeRemade()
 	clean := slices.DeleteFunc(slices.Clone(b.References), func(h *history.History) bool { return !h.Has(history.Watch) })
 	if len(clean) == 0 {
@@ -70,7 +70,7 @@ func judgeLifecycle(b *judgement) {
 			}
 			if got > most || got < least && !counted[key].replaced {
 				b.addViolation("%s was %s %s, in clean runs %s (%s)", key, what, times(got, got), times(least, most),
-					where(counted[key].at)).object(key).refer(counted[key].references...)
+					cmp.Or(strings.Join(counted[key].at, ", "), "never here")).object(key).refer(counted[key].references...)
 			}
 		}
 		compare("created", got.made, func(c comings) int { return c.made })
@@ -141,8 +141,10 @@ func count(h *history.History, o comparison) map[string]comings {
 		key := normal.Replace(collapsed(life).String())
 		c := counts[key]
 		if len(life.Versions) > 0 {
-			owner := life.Versions[0].Controller()
-			c.replaced = owner != nil && strings.HasPrefix(owner.APIVersion, appsv1.GroupName+"/")
+			if o := life.Versions[0].Object; o != nil {
+				owner := metav1.GetControllerOf(o)
+				c.replaced = owner != nil && strings.HasPrefix(owner.APIVersion, appsv1.GroupName+"/")
+			}
 			c.made++
 			c.at = append(c.at, fmt.Sprintf("created UID %s %s", life.UID, life.Versions[0].When()))
 			c.references = append(c.references, revisionOf(life.Versions[0].RevisionRange)...)
@@ -181,11 +183,4 @@ func times(least, most int) string {
 		return fmt.Sprintf("%d times", least)
 	}
 	return fmt.Sprintf("%d to %d times", least, most)
-}
-
-func where(at []string) string {
-	if len(at) == 0 {
-		return "never here"
-	}
-	return strings.Join(at, ", ")
 }

@@ -20,13 +20,11 @@ var SingleWriter = Invariant{
 	inHostile: true,
 	Promise: "every write came from the replica that held the Lease at the version that the write stored; no " +
 		"replica takes the Lease too early, or writes a Lease that has expired by its own times",
+	needs: []history.Source{history.Audit},
 	judge: judgeSingleWriter,
 }
 
 func judgeSingleWriter(b *judgement) {
-	if !b.hasSource(history.Audit) {
-		return
-	}
 	terms := b.History.Terms(b.Contract.Lease)
 	if len(terms) == 0 {
 		b.addDoubt("no version of the Lease %s/%s was recorded", b.Contract.Lease.Namespace, b.Contract.Lease.Name)
@@ -156,14 +154,7 @@ const noted = 100 * time.Millisecond
 // endedBetween reports whether the process that held the Lease at from had ended at until. The
 // identity begins with its Pod's name, so the process is that Pod's last one that started before.
 func (b *judgement) endedBetween(identity string, from, until time.Time) bool {
-	var holder *history.Process
-	for i := range b.History.Replicas {
-		r := &b.History.Replicas[i]
-		if strings.HasPrefix(identity, r.Name+"_") && !r.Started.After(from) &&
-			(holder == nil || r.Started.After(holder.Started)) {
-			holder = r
-		}
-	}
+	holder := b.processAt(from, func(name string) bool { return strings.HasPrefix(identity, name+"_") })
 	return holder != nil && !holder.Ended.IsZero() && !holder.Ended.After(until.Add(noted))
 }
 

@@ -3,7 +3,6 @@
 package invariant_test
 
 import (
-	"slices"
 	"testing"
 	"time"
 
@@ -19,14 +18,14 @@ func undated(before uint64) func(*history.Request) {
 }
 
 // leases gives each version of the Lease its second, and all of them 4 seconds to last.
-func leases(seconds ...int) step {
+func leases(seconds ...float64) step {
 	return changes(func(s *script) {
 		for i := range s.Versions {
 			v := &s.Versions[i]
 			if v.Resource != history.Leases || len(seconds) == 0 {
 				continue
 			}
-			v.At = time.Date(2030, 1, 1, 0, 0, seconds[0], 0, time.UTC)
+			v.At = second(seconds[0])
 			seconds = seconds[1:]
 			v.Object.Object["spec"].(map[string]any)["leaseDurationSeconds"] = int64(4)
 		}
@@ -37,24 +36,23 @@ func TestLeaseIsNotTaken(t *testing.T) {
 	t1 := thing()
 	taken := []string{"the Lease passed from a_1 to b_1 at resourceVersion 103, 1s after its renewal at " +
 		"resourceVersion 102: its duration is 4s"}
-	at := func(second int) time.Time { return time.Date(2030, 1, 1, 0, 0, second, 0, time.UTC) }
-	process := func(name string, started int, ended time.Time) step {
+	process := func(name string, started float64, ended time.Time) step {
 		return changes(func(s *script) {
-			s.Replicas = append(s.Replicas, history.Process{Name: name, Started: at(started), Ended: ended})
+			s.Replicas = append(s.Replicas, history.Process{Name: name, Started: second(started), Ended: ended})
 		})
 	}
 	with := func(more ...step) *history.History {
-		return play(slices.Concat([]step{holds("a"), holds("b"), writes("b", t1), leases(1, 4, 5)}, more)...)
+		return play(holds("a"), holds("b"), writes("b", t1), leases(1, 4, 5), all(more...))
 	}
 	check(t, invariant.SingleWriter, table{
-		"HolderEnded":           wantHeld(with(process("a", 0, at(5)))),
-		"HolderEndIsNoted":      wantHeld(with(process("a", 0, at(5).Add(50*time.Millisecond)))),
-		"HolderEndedLater":      wantBroken(with(process("a", 0, at(5).Add(200*time.Millisecond))), taken...),
+		"HolderEnded":           wantHeld(with(process("a", 0, second(5)))),
+		"HolderEndIsNoted":      wantHeld(with(process("a", 0, second(5).Add(50*time.Millisecond)))),
+		"HolderEndedLater":      wantBroken(with(process("a", 0, second(5).Add(200*time.Millisecond))), taken...),
 		"HolderRuns":            wantBroken(with(process("a", 0, time.Time{})), taken...),
-		"AnotherEnded":          wantBroken(with(process("b", 0, at(5)), process("a", 0, time.Time{})), taken...),
-		"EarlierProcessEnded":   wantBroken(with(process("a", 0, at(2)), process("a", 3, time.Time{})), taken...),
-		"LaterProcessEnded":     wantBroken(with(process("a", 0, time.Time{}), process("a", 5, at(5))), taken...),
-		"NamesThatBeginTheSame": wantBroken(with(process("a", 0, time.Time{}), process("", 1, at(5))), taken...),
+		"AnotherEnded":          wantBroken(with(process("b", 0, second(5)), process("a", 0, time.Time{})), taken...),
+		"EarlierProcessEnded":   wantBroken(with(process("a", 0, second(2)), process("a", 3, time.Time{})), taken...),
+		"LaterProcessEnded":     wantBroken(with(process("a", 0, time.Time{}), process("a", 5, second(5))), taken...),
+		"NamesThatBeginTheSame": wantBroken(with(process("a", 0, time.Time{}), process("", 1, second(5))), taken...),
 		"Expired":               wantHeld(play(holds("b"), writes("b", t1), leases(1, 5))),
 		"AboutThen":             wantHeld(play(holds("b"), writes("b", t1), leases(1, 4))),
 		"GivenBack":             wantHeld(play(holds(""), holds("b"), writes("b", t1), leases(1, 2, 2))),

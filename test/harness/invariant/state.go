@@ -207,11 +207,7 @@ func fieldsThatDiffer(name string, have entry, clean []state) []string {
 	}
 	var found []string
 	for _, path := range sets.List(paths) {
-		want, inFirst := clean[0][name].fields[path]
-		steady := !slices.ContainsFunc(clean[1:], func(s state) bool {
-			value, ok := s[name].fields[path]
-			return value != want || ok != inFirst
-		})
+		want, inFirst, steady := steadyField(name, path, clean)
 		value, ok := have.fields[path]
 		switch {
 		case ok && !inFirst && isOtherHash(path, name, clean):
@@ -225,6 +221,15 @@ func fieldsThatDiffer(name string, have entry, clean []state) []string {
 		}
 	}
 	return found
+}
+
+// steadyField returns the value of a field in the first state, and whether it is the same in all.
+func steadyField(name, path string, states []state) (value string, there, steady bool) {
+	value, there = states[0][name].fields[path]
+	return value, there, !slices.ContainsFunc(states[1:], func(s state) bool {
+		other, ok := s[name].fields[path]
+		return other != value || ok != there
+	})
 }
 
 // isOtherHash reports whether the last key of a path is a hash, where each clean run has one of its own.

@@ -20,10 +20,8 @@ var SufficientRights = Invariant{
 	Bug:       "https://github.com/medik8s/node-healthcheck-operator/issues/428",
 	inHostile: true,
 	Promise:   "the shipped rights suffice",
+	needs:     []history.Source{history.Audit},
 	judge: func(b *judgement) {
-		if !b.hasSource(history.Audit) {
-			return
-		}
 		if b.Contract.Lease.Namespace == "default" {
 			b.addDoubt("the operator runs in the namespace default, where missing rights in other namespaces may not show")
 		}

@@ -73,6 +73,9 @@ func (rows table) under(change func(*invariant.Contract)) table {
 	return rows
 }
 
+// pair has two clean runs with one history.
+func pair(h *history.History) []*history.History { return []*history.History{h, h} }
+
 var none = []*history.History{}
 
 func asItIs(*invariant.Contract) {}

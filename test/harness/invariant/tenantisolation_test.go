@@ -49,13 +49,11 @@ func TestIsolation(t *testing.T) {
 	late := func(o *invariant.Contract) { o.Limits.Late.Duration = 10 * time.Second }
 	// A run has an object of its own, the given steps, and one checkpoint.
 	run := func(after time.Duration, steps ...step) *history.History {
-		all := append([]step{writes("alice", thing(ready))}, steps...)
-		return play(append(all, rests("end"), reached(after))...)
+		return play(writes("alice", thing(ready)), all(steps...), rests("end"), reached(after))
 	}
 	clean := []*history.History{run(time.Second), run(2 * time.Second)}
 	slow := []*history.History{run(20 * time.Second), run(10 * time.Second)}
-	theirs := []*history.History{run(time.Second, writes("stranger", object("Namespace", "theirs", "r1"))),
-		run(time.Second, writes("stranger", object("Namespace", "theirs", "r1")))}
+	theirs := pair(run(time.Second, writes("stranger", object("Namespace", "theirs", "r1"))))
 	stranger := thing(named("other", "u9"))
 	check(t, invariant.TenantIsolation, table{
 		"InTime":          wantHeld(run(2*time.Second, attacked(1))),
@@ -79,7 +77,7 @@ func TestIsolation(t *testing.T) {
 		"DidNotHappen":  wantInconclusive(run(time.Second, attacked(0)), "was not injected"),
 		"NoLimit":       wantInconclusive(run(time.Second, attacked(1)), "no limit").under(asItIs),
 		"OtherMarks": wantInconclusive(run(time.Second, attacked(1)), `how long "end" takes`).
-			against(play(rests("start")), play(rests("start"))),
+			against(pair(play(rests("start")))...),
 	}.against(clean...).under(late))
 }
 

@@ -23,12 +23,10 @@ func (b *judgement) judgeAgreement(k Kind, life *history.Lifetime, v history.Ver
 		return
 	}
 	if seen := observed(v.Object); ready.observed != 0 && seen != 0 && ready.observed != seen {
-		b.addViolation("%s (UID %s) at %s: %s is True about generation %d in a status about generation %d",
-			life.Key, life.UID, v.RevisionRange, k.Ready, ready.observed, seen).revision(v.RevisionRange)
+		b.addAt(life, v, ": %s is True about generation %d in a status about generation %d", k.Ready, ready.observed, seen)
 	}
 	if found[stalled].status == "True" {
-		b.addViolation("%s (UID %s) at %s: %s and %s are both True", life.Key, life.UID, v.RevisionRange, k.Ready, stalled).
-			revision(v.RevisionRange)
+		b.addAt(life, v, ": %s and %s are both True", k.Ready, stalled)
 	}
 }
 
@@ -47,8 +45,8 @@ func (b *judgement) judgeFlips(k Kind, life *history.Lifetime) {
 		}
 		switch {
 		case isReady && given != nil && !b.caused(b.lastRest(first, given), v):
-			b.addViolation("%s (UID %s): %s was True at %s, not at %s, and True again at %s, and no input had changed",
-				life.Key, life.UID, k.Ready, before.RevisionRange, given.RevisionRange, v.RevisionRange).
+			b.addViolation("%s: %s was True at %s, not at %s, and True again at %s, and no input had changed",
+				life.Identity(), k.Ready, before.RevisionRange, given.RevisionRange, v.RevisionRange).
 				revision(before.RevisionRange).revision(given.RevisionRange).revision(v.RevisionRange)
 			first, before, given = v, v, nil
 		case isReady && before != nil && given == nil:
@@ -125,29 +123,16 @@ func (d desired) add(h *history.History, o Contract) {
 		if !m.AtRest() {
 			continue
 		}
-		at := atMark(index, o, m)
-		if len(at) == 0 {
-			continue
-		}
 		all := stateIn(h, index, comparison{Contract: o}, m, comparison.concerns)
-		for life, now := range at {
-			key := generationOf(normal.Replace(life.String()), now)
-			d[key] = append(d[key], childrenOf(all, life))
-		}
-	}
-}
-
-// atMark returns the objects that are Ready at a checkpoint.
-func atMark(index *history.Index, o Contract, m history.Checkpoint) map[*history.Lifetime]*history.Version {
-	found := map[*history.Lifetime]*history.Version{}
-	for _, k := range o.Kinds {
-		for _, life := range index.Lifetimes(k.Resource) {
-			if now := at(life, m); now != nil && k.Ready != "" && reportsReady(k, now) {
-				found[life] = now
+		for _, k := range o.Kinds {
+			for _, life := range index.Lifetimes(k.Resource) {
+				if now := at(life, m); now != nil && k.Ready != "" && reportsReady(k, now) {
+					key := generationOf(normal.Replace(life.String()), now)
+					d[key] = append(d[key], childrenOf(all, life))
+				}
 			}
 		}
 	}
-	return found
 }
 
 func generationOf(name string, v *history.Version) string {
@@ -165,8 +150,8 @@ func childrenOf(all state, owner *history.Lifetime) state {
 	return children
 }
 
-func (b *judgement) judgeChildren(k Kind, life *history.Lifetime, v *history.Version, got state,
-	want []state) {
+func (b *judgement) judgeChildren(k Kind, life *history.Lifetime, v *history.Version, got state, want []state) {
+	becomes := fmt.Sprintf("%s becomes %s at %s,", life.Identity(), k.Ready, v.RevisionRange)
 	for _, name := range slices.Sorted(maps.Keys(want[0])) {
 		like := want[0][name]
 		everywhere := !slices.ContainsFunc(want[1:], func(w state) bool { _, there := w[name]; return !there })
@@ -175,17 +160,15 @@ func (b *judgement) judgeChildren(k Kind, life *history.Lifetime, v *history.Ver
 			continue
 		}
 		if !there {
-			b.addViolation("%s (UID %s) becomes %s at %s, when %s does not exist", life.Key, life.UID, k.Ready, v.RevisionRange,
-				name).revision(v.RevisionRange)
+			b.addViolation("%s when %s does not exist", becomes, name).revision(v.RevisionRange)
 			continue
 		}
 		for _, path := range slices.Sorted(maps.Keys(like.fields)) {
 			steady := !slices.ContainsFunc(want[1:],
 				func(w state) bool { return w[name].fields[path] != like.fields[path] })
 			if steady && k.settles(like.key.Resource, path) && have.fields[path] != like.fields[path] {
-				b.addViolation("%s (UID %s) becomes %s at %s, when %s (%s) has %s %q and not %q",
-					life.Key, life.UID, k.Ready, v.RevisionRange, name, have.where, path[1:], have.fields[path], like.fields[path]).
-					revision(v.RevisionRange).revision(have.revision)
+				b.addViolation("%s when %s (%s) has %s %q and not %q", becomes, name, have.where, path[1:], have.fields[path],
+					like.fields[path]).revision(v.RevisionRange).revision(have.revision)
 			}
 		}
 	}

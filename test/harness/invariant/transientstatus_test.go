@@ -42,8 +42,8 @@ func TestStatusAgreesWithItself(t *testing.T) {
 func TestReadyDoesNotFlip(t *testing.T) {
 	up, down := says("True", "Fine", 1, "01"), says("False", "Down", 1, "01")
 	run := func(between ...step) *history.History {
-		steps := append([]step{writes("alice", thing()), writes("a", thing(up)), writes("a", thing(down))}, between...)
-		return play(append(steps, writes("a", thing(up)))...)
+		return play(writes("alice", thing()), writes("a", thing(up)), writes("a", thing(down)), all(between...),
+			writes("a", thing(up)))
 	}
 	const flips = "Ready was True at resourceVersion 103, not at resourceVersion 104, and True again"
 	other := object("ConfigMap", "c", "c1", func(o *unstructured.Unstructured) { o.SetNamespace("ns") })
@@ -80,11 +80,10 @@ func TestBecomesReadyWhenChildrenAre(t *testing.T) {
 	settled := func(o *invariant.Contract) { o.Kinds[0].Children[0].Settled = []string{"status.ready"} }
 	unready := says("False", "Down", 1, "01")
 	run := func(steps ...step) *history.History {
-		return play(append(append([]step{writes("alice", thing(held, unready))}, steps...), writes("a", has("1", "2")),
-			rests("end"))...)
+		return play(writes("alice", thing(held, unready)), all(steps...), writes("a", has("1", "2")), rests("end"))
 	}
 	right := []step{writes("a", has("1", "2")), writes("a", thing(held, ready))}
-	clean := []*history.History{run(right...), run(right...)}
+	clean := pair(run(right...))
 	const becomes = "things.example.com ns/t (UID u1) becomes Ready at resourceVersion"
 	check(t, invariant.TruthfulStatus, table{
 		"Right":    wantHeld(run(right...), "3 checked"),

@@ -14,6 +14,7 @@ var TruthfulReadiness = Invariant{
 	Name:    "truthful-readiness",
 	Bug:     "https://github.com/elastic/cloud-on-k8s/pull/9636",
 	Promise: "a replica is ready only when its informers have synced and it serves its webhooks",
+	needs:   []history.Source{history.Probes, history.Processes},
 	judge:   judgeReadiness,
 }
 
@@ -22,9 +23,6 @@ var TruthfulReadiness = Invariant{
 const readinessProbe = "the readiness probe"
 
 func judgeReadiness(b *judgement) {
-	if !b.hasSource(history.Probes) || !b.hasSource(history.Processes) {
-		return
-	}
 	for _, life := range b.History.Replicas {
 		ready := firstYes(b.History, life)
 		if life.Started.Before(b.History.Began) || ready.IsZero() {

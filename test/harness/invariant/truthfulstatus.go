@@ -3,6 +3,7 @@
 package invariant
 
 import (
+	"fmt"
 	"maps"
 	"slices"
 	"time"
@@ -16,13 +17,11 @@ var TruthfulStatus = Invariant{
 	Bug:  "https://github.com/project-koku/koku-service-operator/pull/176",
 	Promise: "a status is never about a future generation, does not go back, keeps transition times of unchanged " +
 		"conditions, and reports Ready only when converged: in every version",
+	needs: []history.Source{history.Watch, history.Audit},
 	judge: judgeHonestStatus,
 }
 
 func judgeHonestStatus(b *judgement) {
-	if !b.hasSource(history.Watch) || !b.hasSource(history.Audit) {
-		return
-	}
 	for _, k := range b.Contract.Kinds {
 		for _, life := range b.index.Lifetimes(k.Resource) {
 			for i := range life.Versions {
@@ -44,23 +43,19 @@ func judgeHonestStatus(b *judgement) {
 func (b *judgement) judgeStatus(life *history.Lifetime, v history.Version) {
 	found, twice := conditions(v.Object)
 	for _, name := range twice {
-		b.addViolation("%s (UID %s) at %s has the condition %s twice", life.Key, life.UID, v.RevisionRange, name).
-			revision(v.RevisionRange)
+		b.addAt(life, v, " has the condition %s twice", name)
 	}
 	generation := v.Object.GetGeneration()
 	if seen := observed(v.Object); seen > generation {
-		b.addViolation("%s (UID %s) at %s: its status is about generation %d, and it is at %d", life.Key, life.UID,
-			v.RevisionRange, seen, generation).revision(v.RevisionRange)
+		b.addAt(life, v, ": its status is about generation %d, and it is at %d", seen, generation)
 	}
 	for _, name := range slices.Sorted(maps.Keys(found)) {
 		c := found[name]
 		if c.observed > generation {
-			b.addViolation("%s (UID %s) at %s: %s is about generation %d, and it is at %d", life.Key, life.UID, v.RevisionRange,
-				name, c.observed, generation).revision(v.RevisionRange)
+			b.addAt(life, v, ": %s is about generation %d, and it is at %d", name, c.observed, generation)
 		}
 		if !slices.Contains([]string{"True", "False", "Unknown"}, c.status) {
-			b.addViolation("%s (UID %s) at %s: %s has the status %q", life.Key, life.UID, v.RevisionRange, name, c.status).
-				revision(v.RevisionRange)
+			b.addAt(life, v, ": %s has the status %q", name, c.status)
 		}
 	}
 }
@@ -68,7 +63,7 @@ func (b *judgement) judgeStatus(life *history.Lifetime, v history.Version) {
 // judgeStep looks at what one write has changed.
 func (b *judgement) judgeStep(life *history.Lifetime, before, after history.Version) {
 	if was, is := observed(before.Object), observed(after.Object); is < was {
-		b.addViolation("%s (UID %s): its observedGeneration went back from %d at %s to %d at %s", life.Key, life.UID, was,
+		b.addViolation("%s: its observedGeneration went back from %d at %s to %d at %s", life.Identity(), was,
 			before.RevisionRange, is, after.RevisionRange).revision(before.RevisionRange).revision(after.RevisionRange)
 	}
 	old, _ := conditions(before.Object)
@@ -80,14 +75,13 @@ func (b *judgement) judgeStep(life *history.Lifetime, before, after history.Vers
 			continue
 		}
 		if is.observed < was.observed {
-			b.addViolation("%s (UID %s): %s went back from generation %d at %s to %d at %s", life.Key, life.UID, name,
-				was.observed, before.RevisionRange, is.observed, after.RevisionRange).revision(before.RevisionRange).
-				revision(after.RevisionRange)
+			b.addViolation("%s: %s went back from generation %d at %s to %d at %s", life.Identity(), name, was.observed,
+				before.RevisionRange, is.observed, after.RevisionRange).revision(before.RevisionRange).revision(after.RevisionRange)
 		}
 		switch {
 		case is.status == was.status && is.since != was.since:
-			b.addViolation("%s (UID %s): %s is %s at %s as at %s, but its lastTransitionTime moved from %s to %s",
-				life.Key, life.UID, name, is.status, after.RevisionRange, before.RevisionRange, was.since, is.since).
+			b.addViolation("%s: %s is %s at %s as at %s, but its lastTransitionTime moved from %s to %s", life.Identity(), name,
+				is.status, after.RevisionRange, before.RevisionRange, was.since, is.since).
 				revision(after.RevisionRange).revision(before.RevisionRange)
 		case is.status != was.status:
 			b.judgeFlip(life, name, was, is, after)
@@ -103,21 +97,20 @@ const sameTime = 3 * time.Second
 func (b *judgement) judgeFlip(life *history.Lifetime, name string, was, is condition, after history.Version) {
 	then, errThen := time.Parse(time.RFC3339, was.since)
 	since, errSince := time.Parse(time.RFC3339, is.since)
+	became := fmt.Sprintf("%s: %s became %s at %s", life.Identity(), name, is.status, after.RevisionRange)
 	switch {
 	case was.since == "" && is.since == "": // conditions of such a kind have no times
 	case errThen != nil || errSince != nil:
-		b.addViolation("%s (UID %s): %s became %s at %s without a lastTransitionTime (%q, then %q)", life.Key, life.UID, name,
-			is.status, after.RevisionRange, was.since, is.since).revision(after.RevisionRange)
+		b.addViolation("%s without a lastTransitionTime (%q, then %q)", became, was.since, is.since).
+			revision(after.RevisionRange)
 	case since.Before(then):
-		b.addViolation("%s (UID %s): %s became %s at %s and its lastTransitionTime went back from %s to %s", life.Key,
-			life.UID, name, is.status, after.RevisionRange, was.since, is.since).revision(after.RevisionRange)
+		b.addViolation("%s and its lastTransitionTime went back from %s to %s", became, was.since, is.since).
+			revision(after.RevisionRange)
 	case !since.Equal(then):
 	case after.At.IsZero():
-		b.addDoubt("%s (UID %s): %s became %s at %s with the same lastTransitionTime; the time of the change was not recorded",
-			life.Key, life.UID, name, is.status, after.RevisionRange)
+		b.addDoubt("%s with the same lastTransitionTime; the time of the change was not recorded", became)
 	case b.sent(after).Sub(since) > sameTime:
-		b.addViolation("%s (UID %s): %s became %s at %s, %s after its lastTransitionTime %s, which did not change", life.Key, life.UID,
-			name, is.status, after.RevisionRange,
+		b.addViolation("%s, %s after its lastTransitionTime %s, which did not change", became,
 			after.At.Sub(since).Round(time.Second), is.since).revision(after.RevisionRange)
 	}
 }
@@ -148,8 +141,8 @@ func (b *judgement) judgeReady() {
 				name := normal.Replace(life.String())
 				for _, d := range found {
 					if d.owner == name || d.name == name {
-						b.addViolation("%s (UID %s) is %s at %s, and at %q %s", life.Key, life.UID, k.Ready, now.RevisionRange, m.Name,
-							d.text).revision(now.RevisionRange).checkpoint(m).refer(d.references...)
+						b.addViolation("%s is %s at %s, and at %q %s", life.Identity(), k.Ready, now.RevisionRange, m.Name, d.text).
+							revision(now.RevisionRange).checkpoint(m).refer(d.references...)
 					}
 				}
 			}

@@ -13,10 +13,10 @@ import (
 )
 
 // answeredAt is a status write that was answered at a second of the script's first minute.
-func answeredAt(second int, o *unstructured.Unstructured) step {
+func answeredAt(at float64, o *unstructured.Unstructured) step {
 	return changes(func(s *script) {
 		writes("a", o).record(s)
-		s.Versions[len(s.Versions)-1].At = time.Date(2030, 1, 1, 0, 0, second, 0, time.UTC)
+		s.Versions[len(s.Versions)-1].At = second(at)
 	})
 }
 
@@ -43,8 +43,8 @@ func timeless(status string) func(*unstructured.Unstructured) {
 
 func TestHonestStatus(t *testing.T) {
 	down := says("False", "Down", 1, "01")
-	step := func(before, after func(*unstructured.Unstructured), second int) *history.History {
-		return play(writes("alice", thing()), answeredAt(1, thing(before)), answeredAt(second, thing(after)))
+	step := func(before, after func(*unstructured.Unstructured), at float64) *history.History {
+		return play(writes("alice", thing()), answeredAt(1, thing(before)), answeredAt(at, thing(after)))
 	}
 	late := func(began, until int) *history.History { // the True of the first second, stored in the ninth
 		h := step(down, says("True", "Fine", 1, "01"), 9)
@@ -96,7 +96,7 @@ func TestReadyOnlyAsDesired(t *testing.T) {
 	}
 	right := part("p", "p1")
 	wrong := part("p", "p1", func(o *unstructured.Unstructured) { o.Object["data"] = map[string]any{"replicas": "1"} })
-	clean := []*history.History{run(right, thing(held, ready)), run(right, thing(held, ready))}
+	clean := pair(run(right, thing(held, ready)))
 	first, second := thing(held, named("t-1", "u1")), thing(held, named("t-2", "u2"))
 	// Two objects that share a name, as of a set: each has a part, and is Ready by itself.
 	twins := func(middle ...step) *history.History {
@@ -123,6 +123,6 @@ func TestReadyOnlyAsDesired(t *testing.T) {
 		"OldReady":       wantHeld(run(wrong, thing(held, ready, generation(2)))),
 		"OneReference":   wantInconclusive(run(wrong, thing(held, ready)), "1 clean runs").against(clean[:1]...),
 		"OtherMark": wantInconclusive(run(wrong, thing(held, ready)), `"end" is in 0 clean runs`).
-			against(play(rests("start")), play(rests("start"))),
+			against(pair(play(rests("start")))...),
 	}.against(clean...))
 }

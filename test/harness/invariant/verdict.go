@@ -102,7 +102,9 @@ type Invariant struct {
 	// Promise is one sentence.
 	Promise string
 	// Bug is the address of a bug that it would have shown, in another project.
-	Bug   string
+	Bug string
+	// needs are the sources without which nothing is judged.
+	needs []history.Source
 	judge func(*judgement)
 	// inHostile includes hostile namespaces. Elsewhere, objects of an attacker are not judged; tenant-isolation
 	// judges what an attack costs others.
@@ -137,7 +139,9 @@ func (i Invariant) evaluate(c Case) *judgement {
 		c = c.withoutHostile()
 	}
 	b := &judgement{Case: c, index: c.History.Index(), comparison: c.comparison()}
-	i.judge(b)
+	if !slices.ContainsFunc(i.needs, func(s history.Source) bool { return !b.hasSource(s) }) {
+		i.judge(b)
+	}
 	if b.checked == 0 {
 		b.addDoubt("the run has nothing that this promise applies to")
 	}
@@ -262,6 +266,12 @@ type judgement struct {
 func (b *judgement) addViolation(format string, args ...any) *Violation {
 	b.violations = append(b.violations, Violation{Message: fmt.Sprintf(format, args...)})
 	return &b.violations[len(b.violations)-1]
+}
+
+// addAt adds a violation of an object in one of its versions.
+func (b *judgement) addAt(life *history.Lifetime, v history.Version, format string, args ...any) *Violation {
+	text := fmt.Sprintf(format, args...)
+	return b.addViolation("%s at %s%s", life.Identity(), v.RevisionRange, text).revision(v.RevisionRange)
 }
 
 func (b *judgement) addDoubt(format string, args ...any) {

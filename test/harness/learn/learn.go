@@ -227,7 +227,8 @@ func (r run) identify(life *history.Lifetime) *invariant.Child {
 	c := &invariant.Child{Resource: life.Resource}
 	owns := func(ref *metav1.OwnerReference) bool { return ref != nil && ref.UID == r.main.UID }
 	last := life.Last()
-	c.Controlled = !slices.ContainsFunc(life.Versions, func(v history.Version) bool { return !owns(v.Controller()) })
+	c.Controlled = !slices.ContainsFunc(life.Versions,
+		func(v history.Version) bool { return !owns(metav1.GetControllerOf(v.Object)) })
 	if c.Controlled {
 		return c
 	}

@@ -173,23 +173,12 @@ func requestOf(e auditv1.Event) history.Request {
 		r.Force = u.Query().Get("force") == "true"
 	}
 	readPreconditions(e, &r)
-	var status struct {
-		Kind     string `json:"kind"`
-		Metadata struct {
-			UID types.UID `json:"uid"`
-		} `json:"metadata"`
-		Details struct {
-			UID types.UID `json:"uid"`
-		} `json:"details"`
-	}
 	// A Status names its object, and so does an answer with metadata only.
-	if e.ResponseObject != nil && json.Unmarshal(e.ResponseObject.Raw, &status) == nil {
-		switch {
-		case status.Details.UID != "":
-			r.UID = status.Details.UID
-		case status.Kind == partial:
-			r.UID = status.Metadata.UID
-		}
+	switch a := answerOf(e); {
+	case a.Details.UID != "":
+		r.UID = a.Details.UID
+	case a.Kind == partial:
+		r.UID = a.Metadata.UID
 	}
 	return r
 }

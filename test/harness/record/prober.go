@@ -13,6 +13,7 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -61,8 +62,8 @@ type Prober struct {
 	done   sync.WaitGroup
 
 	mu     sync.Mutex
-	probes []history.Probe
-	last   map[history.ProbeRequest]int // of probes
+	probes []*history.Probe
+	last   map[history.ProbeRequest]*history.Probe
 	// process counts the processes of the replica.
 	process int
 	unread  error // why the metrics could not be read last
@@ -73,7 +74,7 @@ type Prober struct {
 func Probe(ctx context.Context, c clock.Clock, t ProbeTarget) *Prober {
 	t.Timeout = cmp.Or(t.Timeout, probeTimeout)
 	p := &Prober{
-		target: t, clock: c, last: map[history.ProbeRequest]int{},
+		target: t, clock: c, last: map[history.ProbeRequest]*history.Probe{},
 		// Whether a certificate is the right one is for its clients. The compression of metrics costs the
 		// replica more than their transport.
 		client: &http.Client{Timeout: t.Timeout, Transport: &http.Transport{
@@ -99,8 +100,7 @@ func (p *Prober) Since(at time.Time) []history.Probe {
 	var all []history.Probe
 	for _, probe := range p.probes {
 		if !probe.Last.Before(at) {
-			probe.Figures = maps.Clone(probe.Figures)
-			all = append(all, probe)
+			all = append(all, *probe)
 		}
 	}
 	return all
@@ -110,15 +110,9 @@ func (p *Prober) Since(at time.Time) []history.Probe {
 func (p *Prober) Forget(before time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	kept, last := []history.Probe{}, map[history.ProbeRequest]int{}
-	for i, probe := range p.probes {
-		if at, known := p.last[probe.Request]; probe.Last.Before(before) && (!known || at != i) {
-			continue
-		}
-		last[probe.Request] = len(kept)
-		kept = append(kept, probe)
-	}
-	p.probes, p.last = kept, last
+	p.probes = slices.DeleteFunc(p.probes, func(probe *history.Probe) bool {
+		return probe.Last.Before(before) && p.last[probe.Request] != probe
+	})
 }
 
 // Restart separates the results of a process that has ended from those of the next one, which is
@@ -135,11 +129,11 @@ func (p *Prober) Restart() {
 func (p *Prober) Workload() (work history.ProbeResult, at time.Time, known bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	i, known := p.last[history.Work]
+	probe, known := p.last[history.Work]
 	if !known {
 		return "", time.Time{}, false
 	}
-	return p.probes[i].Result, p.probes[i].Last, true
+	return probe.Result, probe.Last, true
 }
 
 // Unread returns why the metrics could not be read last; nil if they were or have not been tried.
@@ -248,9 +242,11 @@ func (p *Prober) figures(ctx context.Context, process int) {
 	}
 	p.mu.Lock()
 	p.unread = err
+	if err != nil {
+		delete(p.last, history.Work) // the next result is recorded even if it is the same
+	}
 	p.mu.Unlock()
 	if err != nil {
-		p.interrupted(history.Work)
 		return
 	}
 	work := history.Probe{Request: history.Work, Result: history.Idle, Figures: map[string]float64{}}
@@ -265,15 +261,6 @@ func (p *Prober) figures(ctx context.Context, process int) {
 	}
 }
 
-// interrupted records a missing answer, so that the next result is recorded even if it is the same.
-func (p *Prober) interrupted(questions ...history.ProbeRequest) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	for _, question := range questions {
-		delete(p.last, question)
-	}
-}
-
 // note records an answer of a process. An equal answer only extends the last one.
 func (p *Prober) note(ctx context.Context, process int, probe history.Probe) {
 	if ctx.Err() != nil {
@@ -285,14 +272,12 @@ func (p *Prober) note(ctx context.Context, process int, probe history.Probe) {
 	if process != p.process {
 		return // its request went to the process before
 	}
-	if i, known := p.last[probe.Request]; known {
-		before := &p.probes[i]
-		if before.Result == probe.Result && before.Detail == probe.Detail && maps.Equal(before.Figures, probe.Figures) {
-			before.Last = now
-			return
-		}
+	if before := p.last[probe.Request]; before != nil && before.Result == probe.Result &&
+		before.Detail == probe.Detail && maps.Equal(before.Figures, probe.Figures) {
+		before.Last = now
+		return
 	}
 	probe.Replica, probe.First, probe.Last = p.target.Name, now, now
-	p.last[probe.Request] = len(p.probes)
-	p.probes = append(p.probes, probe)
+	p.last[probe.Request] = &probe
+	p.probes = append(p.probes, &probe)
 }

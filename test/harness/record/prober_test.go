@@ -60,15 +60,16 @@ func (p *probed) change(f func()) {
 
 func address(s *httptest.Server) string { return strings.SplitN(s.URL, "//", 2)[1] }
 
-// answers are those to a question, in order.
-func answers(p *record.Prober, question history.ProbeRequest) []history.ProbeResult {
-	var all []history.ProbeResult
-	for _, probe := range p.Since(time.Time{}) {
-		if probe.Request == question {
-			all = append(all, probe.Result)
+// answers returns a function that reads the answers to a question, in order.
+func answers(p *record.Prober, question history.ProbeRequest) func() []history.ProbeResult {
+	return func() (all []history.ProbeResult) {
+		for _, probe := range p.Since(time.Time{}) {
+			if probe.Request == question {
+				all = append(all, probe.Result)
+			}
 		}
+		return all
 	}
-	return all
 }
 
 const metrics = `# TYPE workqueue_depth gauge
@@ -81,10 +82,6 @@ controller_runtime_reconcile_total{controller="a",result="success"} 3
 controller_runtime_reconcile_total{controller="a",result="error"} 4
 # TYPE go_goroutines gauge
 go_goroutines 42
-# TYPE go_memstats_next_gc_bytes gauge
-go_memstats_next_gc_bytes 1e+06
-# TYPE process_resident_memory_bytes gauge
-process_resident_memory_bytes 2e+06
 `
 
 func TestProber_KeepsChanges(t *testing.T) {
@@ -97,33 +94,29 @@ func TestProber_KeepsChanges(t *testing.T) {
 		Name: "r-1", Ready: server.URL + "/readyz", Metrics: address(server), Webhook: address(webhook),
 		Timeout: eventually,
 	})
-	of := func(question history.ProbeRequest) func() []history.ProbeResult {
-		return func() []history.ProbeResult { return answers(p, question) }
-	}
-	g.Eventually(of(history.Ready), eventually).Should(HaveExactElements(history.No))
-	g.Expect(of(history.Serves)()).To(BeEmpty(), "no probe has found it serving yet")
+	readiness, serves, work := answers(p, history.Ready), answers(p, history.Serves), answers(p, history.Work)
+	g.Eventually(readiness, eventually).Should(HaveExactElements(history.No))
+	g.Expect(serves()).To(BeEmpty(), "no probe has found it serving yet")
 	process.change(func() { process.codes["/readyz"] = 200 })
-	g.Eventually(of(history.Serves), eventually).Should(HaveExactElements(history.Yes))
-	g.Expect(of(history.Ready)()).To(HaveExactElements(history.No, history.Yes))
-	g.Eventually(of(history.Work), eventually).Should(HaveExactElements(history.Idle))
+	g.Eventually(serves, eventually).Should(HaveExactElements(history.Yes))
+	g.Expect(readiness()).To(HaveExactElements(history.No, history.Yes))
+	g.Eventually(work, eventually).Should(HaveExactElements(history.Idle))
 	process.change(func() { process.metrics = fmt.Sprintf(metrics, 1, 0) })
-	g.Eventually(of(history.Work), eventually).Should(HaveExactElements(history.Idle, history.Busy))
+	g.Eventually(work, eventually).Should(HaveExactElements(history.Idle, history.Busy))
 	process.change(func() { process.metrics = fmt.Sprintf(metrics, 0, 0) })
-	g.Eventually(of(history.Work), eventually).Should(HaveExactElements(history.Idle, history.Busy, history.Idle))
+	g.Eventually(work, eventually).Should(HaveExactElements(history.Idle, history.Busy, history.Idle))
 	process.change(func() { process.metrics = fmt.Sprintf(metrics, 0, 1) })
-	g.Eventually(of(history.Work), eventually).
-		Should(HaveExactElements(history.Idle, history.Busy, history.Idle, history.Busy))
+	g.Eventually(work, eventually).Should(HaveExactElements(history.Idle, history.Busy, history.Idle, history.Busy))
 	process.change(func() { process.metrics = "no metrics" })
 	g.Eventually(process.asked(3), eventually).Should(BeTrue())
 	process.change(func() { process.metrics = fmt.Sprintf(metrics, 0, 1) })
-	g.Eventually(of(history.Work), eventually).Should(HaveLen(5), "whether it was busy meanwhile is not known")
+	g.Eventually(work, eventually).Should(HaveLen(5), "whether it was busy meanwhile is not known")
 	webhook.Close()
 	p.Restart()
-	g.Eventually(of(history.Serves), eventually).Should(HaveExactElements(history.Yes, history.No), "of the next process")
+	g.Eventually(serves, eventually).Should(HaveExactElements(history.Yes, history.No), "of the next process")
 	server.Close()
 	p.Restart()
-	g.Eventually(of(history.Ready), eventually).
-		Should(HaveExactElements(history.No, history.Yes, history.Yes, history.NoAnswer))
+	g.Eventually(readiness, eventually).Should(HaveExactElements(history.No, history.Yes, history.Yes, history.NoAnswer))
 	p.Stop()
 	for _, probe := range p.Since(time.Time{}) {
 		g.Expect(probe.Replica).To(Equal("r-1"))
@@ -173,19 +166,18 @@ func TestProberDropsOldResults(t *testing.T) {
 	p := record.Probe(t.Context(), clock.RealClock{},
 		record.ProbeTarget{Name: "r-1", Ready: server.URL + "/readyz", Timeout: eventually})
 	defer p.Stop()
-	g.Eventually(func() []history.ProbeResult { return answers(p, history.Ready) }, eventually).Should(HaveLen(1))
+	g.Eventually(answers(p, history.Ready), eventually).Should(HaveLen(1))
 	process.change(func() { process.codes["/readyz"] = 200 })
-	g.Eventually(func() []history.ProbeResult { return answers(p, history.Ready) }, eventually).Should(HaveLen(2))
-	g.Expect(answers(p, history.Serves)).To(BeEmpty(), "there are no webhooks")
-	g.Expect(answers(p, history.Work)).To(BeEmpty(), "there are no metrics")
+	g.Eventually(answers(p, history.Ready), eventually).Should(HaveLen(2))
+	g.Expect(answers(p, history.Serves)()).To(BeEmpty(), "there are no webhooks")
+	g.Expect(answers(p, history.Work)()).To(BeEmpty(), "there are no metrics")
 	later := clock.RealClock{}.Now().Add(time.Hour)
 	g.Expect(p.Since(later)).To(BeEmpty())
 	p.Forget(later)
-	g.Expect(answers(p, history.Ready)).To(Equal([]history.ProbeResult{history.Yes}), "the last one is kept")
+	g.Expect(answers(p, history.Ready)()).To(Equal([]history.ProbeResult{history.Yes}), "the last one is kept")
 	process.change(func() { process.codes["/readyz"] = 404 })
 	p.Restart()
-	g.Eventually(func() []history.ProbeResult { return answers(p, history.Ready) }, eventually).
-		Should(HaveExactElements(history.Yes, history.No))
+	g.Eventually(answers(p, history.Ready), eventually).Should(HaveExactElements(history.Yes, history.No))
 }
 
 // An answer that the process before may have given is not the next one's.
@@ -213,9 +205,7 @@ func TestProber_SeparatesProcesses(t *testing.T) {
 	answer <- http.StatusInternalServerError
 	g.Eventually(asked, eventually).Should(Receive())
 	close(answer)
-	g.Eventually(func() []history.ProbeResult { return answers(p, history.Ready) }, eventually).
-		Should(HaveExactElements(history.Yes))
+	g.Eventually(answers(p, history.Ready), eventually).Should(HaveExactElements(history.Yes))
 	p.Restart()
-	g.Eventually(func() []history.ProbeResult { return answers(p, history.Ready) }, eventually).
-		Should(HaveExactElements(history.Yes, history.Yes))
+	g.Eventually(answers(p, history.Ready), eventually).Should(HaveExactElements(history.Yes, history.Yes))
 }

@@ -5,9 +5,11 @@ package record
 import (
 	"encoding/json"
 	"slices"
+	"sort"
 	"strconv"
 	"time"
 
+	"k8s.io/apimachinery/pkg/types"
 	auditv1 "k8s.io/apiserver/pkg/apis/audit/v1"
 
 	"leasehold.dev/test/harness/history"
@@ -61,12 +63,7 @@ func (v *versions) before(t time.Time) uint64 {
 
 // after is a version that the store had not reached by then; 0 if none is known.
 func (v *versions) after(t time.Time) uint64 {
-	i, _ := slices.BinarySearchFunc(v.received, t, func(s stamp, t time.Time) int {
-		if s.at.After(t) {
-			return 1
-		}
-		return -1
-	})
+	i := sort.Search(len(v.received), func(i int) bool { return v.received[i].at.After(t) })
 	if i == len(v.received) {
 		return 0
 	}
@@ -103,43 +100,45 @@ func (v *versions) stored(e auditv1.Event) (history.RevisionRange, history.Effec
 	return v.within(e), history.Unchanged
 }
 
+// answer has what is read of an answer, whatever its kind.
+type answer struct {
+	Kind     string `json:"kind"`
+	Metadata struct {
+		UID                types.UID `json:"uid"`
+		ResourceVersion    string    `json:"resourceVersion"`
+		DeletionTimestamp  string    `json:"deletionTimestamp"`
+		GracePeriodSeconds int64     `json:"deletionGracePeriodSeconds"`
+		Finalizers         []string  `json:"finalizers"`
+	} `json:"metadata"`
+	Spec struct {
+		Finalizers []string `json:"finalizers"` // a namespace has some of its own
+	} `json:"spec"`
+	Details struct {
+		UID types.UID `json:"uid"`
+	} `json:"details"`
+}
+
+// answerOf reads the answer. A text has none of the fields, and one of another type is left out.
+func answerOf(e auditv1.Event) (a answer) {
+	if e.ResponseObject != nil {
+		_ = json.Unmarshal(e.ResponseObject.Raw, &a)
+	}
+	return a
+}
+
 // versionOf is the resourceVersion in the answer. A Status has none.
 func versionOf(e auditv1.Event) (uint64, bool) {
-	if e.ResponseObject == nil {
-		return 0, false
-	}
-	var object struct {
-		Metadata struct {
-			ResourceVersion string `json:"resourceVersion"`
-		} `json:"metadata"`
-	}
-	if err := json.Unmarshal(e.ResponseObject.Raw, &object); err != nil {
-		return 0, false // an answer that is no object, such as text
-	}
-	version, err := strconv.ParseUint(object.Metadata.ResourceVersion, 10, 64)
+	version, err := strconv.ParseUint(answerOf(e).Metadata.ResourceVersion, 10, 64)
 	return version, err == nil
 }
 
 // released reports whether the object in the response can be deleted: it is terminating, without
 // finalizers and without a grace period.
 func released(e auditv1.Event) bool {
-	var object struct {
-		Kind     string `json:"kind"`
-		Metadata struct {
-			DeletionTimestamp  string   `json:"deletionTimestamp"`
-			GracePeriodSeconds int64    `json:"deletionGracePeriodSeconds"`
-			Finalizers         []string `json:"finalizers"`
-		} `json:"metadata"`
-		Spec struct {
-			Finalizers []string `json:"finalizers"` // a namespace has some of its own
-		} `json:"spec"`
-	}
-	if e.ResponseObject == nil || json.Unmarshal(e.ResponseObject.Raw, &object) != nil {
-		return false
-	}
-	if e.ObjectRef.Resource == "namespaces" && object.Kind == partial {
+	a := answerOf(e)
+	if e.ObjectRef.Resource == "namespaces" && a.Kind == partial {
 		return false // its own finalizers are not in there
 	}
-	return object.Metadata.DeletionTimestamp != "" && object.Metadata.GracePeriodSeconds == 0 &&
-		len(object.Metadata.Finalizers) == 0 && len(object.Spec.Finalizers) == 0
+	return a.Metadata.DeletionTimestamp != "" && a.Metadata.GracePeriodSeconds == 0 &&
+		len(a.Metadata.Finalizers) == 0 && len(a.Spec.Finalizers) == 0
 }

@@ -18,6 +18,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/tools/cache"
 	watchtools "k8s.io/client-go/tools/watch"
 	"k8s.io/utils/clock"
 
@@ -76,7 +77,7 @@ func (w *Watcher) follow(ctx context.Context, r schema.GroupVersionResource) err
 	}
 	w.mu.Unlock()
 	stream, err := watchtools.NewRetryWatcherWithContext(ctx, list.GetResourceVersion(),
-		watchFunc(w.client.Resource(r).Watch))
+		&cache.ListWatch{WatchFuncWithContext: w.client.Resource(r).Watch})
 	if err != nil {
 		return err
 	}
@@ -90,13 +91,6 @@ func (w *Watcher) follow(ctx context.Context, r schema.GroupVersionResource) err
 
 func resourceOf(r schema.GroupVersionResource) history.Resource {
 	return history.Resource{Group: r.Group, Resource: r.Resource}
-}
-
-type watchFunc func(context.Context, metav1.ListOptions) (watch.Interface, error)
-
-// WatchWithContext makes it a cache.WatcherWithContext.
-func (f watchFunc) WatchWithContext(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
-	return f(ctx, o)
 }
 
 func (w *Watcher) see(r history.Resource, event watch.Event) {

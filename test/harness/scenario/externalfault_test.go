@@ -28,9 +28,4 @@ steps:
 	g.Expect([]string{change, thing}).To(Equal([]string{"put", "thing-1"}))
 	g.Expect(filled.Steps[1].Apply).To(Equal(map[string]any{"kind": "X", "endpoint": "http://127.0.0.1:1",
 		"key": "{store.accessKey}", "name": "thing-1"}))
-	for _, text := range []string{"external: {}", "external: {put: a, remove: b}", `external: {put: ""}`,
-		"{external: {put: a}, delete: {apiVersion: v1, kind: X, name: x}}"} {
-		_, err := scenario.Parse([]byte("name: a\nsteps:\n- " + text + "\n- {name: end, quiesce: {for: 1s}}\n"))
-		g.Expect(err).To(HaveOccurred(), text)
-	}
 }

@@ -57,53 +57,69 @@ func TestFillLeavesWhatIsNotAName(t *testing.T) {
 }
 
 func TestParseRefuses(t *testing.T) {
+	g := NewWithT(t)
 	rest := "- {name: end, quiesce: {for: 1s}}\n"
-	for name, tc := range map[string]struct{ text, want string }{
-		"UnknownField":  {"name: a\nstep: []", `unknown field "step"`},
-		"NoName":        {"steps:\n" + rest, "the name"},
-		"NameWithColon": {"name: a:b\nsteps:\n" + rest, "the name"},
-		"NoSteps":       {"name: a", "the last step has to be a quiesce"},
-		"NoRestAtEnd":   {"name: a\nsteps:\n" + rest + "- delete: {apiVersion: v1, kind: X, name: x}\n", "the last step"},
-		"NoAction":      {"name: a\nsteps:\n- name: x\n" + rest, "step 1 x: it has 0 actions"},
-		"TwoActions": {"name: a\nsteps:\n- {apply: {}, delete: {apiVersion: v1, kind: X, name: x}}\n" + rest,
-			"2 actions [apply delete]"},
-		"NobodyDeleted": {"name: a\nsteps:\n- delete: {apiVersion: v1, kind: X, name: \"\"}\n" + rest, "names no object"},
-		"NobodyPatched": {"name: a\nsteps:\n- patch: {object: {apiVersion: v1, kind: \"\", name: x}, merge: {}}\n" + rest,
-			"names no object"},
-		"WaitForNone": {"name: a\nsteps:\n- wait: {object: {apiVersion: v1, kind: X, name: x}}\n" + rest,
-			"either a condition or gone"},
-		"WaitForBoth":    {"name: a\nsteps:\n- wait: {object: {apiVersion: v1, kind: X, name: x}, condition: R, gone: true}\n" + rest, "either a condition or gone"},
-		"CurrentAndGone": {"name: a\nsteps:\n- wait: {object: {apiVersion: v1, kind: X, name: x}, current: true, gone: true}\n" + rest, "one of them"},
-		"FieldNoValue": {"name: a\nsteps:\n- wait: {object: {apiVersion: v1, kind: X, name: x}, field: status.phase}\n" +
-			rest, "field and value need each other"},
-		"ValueNoField": {"name: a\nsteps:\n- wait: {object: {apiVersion: v1, kind: X, name: x}, exists: true, value: 1}\n" +
-			rest, "field and value need each other"},
-		"NoPath":       {"name: a\nsteps:\n- wait: {object: {apiVersion: v1, kind: X, name: x}, field: 'status.list[', value: 1}\n" + rest, "a path such as status.phase"},
-		"StatusOfNone": {"name: a\nsteps:\n- wait: {object: {apiVersion: v1, kind: X, name: x}, exists: true, status: \"False\"}\n" + rest, "status is that of a condition"},
-		"ExistsNoName": {"name: a\nsteps:\n- wait: {object: {apiVersion: v1, kind: X}, exists: true}\n" + rest,
-			"names no object"},
-		"SleepBackwards": {"name: a\nsteps:\n- sleep: -1s\n" + rest, "cannot sleep for -1s"},
-		"SleepNever":     {"name: a\nsteps:\n- sleep: 0s\n" + rest, "0 actions"},
-		"SleepNoTime":    {"name: a\nsteps:\n- sleep: long\n" + rest, "invalid duration"},
-		"ScaleToNothing": {"name: a\nsteps:\n- scale: {object: {apiVersion: v1, kind: X, name: x}}\n" + rest,
-			"needs replicas"},
-		"ScaleBelowZero": {"name: a\nsteps:\n- scale: {object: {apiVersion: v1, kind: X, name: x}, replicas: -1}\n" + rest,
-			"needs replicas"},
-		"NoNameScaled": {"name: a\nsteps:\n- scale: {object: {apiVersion: v1, kind: X}, replicas: 1}\n" + rest,
-			"names no object"},
-		"RefusedSleep": {"name: a\nsteps:\n- {sleep: 1s, refused: true}\n" + rest,
-			"refused is for apply, patch, scale, delete and attack"},
-		"SleepAsUser": {"name: a\nusers: [{name: mallory}]\nsteps:\n- {sleep: 1s, as: mallory}\n" + rest,
-			"as is for apply, patch, scale, delete and attack"},
-		"NoTime":        {"name: a\nsteps:\n- {name: end, quiesce: {for: 0s}}\n", "for how long"},
-		"NamelessRest":  {"name: a\nsteps:\n- quiesce: {for: 1s}\n", "a name of its own"},
-		"LikeNone":      {"name: a\nsteps:\n- {name: end, quiesce: {for: 1s, like: end}}\n", `step 1 end: like names no earlier quiesce: "end"`},
-		"SameRestTwice": {"name: a\nsteps:\n" + rest + rest, "step 2: a quiesce needs a name of its own"},
+	for text, want := range map[string]string{
+		"name: a\nstep: []":          `unknown field "step"`,
+		"steps:\n" + rest:            "the name",
+		"name: a:b\nsteps:\n" + rest: "the name",
+		"name: a":                    "the last step has to be a quiesce",
+		"name: a\nsteps:\n" + rest + "- delete: {apiVersion: v1, kind: X, name: x}\n": "the last step",
+		"name: a\nsteps:\n- {name: end, quiesce: {for: 0s}}\n":                        "for how long",
+		"name: a\nsteps:\n- quiesce: {for: 1s}\n":                                     "a name of its own",
+		"name: a\nsteps:\n- {name: end, quiesce: {for: 1s, like: end}}\n":             `step 1 end: like names no earlier quiesce: "end"`,
+		"name: a\nsteps:\n" + rest + rest:                                             "step 2: a quiesce needs a name of its own",
+		"name: a\nusers: [{name: u, role: edit}]\nsteps:\n" + rest:                    "a role together with a namespace",
 	} {
-		t.Run(name, func(t *testing.T) {
-			g := NewWithT(t)
-			_, err := scenario.Parse([]byte(tc.text))
-			g.Expect(err).To(MatchError(ContainSubstring(tc.want)))
+		_, err := scenario.Parse([]byte(text))
+		g.Expect(err).To(MatchError(ContainSubstring(want)), text)
+	}
+}
+
+func TestParseRefusesSteps(t *testing.T) {
+	const x = "apiVersion: v1, kind: X, name: x"
+	for step, want := range map[string]string{
+		"name: x":                          "step 1 x: it has 0 actions",
+		"{apply: {}, delete: {" + x + "}}": "2 actions [apply delete]",
+		`delete: {apiVersion: v1, kind: X, name: ""}`:                     "names no object",
+		`patch: {object: {apiVersion: v1, kind: "", name: x}, merge: {}}`: "names no object",
+		"wait: {object: {" + x + "}}":                                     "either a condition or gone",
+		"wait: {object: {" + x + "}, condition: R, gone: true}":           "either a condition or gone",
+		"wait: {object: {" + x + "}, current: true, gone: true}":          "one of them",
+		"wait: {object: {" + x + "}, field: status.phase}":                "field and value need each other",
+		"wait: {object: {" + x + "}, exists: true, value: 1}":             "field and value need each other",
+		"wait: {object: {" + x + "}, field: 'status.list[', value: 1}":    "a path such as status.phase",
+		"wait: {object: {" + x + `}, exists: true, status: "False"}`:      "status is that of a condition",
+		"wait: {object: {apiVersion: v1, kind: X}, exists: true}":         "names no object",
+		"sleep: -1s":                   "cannot sleep for -1s",
+		"sleep: 0s":                    "0 actions",
+		"sleep: long":                  "invalid duration",
+		"scale: {object: {" + x + "}}": "needs replicas",
+		"scale: {object: {" + x + "}, replicas: -1}":                        "needs replicas",
+		"scale: {object: {apiVersion: v1, kind: X}, replicas: 1}":           "names no object",
+		"{sleep: 1s, refused: true}":                                        "refused is for apply, patch, scale, delete and attack",
+		"{sleep: 1s, as: u}":                                                "as is for apply, patch, scale, delete and attack",
+		"{as: nobody, apply: {kind: X}}":                                    `no user is called "nobody"`,
+		"{as: u, wait: {object: {" + x + "}, gone: true}}":                  "as is for",
+		"{as: u, external: {put: x}}":                                       "knows no users",
+		"{refused: never, apply: {kind: X}}":                                "neither true nor may",
+		"{refused: true, external: {put: x}}":                               "refused is for",
+		"{may: {user: u, verb: get}}":                                       "a resource",
+		"{attack: {apply: {kind: X}}}":                                      "an attack needs a name",
+		"{name: a, attack: {count: 2}}":                                     "either apply or patch",
+		"{name: a, attack: {apply: {}, patch: {object: {kind: X}}}}":        "either apply or patch",
+		"{name: a, attack: {count: -1, apply: {}}}":                         "may be negative",
+		"{name: a, attack: {patch: {object: {kind: X}}}}":                   "names no object",
+		"{name: a, attack: {apply: {kind: X}}, delete: {kind: X, name: x}}": "2 actions",
+		"external: {}":                              "0 external changes",
+		"external: {put: a, remove: b}":             "2 external changes",
+		`external: {put: ""}`:                       "1 external changes",
+		"{external: {put: a}, delete: {" + x + "}}": "2 actions",
+	} {
+		t.Run(step, func(t *testing.T) {
+			_, err := scenario.Parse([]byte("name: a\nusers: [{name: u}]\nsteps:\n- " + step +
+				"\n- {name: end, quiesce: {for: 1s}}\n"))
+			NewWithT(t).Expect(err).To(MatchError(ContainSubstring(want)))
 		})
 	}
 }

@@ -39,24 +39,4 @@ func TestUsersAndAttacks(t *testing.T) {
 	attack := filled.Steps[4].Attack
 	g.Expect(attack.Apply).To(HaveKeyWithValue("data", "$(index)"))
 	g.Expect(filled.Hostile()).To(Equal([]string{"evil-1"}))
-	for step, want := range map[string]string{
-		"{as: nobody, apply: {kind: X}}":                                          `no user is called "nobody"`,
-		"{as: u, wait: {object: {apiVersion: v1, kind: X, name: x}, gone: true}}": "as is for",
-		"{as: u, external: {put: x}}":                                             "knows no users",
-		"{refused: never, apply: {kind: X}}":                                      "neither true nor may",
-		"{refused: true, external: {put: x}}":                                     "refused is for",
-		"{may: {user: u, verb: get}}":                                             "a resource",
-		"{attack: {apply: {kind: X}}}":                                            "an attack needs a name",
-		"{name: a, attack: {count: 2}}":                                           "either apply or patch",
-		"{name: a, attack: {apply: {}, patch: {object: {kind: X}}}}":              "either apply or patch",
-		"{name: a, attack: {count: -1, apply: {}}}":                               "may be negative",
-		"{name: a, attack: {patch: {object: {kind: X}}}}":                         "names no object",
-		"{name: a, attack: {apply: {kind: X}}, delete: {kind: X, name: x}}":       "2 actions",
-	} {
-		_, err := scenario.Parse([]byte("name: a\nusers: [{name: u}]\nsteps:\n- " + step +
-			"\n- {name: end, quiesce: {for: 1s}}\n"))
-		g.Expect(err).To(MatchError(ContainSubstring(want)), step)
-	}
-	_, err = scenario.Parse([]byte("name: a\nusers: [{name: u, role: edit}]\nsteps: [{name: end, quiesce: {for: 1s}}]\n"))
-	g.Expect(err).To(MatchError(ContainSubstring("a role together with a namespace")))
 }
