@@ -40,7 +40,7 @@ type Options struct {
 	// Kubernetes is set if the service is a Kubernetes API server. The journal then has the events
 	// of its watches, and Lag affects them.
 	Kubernetes bool
-	// TLS lets clients connect by TLS. The proxy has a certificate of its own CA.
+	// TLS lets clients connect by TLS. The CA of the certificate is of this program only.
 	TLS bool
 	// Bodies stores up to so many bytes of the bodies of requests, and of responses with a code of
 	// 400 or more, in the journal. Requests are then read completely before they are forwarded. It
@@ -106,10 +106,11 @@ func NewProxy(o Options) (_ *Proxy, err error) {
 	p.listener = &listener{Listener: tcp, clock: o.Clock, journal: p.journal, peer: o.Peer}
 	if o.TLS {
 		p.url = "https://" + tcp.Addr().String()
-		// Certificates need the real time, because clients check it.
-		if p.listener.config, p.ca, err = newTLSConfig(clock.RealClock{}.Now()); err != nil {
+		shown, err := newIdentity()
+		if err != nil {
 			return nil, errors.Join(err, tcp.Close())
 		}
+		p.listener.config, p.ca = shown.config, shown.ca
 	}
 	p.forwardTo(target, o)
 	p.serve()
