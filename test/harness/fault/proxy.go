@@ -143,7 +143,7 @@ func (p *Proxy) forwardTo(target *url.URL, o Options) {
 			}
 		},
 		ModifyResponse: func(response *http.Response) error {
-			x, now := exchangeOf(response), p.clock.Now()
+			x, now := exchangeOf(response.Request), p.clock.Now()
 			p.journal.note(func() {
 				x.entry.Answered, x.entry.Status = now, response.StatusCode
 				x.entry.AuditID = response.Header.Get(auditIDHeader)
@@ -163,8 +163,7 @@ func (p *Proxy) forwardTo(target *url.URL, o Options) {
 			if errors.Is(err, errCut) {
 				panic(http.ErrAbortHandler)
 			}
-			x, _ := r.Context().Value(exchangeKey{}).(*exchange)
-			p.journal.note(func() { x.entry.Error = err.Error() })
+			p.journal.note(func() { exchangeOf(r).entry.Error = err.Error() })
 			w.WriteHeader(http.StatusBadGateway)
 		},
 	}

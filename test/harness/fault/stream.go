@@ -129,8 +129,7 @@ func (s *stream) held(event bool) error {
 		}
 		if event {
 			event = false // one fault for one event
-			i.happened()
-			s.x.proxy.journal.note(func() { s.x.entry.Rule = i.rule.Name })
+			s.x.happened(i)
 		}
 		select {
 		case <-i.ctx.Done():
