@@ -40,8 +40,8 @@ type Plan struct {
 	Target  Target `json:"target"`
 }
 
-// separator separates the parts of a plan's ID. Paths may contain it: the path starts after the
-// third and ends before the last.
+// separator separates the parts of a plan's ID. Paths may contain it: the path is between the third
+// and the last.
 const separator = scenario.Separator
 
 // ID returns the plan as one word, which means the same in every run.
@@ -68,17 +68,17 @@ func ParsePlan(id string) (Plan, error) {
 
 func parsePlan(id string) (p Plan, err error) {
 	const beforePath = 3
-	parts := strings.SplitN(id, separator, beforePath+1)
-	if len(parts) != beforePath+1 {
+	parts := strings.Split(id, separator)
+	last := len(parts) - 1
+	if last <= beforePath {
 		return p, errors.New("it is not scenario:fault:method:path:nth")
 	}
 	p.Scenario = parts[0]
 	if p.Fault, p.Variant, err = parseForm(parts[1]); err != nil {
 		return p, err
 	}
-	path, nth, _ := cutLast(parts[3])
-	p.Target = Target{Method: parts[2], Path: path}
-	if p.Target.Nth, err = strconv.Atoi(nth); err != nil {
+	p.Target = Target{Method: parts[2], Path: strings.Join(parts[beforePath:last], separator)}
+	if p.Target.Nth, err = strconv.Atoi(parts[last]); err != nil {
 		return p, fmt.Errorf("reading which request: %w", err)
 	}
 	return p, nil
@@ -99,14 +99,6 @@ func parseForm(text string) (f scenario.FaultName, variant string, err error) {
 		}
 	}
 	return "", "", cmp.Or(err, fmt.Errorf("no fault is called %q", text))
-}
-
-func cutLast(s string) (before, after string, found bool) {
-	i := strings.LastIndex(s, separator)
-	if i < 0 {
-		return s, "", false
-	}
-	return s[:i], s[i+len(separator):], true
 }
 
 // Describe returns the plan in a sentence.
