@@ -215,7 +215,7 @@ func (ex *execution) observed(h *history.History) observation {
 
 // writes returns the operator's writes to the run's own objects, in the order in which they
 // reached the proxies. A request without an answer is left out, because its effect is unknown.
-func (ex *execution) writes(h *history.History) []write {
+func (ex *execution) writes(h *history.History) []call {
 	promises, normal := ex.prover.subject.Contract, h.Normalizer()
 	known := map[string]history.Request{} // by the audit log's ID
 	for _, r := range h.Requests {
@@ -223,7 +223,7 @@ func (ex *execution) writes(h *history.History) []write {
 	}
 	type arrival struct {
 		at time.Time
-		write
+		call
 	}
 	var arrivals []arrival
 	for _, replica := range ex.prover.replicas {
@@ -234,17 +234,17 @@ func (ex *execution) writes(h *history.History) []write {
 				r.Key == promises.Lease || slices.Contains(promises.AnyReplica, r.Resource) {
 				continue
 			}
-			arrivals = append(arrivals, arrival{asked.Received, write{
+			arrivals = append(arrivals, arrival{asked.Received, call{
 				// A name at the end of a path stands there as it is; a slash does not matter.
 				Method: asked.Method, Path: strings.TrimSuffix(normal.Replace(asked.Path), "/"),
-				Effective: r.Done(),
+				Changed: r.Done(),
 			}})
 		}
 	}
 	slices.SortStableFunc(arrivals, func(a, b arrival) int { return a.at.Compare(b.at) })
-	writes := make([]write, len(arrivals))
+	writes := make([]call, len(arrivals))
 	for i, w := range arrivals {
-		writes[i] = w.write
+		writes[i] = w.call
 	}
 	return writes
 }

@@ -87,12 +87,12 @@ func TestExecution_ObservesItsOwnWritesOnly(t *testing.T) {
 		h.Requests = append(h.Requests, history.Request{ID: r.id, Key: key, Effect: r.effect})
 	}
 	s.request(0, http.MethodPatch, thingPath, "unknown to the log")
-	g.Expect(run.writes(h)).To(Equal([]write{
-		{Method: http.MethodPatch, Path: "/things/{thing}/status", Effective: true},
+	g.Expect(run.writes(h)).To(Equal([]call{
+		{Method: http.MethodPatch, Path: "/things/{thing}/status", Changed: true},
 		{Method: http.MethodPatch, Path: "/things/{thing}/status"},
 		{Method: http.MethodPatch, Path: "/things/{thing}"},
-		{Method: http.MethodPost, Path: "/things", Effective: true},
-		{Method: http.MethodDelete, Path: "/things/{thing}", Effective: true},
+		{Method: http.MethodPost, Path: "/things", Changed: true},
+		{Method: http.MethodDelete, Path: "/things/{thing}", Changed: true},
 	}))
 }
 

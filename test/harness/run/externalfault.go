@@ -46,17 +46,6 @@ var callRefused = spec{
 	derive:   eachCall, newInjector: stateless(externalFault{requestFault{refuseCall, wasNotForwarded}}),
 }
 
-// call is a call of the subject to the external system.
-type call struct {
-	Method string
-	// Path has placeholders for names of the scenario, and the names of its query parameters.
-	Path string
-	// Changed means that it changed something.
-	Changed bool
-	// Answered means that the external system answered it.
-	Answered bool
-}
-
 // eachCall plans the fault at each call that changed something, and at a few reads. A read is
 // disturbed in one way, which the seed selects.
 func eachCall(d *derivation, f scenario.FaultName) []Plan {
@@ -78,15 +67,9 @@ func (d *derivation) disturbed(t Target) []Plan {
 	return []Plan{d.plan(ExternalCrash, "", t), d.plan(ExternalError, code, t)}
 }
 
-// calls returns the wanted calls of all runs, in the order of the first run.
+// calls returns the wanted calls of all runs.
 func (d *derivation) calls(wanted func(call) bool) []Target {
-	return steady(d.runs, func(o observation) []write {
-		var all []write
-		for _, c := range o.Calls {
-			all = append(all, write{Method: c.Method, Path: c.Path, Effective: wanted(c)})
-		}
-		return all
-	})
+	return steady(d.runs, func(o observation) []call { return o.Calls }, wanted)
 }
 
 // observedCalls returns the calls of a clean run, from which plans are derived.
