@@ -63,15 +63,26 @@ func (a *activeFault) ruleName() string {
 	return fmt.Sprintf("%s in run %d", a.plan.ID(), a.prover.runs)
 }
 
-// target matches the plan's request, with the names of the run.
-func (a *activeFault) target() fault.Match {
+// route returns the proxies that the plan's request may pass, and the match for it, with the names of
+// the run.
+func (a *activeFault) route() (proxies []*fault.Proxy, match fault.Match, err error) {
 	t := a.plan.Target
-	match := fault.Match{Methods: []string{t.Method}, From: t.Nth, To: t.Nth}
+	if specOf(a.plan.Fault).family == externalFamily {
+		if a.prover.external == nil {
+			return nil, match, errors.New("the subject has no external system")
+		}
+		match, err = matchOf(t, a.execution.names)
+		return []*fault.Proxy{a.prover.external.Proxy()}, match, err
+	}
+	for _, r := range a.prover.running() {
+		proxies = append(proxies, r.proxy)
+	}
+	match = fault.Match{Methods: []string{t.Method}, From: t.Nth, To: t.Nth}
 	path := scenario.Fill(t.Path, a.execution.names)
 	if match.Pattern = history.GeneratedPath(path); match.Pattern == nil {
 		match.Path = path
 	}
-	return match
+	return proxies, match, nil
 }
 
 // inject makes requests at a proxy meet a fault, under the plan's name.

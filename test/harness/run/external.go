@@ -54,15 +54,6 @@ func (p *Prover) replicaOfConnection(client, server string) string {
 	return ""
 }
 
-func (p *Prover) replicaNamed(name string) *replica {
-	for _, r := range p.running() {
-		if r.process.Name() == name {
-			return r
-		}
-	}
-	return nil
-}
-
 // externalState is the external system as a run found it.
 type externalState struct {
 	open, secret map[string]string // values that the scenario may refer to, by name

@@ -3,15 +3,12 @@
 package run
 
 import (
-	"context"
-	"errors"
 	"fmt"
 	"maps"
 	"net/http"
 	"net/url"
 	"slices"
 	"strings"
-	"sync"
 
 	"leasehold.dev/test/harness/fault"
 	"leasehold.dev/test/harness/history"
@@ -34,16 +31,16 @@ var callRefusals = texts(http.StatusForbidden, http.StatusInternalServerError, h
 const readsTried = 3
 
 var callCrash = spec{
-	fault: ExternalCrash, family: "external",
+	fault: ExternalCrash, family: externalFamily,
 	text:   "a replica is killed (SIGKILL) when the external system has answered TARGET, before it receives the answer",
-	derive: eachCall, newInjector: stateless(externalCrash{}),
+	derive: eachCall, newInjector: held(fault.AfterAnswer, crash),
 }
 
 var callRefused = spec{
-	fault: ExternalError, family: "external",
+	fault: ExternalError, family: externalFamily,
 	variants: callRefusals,
 	text:     "a replica receives VARIANT in answer to TARGET, which never reaches the external system",
-	derive:   eachCall, newInjector: stateless(externalFault{requestFault{refuseCall, wasNotForwarded}}),
+	derive:   eachCall, newInjector: stateless(requestFault{refuseCall, wasNotForwarded}),
 }
 
 // eachCall plans the fault at each call that changed something, and at a few reads. A read is
@@ -114,30 +111,6 @@ func matchOf(t Target, names map[string]string) (fault.Match, error) {
 	return m, nil
 }
 
-// externalProxy returns the proxy of the external system and the match for the plan's call.
-func (a *activeFault) externalProxy() (*fault.Proxy, fault.Match, error) {
-	if a.prover.external == nil {
-		return nil, fault.Match{}, errors.New("the subject has no external system")
-	}
-	match, err := matchOf(a.plan.Target, a.execution.names)
-	return a.prover.external.Proxy(), match, err
-}
-
-// externalFault applies a fault to the plan's call to the external system.
-type externalFault struct{ requestFault }
-
-func (f externalFault) begin(_ context.Context, a *activeFault) error {
-	proxy, match, err := a.externalProxy()
-	if err != nil {
-		return err
-	}
-	met, err := f.newFault(a)
-	if err == nil {
-		a.inject(proxy, match, met)
-	}
-	return err
-}
-
 // refuseCall answers the call with the plan's code, as the external system does.
 func refuseCall(a *activeFault) (fault.Fault, error) {
 	code, err := a.code()
@@ -145,33 +118,4 @@ func refuseCall(a *activeFault) (fault.Fault, error) {
 		return nil, err
 	}
 	return a.prover.external.Refusal(code)
-}
-
-func callWasLost(request fault.ProxiedRequest) bool {
-	return callWasAnswered(request) && request.Delivered.IsZero()
-}
-
-// callWasAnswered reports whether the external system answered. The loss of a refusal counts for a
-// read only: for a change the plan needs one that was made.
-func callWasAnswered(request fault.ProxiedRequest) bool {
-	return !request.Answered.IsZero() && (request.Committed() || !request.Mutating())
-}
-
-// externalCrash kills the replica whose call has been answered.
-type externalCrash struct{}
-
-func (externalCrash) begin(ctx context.Context, a *activeFault) error {
-	proxy, match, err := a.externalProxy()
-	if err != nil {
-		return err
-	}
-	a.holdAt(ctx, new(sync.Once), proxy, match, fault.AfterAnswer, func(held *fault.HeldRequest) error {
-		r := a.prover.replicaNamed(held.Request.Peer)
-		if r == nil {
-			a.setVoidReason("%s came, and its sender is unknown", held.Request)
-			return nil
-		}
-		return a.killAt(ctx, r, proxy, held, callWasLost)
-	})
-	return nil
 }

@@ -72,7 +72,7 @@ func (e *falseEvidence) end(ctx context.Context, a *activeFault) error {
 // token for some seconds more, so the process leads until then. Afterwards another replica takes
 // its place.
 func (e *falseEvidence) deletePod(ctx context.Context, a *activeFault, r *replica,
-	held *fault.HeldRequest) (err error) {
+	held heldRequest) (err error) {
 	life, began := len(r.lifetimes())-1, a.now()
 	held.Release()
 	identity, pod, err := e.leaderPod(ctx, a, r)

@@ -21,7 +21,7 @@ var lateWrite = spec{
 
 // writeLate forwards the held write of the leader when another replica leads, even if its sender has
 // ended by then.
-func writeLate(ctx context.Context, a *activeFault, r *replica, held *fault.HeldRequest) error {
+func writeLate(ctx context.Context, a *activeFault, r *replica, held heldRequest) error {
 	name, life := r.process.Name(), len(r.lifetimes())-1
 	cut := a.inject(r.proxy, a.leaseMatch(), fault.BlackHole{})
 	defer cut.Heal()
@@ -30,7 +30,7 @@ func writeLate(ctx context.Context, a *activeFault, r *replica, held *fault.Held
 		return err
 	}
 	held.Release()
-	late, err := waitUntilDone(ctx, r.proxy, held.Request.ID)
+	late, err := held.waitUntilDone(ctx)
 	switch {
 	case err != nil:
 		return err

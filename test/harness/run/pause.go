@@ -24,7 +24,7 @@ var leaderPause = spec{
 
 // pauseUntilFailover stops the replica (SIGSTOP) until another one leads, and then waits until it steps
 // down. The API server has carried out the replica's request; the answer waits for the replica to run again.
-func pauseUntilFailover(ctx context.Context, a *activeFault, r *replica, held *fault.HeldRequest) error {
+func pauseUntilFailover(ctx context.Context, a *activeFault, r *replica, held heldRequest) error {
 	life := len(r.lifetimes()) - 1
 	err := r.process.Pause(ctx)
 	began := a.now()

@@ -53,7 +53,7 @@ func (upgrade) end(ctx context.Context, a *activeFault) error {
 }
 
 // rollOut starts each new replica before it stops an old one.
-func (upgrade) rollOut(ctx context.Context, a *activeFault, r *replica, held *fault.HeldRequest) error {
+func (upgrade) rollOut(ctx context.Context, a *activeFault, r *replica, held heldRequest) error {
 	began := a.now()
 	held.Release()
 	build := "of the same build"
