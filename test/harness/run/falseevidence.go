@@ -91,7 +91,7 @@ func (e *falseEvidence) deletePod(ctx context.Context, a *activeFault, r *replic
 			return err
 		}
 	}
-	next, err := a.waitForSuccessorOf(ctx, r, identity)
+	next, err := a.waitForSuccessor(ctx, r, identity)
 	if next == nil || err != nil {
 		return err
 	}

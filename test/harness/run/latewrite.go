@@ -25,7 +25,7 @@ func writeLate(ctx context.Context, a *activeFault, r *replica, held heldRequest
 	name, life := r.process.Name(), len(r.lifetimes())-1
 	cut := a.inject(r.proxy, a.leaseMatch(), fault.BlackHole{})
 	defer cut.Heal()
-	next, err := a.waitForSuccessor(ctx, r)
+	next, err := a.waitForSuccessor(ctx, r, "")
 	if next == nil || err != nil {
 		return err
 	}

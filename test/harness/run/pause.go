@@ -31,7 +31,7 @@ func pauseUntilFailover(ctx context.Context, a *activeFault, r *replica, held he
 	var next *leader
 	if err == nil {
 		held.Release()
-		next, err = a.waitForSuccessor(ctx, r)
+		next, err = a.waitForSuccessor(ctx, r, "")
 	}
 	paused := a.now().Sub(began)
 	// A process whose stop was not confirmed may stop later, so it is resumed in any case.
