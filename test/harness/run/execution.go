@@ -39,8 +39,10 @@ type execution struct {
 	// effects is the number of effects of the fault before the last checkpoint.
 	effects int
 	// leader is the identity that held the Lease when the replicas had recovered last.
-	leader    string
-	users     userClients
+	leader string
+	// scenario is the one that runs, and clients has a client for each of its users that acted.
+	scenario  scenario.Scenario
+	clients   map[string]client.Client
 	decisions []history.Decision
 	// rejections are requests of steps and of the cleanup that the API server did not accept.
 	rejections []history.Rejection
@@ -155,12 +157,16 @@ func (ex *execution) collectHistory(ctx context.Context) (*history.History, erro
 
 // aliases maps the names that this run made up to the scenario's placeholders.
 func (ex *execution) aliases() map[string]string {
+	return aliasesOf(ex.names, ex.open)
+}
+
+// aliasesOf maps the values of placeholders to them.
+func aliasesOf(placeholders ...map[string]string) map[string]string {
 	aliases := map[string]string{}
-	for placeholder, name := range ex.names {
-		aliases[name] = "{" + placeholder + "}"
-	}
-	for placeholder, value := range ex.open {
-		aliases[value] = "{" + placeholder + "}"
+	for _, some := range placeholders {
+		for placeholder, value := range some {
+			aliases[value] = "{" + placeholder + "}"
+		}
 	}
 	return aliases
 }
@@ -168,10 +174,7 @@ func (ex *execution) aliases() map[string]string {
 // hashOfSecrets hashes values of Secrets with the scenario's placeholders in place of what differs
 // in each run or on each control plane: names, and the external system's address and credentials.
 func (ex *execution) hashOfSecrets() record.Hash {
-	aliases := map[string]string{}
-	for placeholder, value := range ex.placeholders() {
-		aliases[value] = "{" + placeholder + "}"
-	}
+	aliases := aliasesOf(ex.placeholders())
 	return ex.prover.salt.Hash((&history.History{Aliases: aliases}).Normalizer())
 }
 
