@@ -96,7 +96,7 @@ func TestExecution_ObservesItsOwnWritesOnly(t *testing.T) {
 	}))
 }
 
-// newExecution is a trial against a store that is in memory.
+// newExecution is an execution against a store in memory, with an empty audit log.
 func newExecution(t *testing.T, funcs interceptor.Funcs) *execution {
 	t.Helper()
 	c := fake.NewClientBuilder().WithScheme(clientgoscheme.Scheme).
@@ -104,6 +104,7 @@ func newExecution(t *testing.T, funcs interceptor.Funcs) *execution {
 	p := &Prover{client: c, dynamic: dynamicfake.NewSimpleDynamicClient(clientgoscheme.Scheme), clock: clock.RealClock{},
 		auditLog: filepath.Join(t.TempDir(), "audit.log")}
 	p.subject.Contract = invariant.Contract{Users: []string{operator}, Lease: lease}
+	NewWithT(t).Expect(os.WriteFile(p.auditLog, nil, 0o600)).To(Succeed())
 	return &execution{prover: p}
 }
 

@@ -3,7 +3,6 @@
 package run
 
 import (
-	"os"
 	"testing"
 	"time"
 
@@ -15,13 +14,19 @@ import (
 	"leasehold.dev/test/harness/scenario"
 )
 
-// newQuietExecution is an execution whose audit log is empty, and its clock, which stands still.
-func newQuietExecution(t *testing.T) (*execution, *clocktesting.FakeClock) {
+// newStoppedExecution is an execution with its clock, which stands still.
+func newStoppedExecution(t *testing.T) (*execution, *clocktesting.FakeClock) {
 	t.Helper()
 	run, c := newExecution(t, interceptor.Funcs{}), clocktesting.NewFakeClock(time.Now())
-	NewWithT(t).Expect(os.WriteFile(run.prover.auditLog, nil, 0o600)).To(Succeed())
 	run.prover.clock = c
 	return run, c
+}
+
+// idle waits in the background until the operator is idle, which wrote last when it had to be silent from.
+func (ex *execution) idle(t *testing.T, q scenario.Quiesce, limit time.Duration) <-chan error {
+	t.Helper()
+	now := ex.prover.clock.Now()
+	return inBackground(func() error { return ex.waitForIdle(t.Context(), q, now.Add(-quietPeriod), now.Add(limit)) })
 }
 
 // A checkpoint may need a longer silence, which counts from the last action too.
@@ -32,11 +37,9 @@ func TestWaitForIdle_OfItsOwn(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			g := NewWithT(t)
-			run, c := newQuietExecution(t)
-			now, done := c.Now(), make(chan error, 1)
-			run.actionTimes = []time.Time{now.Add(tc.acted)}
-			q := scenario.Quiesce{Idle: metav1.Duration{Duration: 10 * time.Second}}
-			go func() { done <- run.waitForIdle(t.Context(), q, now.Add(-quietPeriod), now.Add(time.Hour)) }()
+			run, c := newStoppedExecution(t)
+			run.actionTimes = []time.Time{c.Now().Add(tc.acted)}
+			done := run.idle(t, scenario.Quiesce{Idle: metav1.Duration{Duration: 10 * time.Second}}, time.Hour)
 			g.Consistently(done, 3*pollInterval).ShouldNot(Receive())
 			c.Step(tc.waits - time.Millisecond)
 			g.Consistently(done, 3*pollInterval).ShouldNot(Receive())

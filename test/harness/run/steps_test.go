@@ -196,11 +196,10 @@ func TestRunSteps_SleepsByTheClockAndScales(t *testing.T) {
 		{Sleep: metav1.Duration{Duration: time.Hour}},
 		{Scale: &scenario.Scale{Object: ref, Replicas: new(int32(3))}},
 	}
-	done := make(chan error, 1)
-	go func() {
+	done := inBackground(func() error {
 		_, err := run.runSteps(t.Context(), scenario.Scenario{Name: "s", Steps: steps})
-		done <- err
-	}()
+		return err
+	})
 	advance(t, stopped, time.Hour-time.Second)
 	g.Expect(done).NotTo(Receive())
 	g.Expect(scaled).To(BeEmpty())
