@@ -12,10 +12,12 @@ import (
 	"time"
 
 	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta/testrestmapper"
 	dynamicfake "k8s.io/client-go/dynamic/fake"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/utils/clock"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
@@ -106,6 +108,13 @@ func newExecution(t *testing.T, funcs interceptor.Funcs) *execution {
 	p.subject.Contract = invariant.Contract{Users: []string{operator}, Lease: lease}
 	NewWithT(t).Expect(os.WriteFile(p.auditLog, nil, 0o600)).To(Succeed())
 	return &execution{prover: p}
+}
+
+// configMap reads an object of the store.
+func (ex *execution) configMap(t *testing.T, name string) (*corev1.ConfigMap, error) {
+	t.Helper()
+	o := &corev1.ConfigMap{}
+	return o, ex.prover.client.Get(t.Context(), client.ObjectKey{Namespace: "ns", Name: name}, o)
 }
 
 func refTo(name string) scenario.Ref {
