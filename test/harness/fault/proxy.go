@@ -176,7 +176,10 @@ func (p *Proxy) serve() {
 		Handler:  p,
 		ErrorLog: log.New(io.Discard, "", 0), // the journal has it
 		ConnContext: func(ctx context.Context, c net.Conn) context.Context {
-			return context.WithValue(ctx, connKey{}, rawConn(c))
+			if secure, ok := c.(*tls.Conn); ok {
+				c = secure.NetConn()
+			}
+			return context.WithValue(ctx, connKey{}, c)
 		},
 	}
 	p.running.Go(func() { _ = p.server.Serve(p.listener) }) // always an error, the end of the listener
@@ -197,7 +200,10 @@ func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		},
 	}
 	p.journal.received(x.entry)
-	defer x.end()
+	defer func() {
+		now := p.clock.Now()
+		p.journal.note(func() { x.entry.Done = now })
+	}()
 	x.keepBody()
 	// Before a rule is picked: what Sever does not find meets the rules.
 	defer p.opened(x)()
@@ -206,11 +212,6 @@ func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	x.injection.rule.Fault.act(x)
-}
-
-func (x *exchange) end() {
-	now := x.proxy.clock.Now()
-	x.proxy.journal.note(func() { x.entry.Done = now })
 }
 
 // enter makes Close wait for a request, unless Close was called before.
