@@ -5,7 +5,6 @@ package run
 import (
 	"fmt"
 	"maps"
-	"net/http"
 	"net/url"
 	"slices"
 	"strings"
@@ -25,7 +24,7 @@ const (
 )
 
 // callRefusals are the codes with which a call may be refused.
-var callRefusals = texts(http.StatusForbidden, http.StatusInternalServerError, http.StatusServiceUnavailable)
+var callRefusals = []string{"403", "500", "503"}
 
 // readsTried bounds the number of reads that are disturbed.
 const readsTried = 3

@@ -14,14 +14,6 @@ import (
 	"leasehold.dev/test/harness/scenario"
 )
 
-func texts(numbers ...int) []string {
-	var all []string
-	for _, n := range numbers {
-		all = append(all, strconv.Itoa(n))
-	}
-	return all
-}
-
 // Target is the request or event that a fault affects. For most faults it is the nth request of the
 // subject with this method and path. Other faults have another word as the method.
 type Target struct {

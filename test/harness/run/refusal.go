@@ -4,7 +4,6 @@ package run
 
 import (
 	"fmt"
-	"net/http"
 	"strconv"
 
 	"leasehold.dev/test/harness/fault"
@@ -12,8 +11,7 @@ import (
 )
 
 // refusals are the codes of FailedWrite.
-var refusals = texts(http.StatusConflict, http.StatusTooManyRequests, http.StatusInternalServerError,
-	http.StatusServiceUnavailable, http.StatusGatewayTimeout)
+var refusals = []string{"409", "429", "500", "503", "504"}
 
 var failedWrite = spec{
 	fault: "failed-write", family: "failed-write",
