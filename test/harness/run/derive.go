@@ -79,20 +79,10 @@ func eachWrite(d *derivation, f scenario.FaultName) []Plan { return d.at(f, "", 
 
 // fewWrites plans the fault at the first write, at the last, and at one between, because the
 // leader's work matters.
-func fewWrites(d *derivation, f scenario.FaultName) []Plan {
-	if plans := eachWrite(d, f); len(plans) > 0 {
-		return d.few(plans)
-	}
-	return nil
-}
+func fewWrites(d *derivation, f scenario.FaultName) []Plan { return d.few(eachWrite(d, f)) }
 
 // oneWrite plans the fault at a write that the seed selects.
-func oneWrite(d *derivation, f scenario.FaultName) []Plan {
-	if plans := eachWrite(d, f); len(plans) > 0 {
-		return []Plan{d.one(plans)}
-	}
-	return nil
-}
+func oneWrite(d *derivation, f scenario.FaultName) []Plan { return d.one(eachWrite(d, f)) }
 
 // writes returns the writes that had an effect in all runs.
 func (d *derivation) writes() []Target {

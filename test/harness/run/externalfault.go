@@ -50,7 +50,7 @@ func eachCall(d *derivation, f scenario.FaultName) []Plan {
 		plans = append(plans, d.disturbed(t)...)
 	}
 	for _, t := range d.calls(func(c call) bool { return !c.Changed && c.Answered }) {
-		reads = append(reads, d.one(d.disturbed(t)))
+		reads = append(reads, d.one(d.disturbed(t))...)
 	}
 	slices.SortFunc(reads, Order(d.seed))
 	plans = append(plans, reads[:min(readsTried, len(reads))]...)

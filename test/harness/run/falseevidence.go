@@ -40,13 +40,9 @@ var falseEnd = spec{
 
 // oneWriteEach plans each variant at a write that the seed selects.
 func oneWriteEach(d *derivation, f scenario.FaultName) []Plan {
-	writes := d.writes()
-	if len(writes) == 0 {
-		return nil
-	}
 	var plans []Plan
 	for _, variant := range evidences {
-		plans = append(plans, d.one(d.at(f, variant, writes)))
+		plans = append(plans, d.one(d.at(f, variant, d.writes()))...)
 	}
 	return plans
 }
