@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"leasehold.dev/test/harness/fault"
 	"leasehold.dev/test/harness/history"
 	"leasehold.dev/test/harness/record"
 	"leasehold.dev/test/harness/scenario"
@@ -224,30 +225,23 @@ func (ex *execution) writes(h *history.History) []call {
 	for _, r := range h.Requests {
 		known[r.ID] = r
 	}
-	type arrival struct {
-		at time.Time
-		call
-	}
-	var arrivals []arrival
+	var asked []fault.ProxiedRequest
 	for _, replica := range ex.prover.replicas {
-		for _, asked := range replica.proxy.Journal().Requests {
-			r, answered := known[asked.AuditID]
-			about := normal.Replace(r.Key.String())
-			if !asked.Mutating() || !answered || !r.Write() || about == r.Key.String() ||
-				r.Key == promises.Lease || slices.Contains(promises.AnyReplica, r.Resource) {
-				continue
-			}
-			arrivals = append(arrivals, arrival{asked.Received, call{
-				// A name at the end of a path stands there as it is; a slash does not matter.
-				Method: asked.Method, Path: strings.TrimSuffix(normal.Replace(asked.Path), "/"),
-				Changed: r.Done(),
-			}})
-		}
+		asked = append(asked, replica.proxy.Journal().Mutating()...)
 	}
-	slices.SortStableFunc(arrivals, func(a, b arrival) int { return a.at.Compare(b.at) })
-	writes := make([]call, len(arrivals))
-	for i, w := range arrivals {
-		writes[i] = w.call
+	slices.SortStableFunc(asked, func(a, b fault.ProxiedRequest) int { return a.Received.Compare(b.Received) })
+	var writes []call
+	for _, request := range asked {
+		r, answered := known[request.AuditID]
+		about := normal.Replace(r.Key.String())
+		if !answered || !r.Write() || about == r.Key.String() ||
+			r.Key == promises.Lease || slices.Contains(promises.AnyReplica, r.Resource) {
+			continue
+		}
+		writes = append(writes, call{
+			// A name at the end of a path stands there as it is; a slash does not matter.
+			Method: request.Method, Path: strings.TrimSuffix(normal.Replace(request.Path), "/"), Changed: r.Done(),
+		})
 	}
 	return writes
 }
