@@ -38,26 +38,56 @@ import (
 	"leasehold.dev/test/harness/scenario"
 )
 
-func TestWaitForIdle_IgnoresOtherWriters(t *testing.T) {
-	for name, tc := range map[string]struct {
-		user, resource string
-		waits          bool
-	}{
-		"TheOperator":  {operator, "things", true},
-		"ItsLease":     {operator, "leases", false},
-		"SomebodyElse": {"alice", "things", false},
+// newStoppedExecution is an execution with its clock, which stands still.
+func newStoppedExecution(t *testing.T) (*execution, *clocktesting.FakeClock) {
+	t.Helper()
+	run, c := newExecution(t, interceptor.Funcs{}), clocktesting.NewFakeClock(time.Now())
+	run.prover.clock = c
+	return run, c
+}
+
+// idle waits in the background until the operator is idle, which wrote last when it had to be silent from.
+func (ex *execution) idle(t *testing.T, q scenario.Quiesce, limit time.Duration) <-chan error {
+	t.Helper()
+	now := ex.prover.clock.Now()
+	return inBackground(func() error { return ex.waitForIdle(t.Context(), q, now.Add(-quietPeriod), now.Add(limit)) })
+}
+
+// A checkpoint may need a longer silence, which counts from the last action too.
+func TestWaitForIdle_OfItsOwn(t *testing.T) {
+	for name, tc := range map[string]struct{ acted, waits time.Duration }{
+		"SinceTheLastWrite":  {-time.Hour, 9 * time.Second},
+		"SinceTheLastAction": {0, 10 * time.Second},
 	} {
 		t.Run(name, func(t *testing.T) {
 			g := NewWithT(t)
 			run, c := newStoppedExecution(t)
-			now := c.Now()
+			run.actionTimes = []time.Time{c.Now().Add(tc.acted)}
+			done := run.idle(t, scenario.Quiesce{Idle: metav1.Duration{Duration: 10 * time.Second}}, time.Hour)
+			g.Consistently(done, 3*pollInterval).ShouldNot(Receive())
+			c.Step(tc.waits - time.Millisecond)
+			g.Consistently(done, 3*pollInterval).ShouldNot(Receive())
+			c.Step(time.Millisecond)
+			g.Eventually(done, testTimeout).Should(Receive(BeNil()))
+		})
+	}
+}
+
+func TestWaitForIdle_IgnoresOtherWriters(t *testing.T) {
+	for name, tc := range map[string]struct {
+		user, group, resource string
+		waits                 bool
+	}{
+		"TheOperator":  {operator, "", "things", true},
+		"ItsLease":     {operator, coordinationv1.GroupName, "leases", false},
+		"SomebodyElse": {"alice", "", "things", false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			g := NewWithT(t)
+			run, c := newStoppedExecution(t)
 			event := auditv1.Event{
-				Stage: auditv1.StageResponseComplete, Verb: "patch", StageTimestamp: metav1.NewMicroTime(now),
-				RequestReceivedTimestamp: metav1.NewMicroTime(now),
-				ObjectRef:                &auditv1.ObjectReference{Resource: tc.resource, Namespace: "ns", Name: "lease"},
-			}
-			if tc.resource == "leases" {
-				event.ObjectRef.APIGroup = coordinationv1.GroupName
+				Stage: auditv1.StageResponseComplete, Verb: "patch", StageTimestamp: metav1.NewMicroTime(c.Now()),
+				ObjectRef: &auditv1.ObjectReference{APIGroup: tc.group, Resource: tc.resource, Namespace: "ns", Name: "lease"},
 			}
 			event.User.Username = tc.user
 			line, err := json.Marshal(event)
