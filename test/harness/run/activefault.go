@@ -235,10 +235,10 @@ func (a *activeFault) result() history.FaultRecord {
 	return f
 }
 
-// findOccurrences returns the recorded occurrences or, for a fault with requestEvidence,
-// those that the journals prove.
+// findOccurrences returns the recorded occurrences or, for a requestFault, those that the journals
+// prove.
 func (a *activeFault) findOccurrences(f *history.FaultRecord) []history.FaultRecord {
-	evidence, inRequests := a.injector.(requestEvidence)
+	of, inRequests := a.injector.(requestFault)
 	if !inRequests {
 		a.mu.Lock()
 		defer a.mu.Unlock()
@@ -248,7 +248,7 @@ func (a *activeFault) findOccurrences(f *history.FaultRecord) []history.FaultRec
 	look := func(who string, request fault.ProxiedRequest) {
 		switch {
 		case request.Rule != a.ruleName():
-		case evidence.happened(request):
+		case of.happened(request):
 			found = append(found, history.FaultRecord{Replica: who, Began: request.Received, Ended: request.Done,
 				Detail: request.String()})
 		case f.Detail == "":

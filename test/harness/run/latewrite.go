@@ -23,7 +23,7 @@ var lateWrite = spec{
 // ended by then.
 func writeLate(ctx context.Context, a *activeFault, r *replica, held heldRequest) error {
 	name, life := r.process.Name(), len(r.lifetimes())-1
-	cut := a.inject(r.proxy, a.leaseMatch(), fault.BlackHole{})
+	cut := a.inject(r.proxy, fault.Match{Path: a.prover.leasePath()}, fault.BlackHole{})
 	defer cut.Heal()
 	next, err := a.waitForSuccessor(ctx, r, "")
 	if next == nil || err != nil {

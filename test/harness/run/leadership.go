@@ -185,5 +185,3 @@ func (a *activeFault) leaseTerm(ctx context.Context) (time.Duration, error) {
 	}
 	return termOf(lease), nil
 }
-
-func (a *activeFault) leaseMatch() fault.Match { return fault.Match{Path: a.prover.leasePath()} }

@@ -8,10 +8,12 @@ import (
 	"leasehold.dev/test/harness/fault"
 )
 
-// requestFault applies a fault to the plan's request.
+// requestFault applies a fault to the plan's request. The journals of the proxies prove that it
+// happened; other faults record it themselves.
 type requestFault struct {
 	newFault func(a *activeFault) (fault.Fault, error)
-	evidence func(fault.ProxiedRequest) bool
+	// happened reports whether the fault had its effect on a request that met it.
+	happened func(fault.ProxiedRequest) bool
 }
 
 func (f requestFault) begin(_ context.Context, a *activeFault) error {
@@ -28,5 +30,3 @@ func (f requestFault) begin(_ context.Context, a *activeFault) error {
 	}
 	return nil
 }
-
-func (f requestFault) happened(request fault.ProxiedRequest) bool { return f.evidence(request) }
