@@ -22,10 +22,12 @@ type activeFault struct {
 	prover    *Prover // of the execution
 	scenario  scenario.Scenario
 	plan      Plan
-	injector  injector
-	ctx       context.Context // ends when the fault is healed
-	cancel    context.CancelFunc
-	tasks     sync.WaitGroup
+	// isExternal means that the plan's request is a call to the external system.
+	isExternal bool
+	injector   injector
+	ctx        context.Context // ends when the fault is healed
+	cancel     context.CancelFunc
+	tasks      sync.WaitGroup
 	// beforeStep maps a step's index to what runs before the step.
 	beforeStep map[int]func(ctx context.Context) error
 
@@ -50,7 +52,7 @@ func (ex *execution) inject(ctx context.Context, s scenario.Scenario, plan Plan)
 		return nil, fmt.Errorf("preparing plan %s: no fault is called %q", plan.ID(), plan.Fault)
 	}
 	a := &activeFault{execution: ex, prover: ex.prover, scenario: s, plan: plan, injector: of.newInjector(),
-		beforeStep: map[int]func(context.Context) error{}}
+		isExternal: of.family == externalFamily, beforeStep: map[int]func(context.Context) error{}}
 	a.ctx, a.cancel = context.WithCancel(ctx)
 	if err := a.injector.begin(a.ctx, a); err != nil {
 		return nil, errors.Join(fmt.Errorf("preparing plan %s: %w", plan.ID(), err), a.heal())
@@ -67,7 +69,7 @@ func (a *activeFault) ruleName() string {
 // the run.
 func (a *activeFault) route() (proxies []*fault.Proxy, match fault.Match, err error) {
 	t := a.plan.Target
-	if specOf(a.plan.Fault).family == externalFamily {
+	if a.isExternal {
 		if a.prover.external == nil {
 			return nil, match, errors.New("the subject has no external system")
 		}

@@ -39,7 +39,7 @@ var callRefused = spec{
 	fault: ExternalError, family: externalFamily,
 	variants: callRefusals,
 	text:     "a replica receives VARIANT in answer to TARGET, which never reaches the external system",
-	derive:   eachCall, newInjector: stateless(requestFault{refuseCall, wasNotForwarded}),
+	derive:   eachCall, newInjector: stateless(requestFault{refuse, wasNotForwarded}),
 }
 
 // eachCall plans the fault at each call that changed something, and at a few reads. A read is
@@ -108,13 +108,4 @@ func matchOf(t Target, names map[string]string) (fault.Match, error) {
 		m.Query[name] = ""
 	}
 	return m, nil
-}
-
-// refuseCall answers the call with the plan's code, as the external system does.
-func refuseCall(a *activeFault) (fault.Fault, error) {
-	code, err := a.code()
-	if err != nil {
-		return nil, err
-	}
-	return a.prover.external.Refusal(code)
 }
