@@ -46,7 +46,7 @@ func newStoppedExecution(t *testing.T) (*execution, *clocktesting.FakeClock) {
 	return run, c
 }
 
-// idle waits in the background until the operator is idle, which wrote last when it had to be silent from.
+// idle waits in the background until the operator is idle. Its last known write was quietPeriod ago.
 func (ex *execution) idle(t *testing.T, q scenario.Quiesce, limit time.Duration) <-chan error {
 	t.Helper()
 	now := ex.prover.clock.Now()
