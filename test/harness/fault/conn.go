@@ -61,12 +61,3 @@ func (l *listener) Accept() (net.Conn, error) {
 	}
 	return c, nil
 }
-
-// rawConn returns the conn beneath TLS.
-func rawConn(c net.Conn) *conn {
-	if secure, ok := c.(*tls.Conn); ok {
-		c = secure.NetConn()
-	}
-	raw, _ := c.(*conn)
-	return raw
-}

@@ -7,7 +7,6 @@ import (
 	"context"
 	"errors"
 	"io"
-	"maps"
 	"net/http"
 )
 
@@ -29,22 +28,17 @@ type exchange struct {
 
 type exchangeKey struct{}
 
-// exchangeOf returns the exchange that the upstream's answer belongs to.
-func exchangeOf(response *http.Response) *exchange {
-	x, _ := response.Request.Context().Value(exchangeKey{}).(*exchange)
+// exchangeOf returns the exchange that a forwarded request belongs to.
+func exchangeOf(request *http.Request) *exchange {
+	x, _ := request.Context().Value(exchangeKey{}).(*exchange)
 	return x
 }
 
-// happened counts the fault and adds its name to the journal. Call it when the fault is certain and
+// happened counts a fault and adds its name to the journal. Call it when the fault is certain and
 // before the client can observe it: a test that observes the effect then also reads the count.
-func (x *exchange) happened() {
-	x.injection.happened()
-	x.named()
-}
-
-// named puts the fault's name into the journal where that is not yet all of it.
-func (x *exchange) named() {
-	x.proxy.journal.note(func() { x.entry.Rule = x.injection.rule.Name })
+func (x *exchange) happened(i *Injection) {
+	i.happened()
+	x.proxy.journal.note(func() { x.entry.Rule = i.rule.Name })
 }
 
 // noted returns the journal's entry as it is now.
@@ -105,12 +99,6 @@ func (x *exchange) forward() {
 			x.entry.Delivered = now
 		}
 	})
-}
-
-// start sends the status and the headers of an answer that is not the upstream's.
-func (x *exchange) start(status int, header http.Header) {
-	maps.Copy(x.writer.Header(), header)
-	x.writer.WriteHeader(status)
 }
 
 // cut ends the handling of the request and closes the connection.

@@ -3,8 +3,10 @@
 package fault
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"maps"
 	"net/http"
 	"time"
 )
@@ -29,7 +31,7 @@ func (d Delay) act(x *exchange) {
 	x.stopAt(d.At, func() error {
 		timer := x.proxy.clock.NewTimer(d.For)
 		defer timer.Stop()
-		x.happened()
+		x.happened(x.injection)
 		select {
 		case <-timer.C():
 			return nil
@@ -49,7 +51,7 @@ type Cut struct {
 
 func (c Cut) act(x *exchange) {
 	x.stopAt(c.At, func() error {
-		x.happened()
+		x.happened(x.injection)
 		return errCut
 	})
 }
@@ -74,20 +76,14 @@ func S3Error(status int, code string) Answer {
 }
 
 func (a Answer) status() int {
-	if a.Status == 0 {
-		return http.StatusOK
-	}
-	return a.Status
+	return cmp.Or(a.Status, http.StatusOK)
 }
 
 func (a Answer) act(x *exchange) {
-	x.happened()
+	x.happened(x.injection)
 	x.proxy.journal.note(func() { x.entry.Instead = a.status() })
-	a.send(x)
-}
-
-func (a Answer) send(x *exchange) {
-	x.start(a.status(), a.Header)
+	maps.Copy(x.writer.Header(), a.Header)
+	x.writer.WriteHeader(a.status())
 	_, _ = x.writer.Write([]byte(a.Body)) // the client may have closed the connection
 }
 
@@ -98,7 +94,7 @@ type BlackHole struct{}
 func (BlackHole) act(x *exchange) {
 	// Only to unblock the reader or the writer.
 	defer context.AfterFunc(x.injection.ctx, func() { _ = x.conn.Close() })()
-	x.happened()
+	x.happened(x.injection)
 	x.buffer()
 	<-x.request.Context().Done()
 	x.cut()

@@ -60,7 +60,7 @@ func (g *Gate) act(x *exchange) {
 		defer x.outliveClient()()
 	}
 	x.stopAt(g.at, func() error {
-		x.happened()
+		x.happened(x.injection)
 		return g.hold(&HeldRequest{Request: x.noted(), decided: make(chan error, 1)}, x.injection.ctx.Done())
 	})
 }

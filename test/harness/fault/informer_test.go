@@ -9,6 +9,7 @@ import (
 
 	. "github.com/onsi/gomega"
 	"github.com/onsi/gomega/types"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/informers"
 )
 
@@ -38,7 +39,7 @@ func TestInformer_ListsAnyVersionAfterOneError(t *testing.T) {
 	for name, fails := range map[string]bool{"as it is": false, "after an error": true} {
 		t.Run(name, func(t *testing.T) {
 			g := NewWithT(t)
-			w := startWatching(t)
+			w := startWatching(t, runtime.ContentTypeJSON)
 			if fails {
 				failure, err := Refusal(http.StatusInternalServerError)
 				g.Expect(err).NotTo(HaveOccurred())

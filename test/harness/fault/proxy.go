@@ -40,7 +40,7 @@ type Options struct {
 	// Kubernetes is set if the service is a Kubernetes API server. The journal then has the events
 	// of its watches, and Lag affects them.
 	Kubernetes bool
-	// TLS lets clients connect by TLS. The proxy has a certificate of its own CA.
+	// TLS lets clients connect by TLS. The CA of the certificate is of this program only.
 	TLS bool
 	// Bodies stores up to so many bytes of the bodies of requests, and of responses with a code of
 	// 400 or more, in the journal. Requests are then read completely before they are forwarded. It
@@ -106,10 +106,11 @@ func NewProxy(o Options) (_ *Proxy, err error) {
 	p.listener = &listener{Listener: tcp, clock: o.Clock, journal: p.journal, peer: o.Peer}
 	if o.TLS {
 		p.url = "https://" + tcp.Addr().String()
-		// Certificates need the real time, because clients check it.
-		if p.listener.config, p.ca, err = newTLSConfig(clock.RealClock{}.Now()); err != nil {
+		shown, err := newIdentity()
+		if err != nil {
 			return nil, errors.Join(err, tcp.Close())
 		}
+		p.listener.config, p.ca = shown.config, shown.ca
 	}
 	p.forwardTo(target, o)
 	p.serve()
@@ -142,7 +143,7 @@ func (p *Proxy) forwardTo(target *url.URL, o Options) {
 			}
 		},
 		ModifyResponse: func(response *http.Response) error {
-			x, now := exchangeOf(response), p.clock.Now()
+			x, now := exchangeOf(response.Request), p.clock.Now()
 			p.journal.note(func() {
 				x.entry.Answered, x.entry.Status = now, response.StatusCode
 				x.entry.AuditID = response.Header.Get(auditIDHeader)
@@ -162,8 +163,7 @@ func (p *Proxy) forwardTo(target *url.URL, o Options) {
 			if errors.Is(err, errCut) {
 				panic(http.ErrAbortHandler)
 			}
-			x, _ := r.Context().Value(exchangeKey{}).(*exchange)
-			p.journal.note(func() { x.entry.Error = err.Error() })
+			p.journal.note(func() { exchangeOf(r).entry.Error = err.Error() })
 			w.WriteHeader(http.StatusBadGateway)
 		},
 	}
@@ -176,7 +176,10 @@ func (p *Proxy) serve() {
 		Handler:  p,
 		ErrorLog: log.New(io.Discard, "", 0), // the journal has it
 		ConnContext: func(ctx context.Context, c net.Conn) context.Context {
-			return context.WithValue(ctx, connKey{}, rawConn(c))
+			if secure, ok := c.(*tls.Conn); ok {
+				c = secure.NetConn()
+			}
+			return context.WithValue(ctx, connKey{}, c)
 		},
 	}
 	p.running.Go(func() { _ = p.server.Serve(p.listener) }) // always an error, the end of the listener
@@ -197,7 +200,10 @@ func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		},
 	}
 	p.journal.received(x.entry)
-	defer x.end()
+	defer func() {
+		now := p.clock.Now()
+		p.journal.note(func() { x.entry.Done = now })
+	}()
 	x.keepBody()
 	// Before a rule is picked: what Sever does not find meets the rules.
 	defer p.opened(x)()
@@ -206,11 +212,6 @@ func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	x.injection.rule.Fault.act(x)
-}
-
-func (x *exchange) end() {
-	now := x.proxy.clock.Now()
-	x.proxy.journal.note(func() { x.entry.Done = now })
 }
 
 // enter makes Close wait for a request, unless Close was called before.

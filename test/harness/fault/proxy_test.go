@@ -3,7 +3,6 @@
 package fault
 
 import (
-	"context"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -15,6 +14,7 @@ import (
 	"time"
 
 	. "github.com/onsi/gomega"
+	"k8s.io/apimachinery/pkg/runtime"
 )
 
 func TestProxyChangesNothing(t *testing.T) {
@@ -172,36 +172,17 @@ func TestProxy_CloseEndsHeldRequests(t *testing.T) {
 			s := startService(t)
 			p := startProxy(t, Options{Upstream: s.URL})
 			injection := p.Inject(Rule{Fault: tc.fault})
-			answers := hang(t.Context(), p)
+			answers := askInBackground(t.Context(), p, http.MethodGet, "/", "")
 			g.Eventually(injection.Happened, eventually).Should(BeTrue())
 			g.Consistently(answers, moment).ShouldNot(Receive())
 			g.Expect(p.Close()).To(Succeed())
 			g.Expect(p.Close()).To(Succeed(), "again")
-			g.Eventually(answers, eventually).Should(Receive(HaveOccurred()))
+			g.Eventually(answers, eventually).Should(Receive(HaveField("Err", HaveOccurred())))
 			g.Expect(s.requests()).To(HaveLen(tc.carried), "what was held is not forwarded")
 			_, err := net.Dial("tcp", p.listener.Addr().String())
 			g.Expect(err).To(HaveOccurred(), "the listener is closed")
 		})
 	}
-}
-
-// hang sends a request and reads the answer until it ends, however long.
-func hang(ctx context.Context, p *Proxy) <-chan error {
-	ended := make(chan error, 1)
-	go func() {
-		request, err := http.NewRequestWithContext(ctx, http.MethodGet, p.URL(), http.NoBody)
-		if err != nil {
-			ended <- err
-			return
-		}
-		response, err := newClient().Do(request)
-		if err == nil {
-			_, err = io.Copy(io.Discard, response.Body)
-			_ = response.Body.Close()
-		}
-		ended <- err
-	}()
-	return ended
 }
 
 func TestProxy_ForgetDropsFinishedRequests(t *testing.T) {
@@ -210,10 +191,8 @@ func TestProxy_ForgetDropsFinishedRequests(t *testing.T) {
 	gate := NewGate(BeforeForward)
 	p.Inject(Rule{Match: Match{Path: "/held"}, Fault: gate})
 	g.Expect(ask(t.Context(), p, http.MethodGet, "/over", "").Status).To(Equal(200))
-	answered := make(chan int)
-	go func() { answered <- ask(t.Context(), p, http.MethodGet, "/held", "").Status }()
-	held, err := gate.Wait(t.Context())
-	g.Expect(err).NotTo(HaveOccurred())
+	answers := askInBackground(t.Context(), p, http.MethodGet, "/held", "")
+	held := wait(t, gate)
 	g.Eventually(func() time.Time { return p.Journal().Requests[0].Done }, eventually).ShouldNot(BeZero())
 	p.Forget()
 	journal := p.Journal()
@@ -221,13 +200,13 @@ func TestProxy_ForgetDropsFinishedRequests(t *testing.T) {
 	g.Expect(journal.Request(held.Request.ID).Path).To(Equal("/held"))
 	g.Expect(journal.Request(1)).To(BeZero(), "what was over is not")
 	held.Release()
-	g.Expect(<-answered).To(Equal(200))
+	g.Eventually(answers, eventually).Should(Receive(HaveField("Status", 200)))
 	g.Expect(ask(t.Context(), p, http.MethodGet, "/new", "").Status).To(Equal(200))
 	g.Eventually(func() string { return p.Journal().Request(3).Path }, eventually).Should(Equal("/new"), "IDs go on")
 }
 
 func TestProxyOffersNoHTTP2(t *testing.T) {
 	g := NewWithT(t)
-	w := startWatching(t)
+	w := startWatching(t, runtime.ContentTypeJSON)
 	g.Expect(w.proxy.listener.config.NextProtos).To(Equal([]string{"http/1.1"}))
 }

@@ -29,24 +29,14 @@ type store struct {
 
 	mu      sync.Mutex
 	watches []chan watch.Event // in the order of opening
-	asked   []string           // the paths and queries
-	refuses int                // the code for lists; 0: none
 }
 
 func startStore(t *testing.T) *store {
 	t.Helper()
 	s := &store{}
 	s.apiServer = startAPIServer(t, func(w http.ResponseWriter, r *http.Request) {
-		s.mu.Lock()
-		s.asked = append(s.asked, r.URL.RequestURI())
-		code := s.refuses
-		s.mu.Unlock()
 		if isWatch(r.Method, r.URL.Query()) {
 			s.watch(w, r)
-			return
-		}
-		if code != 0 {
-			w.WriteHeader(code)
 			return
 		}
 		answers(w, mediaType(r), http.StatusOK, &corev1.NamespaceList{ListMeta: metav1.ListMeta{ResourceVersion: "9"}})
@@ -140,13 +130,6 @@ func (s *store) send(t *testing.T, kind watch.EventType, name string, annotation
 	g.Eventually(events, eventually).Should(BeSent(watch.Event{Type: kind, Object: n}))
 }
 
-// requests returns the requests so far, without client-go's random parameters.
-func (s *store) requests() []string {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return append([]string(nil), s.asked...)
-}
-
 // watching is a proxy in fake time with a client that watches namespaces through it.
 type watching struct {
 	*store
@@ -157,12 +140,7 @@ type watching struct {
 	media  string
 }
 
-func startWatching(t *testing.T) *watching {
-	t.Helper()
-	return startWatchingBy(t, runtime.ContentTypeJSON)
-}
-
-func startWatchingBy(t *testing.T, media string) *watching {
+func startWatching(t *testing.T, media string) *watching {
 	t.Helper()
 	w := &watching{store: startStore(t), t: t, media: media, clock: clocktesting.NewFakeClock(time.Unix(1_000, 0))}
 	w.proxy, w.config = replicaOf(t, w.apiServer, w.clock)

@@ -14,6 +14,26 @@ import (
 // must not receive them; beyond it, no more are read from the upstream.
 const waitingFrames = 256
 
+// Lag delays all events of watches, including bookmarks, until it is healed, and then releases them
+// in order. It takes hold of watches that are open when it is injected, as informers have theirs for
+// hours, and of new ones. It has happened to each watch with a delayed event. Match.From and To mean
+// nothing to it.
+type Lag struct{}
+
+func (Lag) act(x *exchange) { x.forward() }
+
+// holder is the fault that holds the events of a watch back. Nil: none.
+func (p *Proxy) holder(watch *http.Request) *Injection {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, i := range p.rules {
+		if _, is := i.rule.Fault.(Lag); is && i.concerns(watch) {
+			return i
+		}
+	}
+	return nil
+}
+
 // stream is a watch response, event by event. It is the body that the proxy copies: each Read
 // returns a part of one event, and is flushed.
 type stream struct {
@@ -129,8 +149,7 @@ func (s *stream) held(event bool) error {
 		}
 		if event {
 			event = false // one fault for one event
-			i.happened()
-			s.x.proxy.journal.note(func() { s.x.entry.Rule = i.rule.Name })
+			s.x.happened(i)
 		}
 		select {
 		case <-i.ctx.Done():

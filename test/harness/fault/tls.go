@@ -3,51 +3,37 @@
 package fault
 
 import (
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
 	"crypto/tls"
-	"crypto/x509"
-	"crypto/x509/pkix"
+	"encoding/pem"
 	"fmt"
-	"math/big"
 	"net"
-	"time"
+	"sync"
 
 	"k8s.io/client-go/util/cert"
 )
 
-// The certificates of a proxy are valid for a day before and after its start.
-const day = 24 * time.Hour
-
-// newTLSConfig returns a server's configuration with a certificate of a CA of its own. The second
-// result is the CA, in PEM.
-func newTLSConfig(now time.Time) (*tls.Config, []byte, error) {
-	authorityKey, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		return nil, nil, fmt.Errorf("generating the key of a CA: %w", err)
-	}
-	ca, err := cert.NewSelfSignedCACert(cert.Config{CommonName: "fault proxy", NotBefore: now.Add(-day)}, authorityKey)
-	if err != nil {
-		return nil, nil, fmt.Errorf("signing the certificate of a CA: %w", err)
-	}
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		return nil, nil, fmt.Errorf("generating a server's key: %w", err)
-	}
-	template := &x509.Certificate{
-		SerialNumber: big.NewInt(2), Subject: pkix.Name{CommonName: "fault proxy"},
-		NotBefore: now.Add(-day), NotAfter: now.Add(day),
-		KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
-		DNSNames: []string{"localhost"}, IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
-	}
-	der, err := x509.CreateCertificate(rand.Reader, template, ca, key.Public(), authorityKey)
-	if err != nil {
-		return nil, nil, fmt.Errorf("signing a server's certificate: %w", err)
-	}
-	bundle, err := cert.EncodeCertificates(ca)
-	return &tls.Config{
-		Certificates: []tls.Certificate{{Certificate: [][]byte{der}, PrivateKey: key}},
-		NextProtos:   []string{"http/1.1"}, MinVersion: tls.VersionTLS12,
-	}, bundle, err
+// identity is what proxies with TLS show to their clients.
+type identity struct {
+	config *tls.Config
+	ca     []byte // in PEM
 }
+
+// newIdentity makes a certificate, and a CA for nothing else. All proxies of a program share them,
+// because the keys take a tenth of a second. The certificates have the real time, which clients check.
+var newIdentity = sync.OnceValues(func() (identity, error) {
+	chain, key, err := cert.GenerateSelfSignedCertKey("localhost", []net.IP{net.IPv4(127, 0, 0, 1)}, nil)
+	if err != nil {
+		return identity{}, fmt.Errorf("generating a certificate: %w", err)
+	}
+	pair, err := tls.X509KeyPair(chain, key)
+	if err != nil {
+		return identity{}, fmt.Errorf("reading the generated certificate: %w", err)
+	}
+	_, ca := pem.Decode(chain) // the server's certificate is the first
+	return identity{
+		config: &tls.Config{
+			Certificates: []tls.Certificate{pair}, NextProtos: []string{"http/1.1"}, MinVersion: tls.VersionTLS12,
+		},
+		ca: ca,
+	}, nil
+})

@@ -3,7 +3,6 @@
 package fault
 
 import (
-	"context"
 	"net/http"
 	"strings"
 	"testing"
@@ -14,7 +13,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/watch"
-	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 )
 
 func ofType(kind watch.EventType) any { return HaveField("Type", kind) }
@@ -25,7 +23,7 @@ var everyNamespace = Match{Path: "/api/v1/namespaces"}
 func eachWay(t *testing.T, test func(w *watching)) {
 	t.Helper()
 	for name, media := range map[string]string{"JSON": runtime.ContentTypeJSON, "protobuf": runtime.ContentTypeProtobuf} {
-		t.Run(name, func(t *testing.T) { test(startWatchingBy(t, media)) })
+		t.Run(name, func(t *testing.T) { test(startWatching(t, media)) })
 	}
 }
 
@@ -103,13 +101,13 @@ func TestLag_KeepsTheOrder(t *testing.T) {
 		g.Expect(other.Count()).To(BeZero())
 		w.send(t, watch.Added, "after")
 		g.Eventually(i.ResultChan(), eventually).Should(Receive(ofType(watch.Added)))
-		g.Expect(w.requests()).To(HaveLen(1), "the watch went on")
+		g.Expect(w.proxy.Journal().Requests).To(HaveLen(1), "the watch went on")
 	})
 }
 
 func TestLag_AffectsNewWatches(t *testing.T) {
 	g := NewWithT(t)
-	w := startWatching(t)
+	w := startWatching(t, runtime.ContentTypeJSON)
 	lag := w.proxy.Inject(Rule{Match: everyNamespace, Fault: Lag{}})
 	i := w.open(t)
 	w.send(t, watch.Bookmark, "", metav1.InitialEventsAnnotationKey)
@@ -121,7 +119,7 @@ func TestLag_AffectsNewWatches(t *testing.T) {
 
 func TestLag_NeedsEvents(t *testing.T) {
 	g := NewWithT(t)
-	w := startWatching(t)
+	w := startWatching(t, runtime.ContentTypeJSON)
 	i := w.open(t)
 	lag := w.proxy.Inject(Rule{Match: everyNamespace, Fault: Lag{}})
 	w.each(func(events chan watch.Event) { close(events) })
@@ -131,27 +129,15 @@ func TestLag_NeedsEvents(t *testing.T) {
 	g.Expect(lag.Happened()).To(BeFalse())
 }
 
-// ask opens a watch without the retries of client-go.
-func (w *watching) ask(ctx context.Context, t *testing.T, o metav1.ListOptions) (watch.Interface, error) {
-	t.Helper()
-	o.Watch = true
-	i, err := namespaces(t, w.config, w.media).CoreV1().RESTClient().Get().Resource("namespaces").
-		VersionedParams(&o, clientgoscheme.ParameterCodec).MaxRetries(0).Watch(ctx)
-	if err == nil {
-		t.Cleanup(i.Stop)
-	}
-	return i, err
-}
-
 // Other rules are not kept from their requests by what holds a watch.
 func TestWatchFaults_LeaveOtherRequests(t *testing.T) {
 	g := NewWithT(t)
-	w := startWatching(t)
+	w := startWatching(t, runtime.ContentTypeJSON)
 	w.proxy.Inject(Rule{Fault: Lag{}})
 	answer, err := Refusal(http.StatusServiceUnavailable)
 	g.Expect(err).NotTo(HaveOccurred())
 	w.proxy.Inject(Rule{Fault: answer})
-	_, err = w.ask(t.Context(), t, metav1.ListOptions{})
+	_, err = namespaces(t, w.config, w.media).CoreV1().Namespaces().Watch(t.Context(), metav1.ListOptions{})
 	g.Expect(apierrors.IsServiceUnavailable(err)).To(BeTrue(), "%v", err)
 }
 

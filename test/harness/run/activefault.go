@@ -22,10 +22,12 @@ type activeFault struct {
 	prover    *Prover // of the execution
 	scenario  scenario.Scenario
 	plan      Plan
-	injector  injector
-	ctx       context.Context // ends when the fault is healed
-	cancel    context.CancelFunc
-	tasks     sync.WaitGroup
+	// isExternal means that the plan's request is a call to the external system.
+	isExternal bool
+	injector   injector
+	ctx        context.Context // ends when the fault is healed
+	cancel     context.CancelFunc
+	tasks      sync.WaitGroup
 	// beforeStep maps a step's index to what runs before the step.
 	beforeStep map[int]func(ctx context.Context) error
 
@@ -50,7 +52,7 @@ func (ex *execution) inject(ctx context.Context, s scenario.Scenario, plan Plan)
 		return nil, fmt.Errorf("preparing plan %s: no fault is called %q", plan.ID(), plan.Fault)
 	}
 	a := &activeFault{execution: ex, prover: ex.prover, scenario: s, plan: plan, injector: of.newInjector(),
-		beforeStep: map[int]func(context.Context) error{}}
+		isExternal: of.family == externalFamily, beforeStep: map[int]func(context.Context) error{}}
 	a.ctx, a.cancel = context.WithCancel(ctx)
 	if err := a.injector.begin(a.ctx, a); err != nil {
 		return nil, errors.Join(fmt.Errorf("preparing plan %s: %w", plan.ID(), err), a.heal())
@@ -63,15 +65,26 @@ func (a *activeFault) ruleName() string {
 	return fmt.Sprintf("%s in run %d", a.plan.ID(), a.prover.runs)
 }
 
-// target matches the plan's request, with the names of the run.
-func (a *activeFault) target() fault.Match {
+// route returns the proxies that the plan's request may pass, and the match for it, with the names of
+// the run.
+func (a *activeFault) route() (proxies []*fault.Proxy, match fault.Match, err error) {
 	t := a.plan.Target
-	match := fault.Match{Methods: []string{t.Method}, From: t.Nth, To: t.Nth}
+	if a.isExternal {
+		if a.prover.external == nil {
+			return nil, match, errors.New("the subject has no external system")
+		}
+		match, err = matchOf(t, a.execution.names)
+		return []*fault.Proxy{a.prover.external.Proxy()}, match, err
+	}
+	for _, r := range a.prover.running() {
+		proxies = append(proxies, r.proxy)
+	}
+	match = fault.Match{Methods: []string{t.Method}, From: t.Nth, To: t.Nth}
 	path := scenario.Fill(t.Path, a.execution.names)
 	if match.Pattern = history.GeneratedPath(path); match.Pattern == nil {
 		match.Path = path
 	}
-	return match
+	return proxies, match, nil
 }
 
 // inject makes requests at a proxy meet a fault, under the plan's name.
@@ -224,10 +237,10 @@ func (a *activeFault) result() history.FaultRecord {
 	return f
 }
 
-// findOccurrences returns the recorded occurrences or, for a fault with requestEvidence,
-// those that the journals prove.
+// findOccurrences returns the recorded occurrences or, for a requestFault, those that the journals
+// prove.
 func (a *activeFault) findOccurrences(f *history.FaultRecord) []history.FaultRecord {
-	evidence, inRequests := a.injector.(requestEvidence)
+	of, inRequests := a.injector.(requestFault)
 	if !inRequests {
 		a.mu.Lock()
 		defer a.mu.Unlock()
@@ -237,7 +250,7 @@ func (a *activeFault) findOccurrences(f *history.FaultRecord) []history.FaultRec
 	look := func(who string, request fault.ProxiedRequest) {
 		switch {
 		case request.Rule != a.ruleName():
-		case evidence.happened(request):
+		case of.happened(request):
 			found = append(found, history.FaultRecord{Replica: who, Began: request.Received, Ended: request.Done,
 				Detail: request.String()})
 		case f.Detail == "":

@@ -59,11 +59,6 @@ func (a *activeFault) attack(ctx context.Context, n int, step scenario.Step) err
 	if !is || a.plan.Target.Nth != n+1 {
 		return nil
 	}
-	return h.act(ctx, a, step)
-}
-
-// act performs the attack.
-func (h *hostileAttack) act(ctx context.Context, a *activeFault, step scenario.Step) error {
 	ex := a.execution
 	steps, err := ex.attackSteps(ctx, *step.Attack, &h.holes)
 	if err != nil {

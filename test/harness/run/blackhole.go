@@ -16,8 +16,6 @@ type blackHoles struct {
 	all []net.Listener
 }
 
-func urlOf(hole net.Listener) string { return "http://" + hole.Addr().String() }
-
 // open opens n more and returns their URLs.
 func (h *blackHoles) open(ctx context.Context, n int) ([]string, error) {
 	var urls []string
@@ -27,10 +25,10 @@ func (h *blackHoles) open(ctx context.Context, n int) ([]string, error) {
 			return nil, fmt.Errorf("opening a black hole: %w", err)
 		}
 		h.all = append(h.all, hole)
-		if err := h.prover.reach(urlOf(hole)); err != nil {
+		if err := h.prover.reach(hole.Addr().String()); err != nil {
 			return nil, err
 		}
-		urls = append(urls, urlOf(hole))
+		urls = append(urls, "http://"+hole.Addr().String())
 	}
 	return urls, nil
 }
@@ -38,7 +36,7 @@ func (h *blackHoles) open(ctx context.Context, n int) ([]string, error) {
 func (h *blackHoles) close() error {
 	var errs []error
 	for _, hole := range h.all {
-		h.prover.unreach(urlOf(hole))
+		h.prover.unreach(hole.Addr().String())
 		errs = append(errs, hole.Close())
 	}
 	h.all = nil

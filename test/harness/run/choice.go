@@ -33,18 +33,22 @@ func draw(seed uint64, p Plan, variants []string) string {
 	return variants[numbers(seed, "variant", p).IntN(len(variants))]
 }
 
-// one returns the first of some possible plans in the order of the seed. Another possible plan
-// changes the choice only if it is chosen itself.
-func (d *derivation) one(possible []Plan) Plan { return slices.MinFunc(possible, Order(d.seed)) }
+// one returns the first of the possible plans in the order of the seed, if there are any. Another
+// possible plan changes the choice only if it is chosen itself.
+func (d *derivation) one(possible []Plan) []Plan {
+	if len(possible) == 0 {
+		return nil
+	}
+	return []Plan{slices.MinFunc(possible, Order(d.seed))}
+}
 
 // few returns the first possible plan, the last, and one between, each once.
 func (d *derivation) few(possible []Plan) []Plan {
 	last := len(possible) - 1
-	few := []Plan{possible[0]}
-	if last > 1 {
-		few = append(few, d.one(possible[1:last]))
+	if last < 1 {
+		return possible
 	}
-	return slices.Compact(append(few, possible[last]))
+	return slices.Concat(possible[:1], d.one(possible[1:last]), possible[last:])
 }
 
 func (d *derivation) at(f scenario.FaultName, variant string, targets []Target) []Plan {

@@ -20,25 +20,18 @@ var crashAfterWrite = spec{
 	derive: eachWrite, newInjector: held(fault.AfterAnswer, crash),
 }
 
-// crash kills the replica whose request the API server has answered. After a refused write there is
-// no crash after a commit.
-func crash(ctx context.Context, a *activeFault, r *replica, held *fault.HeldRequest) error {
-	return a.killAt(ctx, r, r.proxy, held, answerWasLost)
-}
-
-// killAt kills a replica whose request a proxy holds, cuts the request, and records the fault if it
-// affected the request.
-func (a *activeFault) killAt(ctx context.Context, r *replica, proxy *fault.Proxy, held *fault.HeldRequest,
-	happened func(fault.ProxiedRequest) bool) error {
+// crash kills the replica whose request has been answered, and cuts the request. After a refused write
+// there is no crash after a commit.
+func crash(ctx context.Context, a *activeFault, r *replica, held heldRequest) error {
 	r.kill()
 	held.Cut()
 	a.healInjections() // the next leader sends the same request and must survive it
 	a.releaseLease(ctx)
-	request, err := waitUntilDone(context.WithoutCancel(ctx), proxy, held.Request.ID)
+	request, err := held.waitUntilDone(context.WithoutCancel(ctx))
 	switch {
 	case err != nil:
 		return err
-	case happened(request):
+	case answerWasLost(request):
 		a.record(history.FaultRecord{Replica: r.process.Name(), Began: request.Received, Ended: request.Done,
 			Detail: request.String()})
 	default:

@@ -10,20 +10,24 @@ import (
 	"leasehold.dev/test/harness/scenario"
 )
 
-// write is a write of the subject in a clean run.
-type write struct {
+// call is a request of the subject in a clean run, to the API server or to the external system.
+type call struct {
 	Method string
-	// Path has placeholders for names of the scenario.
+	// Path has placeholders for names of the scenario. That of the external system has also the names
+	// of its query parameters.
 	Path string
-	// Effective means that the write changed something.
-	Effective bool
+	// Changed means that it changed something.
+	Changed bool
+	// Answered means that the external system answered it. A write that the API server did not answer
+	// is not observed.
+	Answered bool
 }
 
 // observation is the behavior of the subject in one clean run, with placeholders for names of the
 // scenario.
 type observation struct {
 	// Writes are the writes to the API server in their order.
-	Writes []write
+	Writes []call
 	// Calls are the calls about the run's own external objects in their order.
 	Calls []call
 	// WatchEvents are the watch events about the run's own objects, each once, in their order.
@@ -80,37 +84,27 @@ func eachWrite(d *derivation, f scenario.FaultName) []Plan { return d.at(f, "", 
 
 // fewWrites plans the fault at the first write, at the last, and at one between, because the
 // leader's work matters.
-func fewWrites(d *derivation, f scenario.FaultName) []Plan {
-	if plans := eachWrite(d, f); len(plans) > 0 {
-		return d.few(plans)
-	}
-	return nil
-}
+func fewWrites(d *derivation, f scenario.FaultName) []Plan { return d.few(eachWrite(d, f)) }
 
 // oneWrite plans the fault at a write that the seed selects.
-func oneWrite(d *derivation, f scenario.FaultName) []Plan {
-	if plans := eachWrite(d, f); len(plans) > 0 {
-		return []Plan{d.one(plans)}
-	}
-	return nil
-}
+func oneWrite(d *derivation, f scenario.FaultName) []Plan { return d.one(eachWrite(d, f)) }
 
-// writes returns the writes that had an effect in all runs, in the order of the first run.
+// writes returns the writes that had an effect in all runs.
 func (d *derivation) writes() []Target {
-	return steady(d.runs, func(o observation) []write { return o.Writes })
+	return steady(d.runs, func(o observation) []call { return o.Writes }, func(c call) bool { return c.Changed })
 }
 
-// steady returns the requests that had an effect in all runs.
-func steady(runs []observation, of func(observation) []write) []Target {
+// steady returns the wanted requests of all runs, in the order of the first run.
+func steady(runs []observation, of func(observation) []call, wanted func(call) bool) []Target {
 	in := map[Target]int{}
 	var order, all []Target
 	for i, run := range runs {
 		nth := map[Target]int{}
-		for _, w := range of(run) {
-			t := Target{Method: w.Method, Path: w.Path}
+		for _, c := range of(run) {
+			t := Target{Method: c.Method, Path: c.Path}
 			nth[t]++
 			t.Nth = nth[t]
-			if !w.Effective {
+			if !wanted(c) {
 				continue
 			}
 			in[t]++

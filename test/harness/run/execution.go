@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"leasehold.dev/test/harness/fault"
 	"leasehold.dev/test/harness/history"
 	"leasehold.dev/test/harness/record"
 	"leasehold.dev/test/harness/scenario"
@@ -39,8 +40,10 @@ type execution struct {
 	// effects is the number of effects of the fault before the last checkpoint.
 	effects int
 	// leader is the identity that held the Lease when the replicas had recovered last.
-	leader    string
-	users     userClients
+	leader string
+	// scenario is the one that runs, and clients has a client for each of its users that acted.
+	scenario  scenario.Scenario
+	clients   map[string]client.Client
 	decisions []history.Decision
 	// rejections are requests of steps and of the cleanup that the API server did not accept.
 	rejections []history.Rejection
@@ -155,12 +158,16 @@ func (ex *execution) collectHistory(ctx context.Context) (*history.History, erro
 
 // aliases maps the names that this run made up to the scenario's placeholders.
 func (ex *execution) aliases() map[string]string {
+	return aliasesOf(ex.names, ex.open)
+}
+
+// aliasesOf maps the values of placeholders to them.
+func aliasesOf(placeholders ...map[string]string) map[string]string {
 	aliases := map[string]string{}
-	for placeholder, name := range ex.names {
-		aliases[name] = "{" + placeholder + "}"
-	}
-	for placeholder, value := range ex.open {
-		aliases[value] = "{" + placeholder + "}"
+	for _, some := range placeholders {
+		for placeholder, value := range some {
+			aliases[value] = "{" + placeholder + "}"
+		}
 	}
 	return aliases
 }
@@ -168,10 +175,7 @@ func (ex *execution) aliases() map[string]string {
 // hashOfSecrets hashes values of Secrets with the scenario's placeholders in place of what differs
 // in each run or on each control plane: names, and the external system's address and credentials.
 func (ex *execution) hashOfSecrets() record.Hash {
-	aliases := map[string]string{}
-	for placeholder, value := range ex.placeholders() {
-		aliases[value] = "{" + placeholder + "}"
-	}
+	aliases := aliasesOf(ex.placeholders())
 	return ex.prover.salt.Hash((&history.History{Aliases: aliases}).Normalizer())
 }
 
@@ -215,36 +219,29 @@ func (ex *execution) observed(h *history.History) observation {
 
 // writes returns the operator's writes to the run's own objects, in the order in which they
 // reached the proxies. A request without an answer is left out, because its effect is unknown.
-func (ex *execution) writes(h *history.History) []write {
+func (ex *execution) writes(h *history.History) []call {
 	promises, normal := ex.prover.subject.Contract, h.Normalizer()
 	known := map[string]history.Request{} // by the audit log's ID
 	for _, r := range h.Requests {
 		known[r.ID] = r
 	}
-	type arrival struct {
-		at time.Time
-		write
-	}
-	var arrivals []arrival
+	var asked []fault.ProxiedRequest
 	for _, replica := range ex.prover.replicas {
-		for _, asked := range replica.proxy.Journal().Requests {
-			r, answered := known[asked.AuditID]
-			about := normal.Replace(r.Key.String())
-			if !asked.Mutating() || !answered || !r.Write() || about == r.Key.String() ||
-				r.Key == promises.Lease || slices.Contains(promises.AnyReplica, r.Resource) {
-				continue
-			}
-			arrivals = append(arrivals, arrival{asked.Received, write{
-				// A name at the end of a path stands there as it is; a slash does not matter.
-				Method: asked.Method, Path: strings.TrimSuffix(normal.Replace(asked.Path), "/"),
-				Effective: r.Done(),
-			}})
-		}
+		asked = append(asked, replica.proxy.Journal().Mutating()...)
 	}
-	slices.SortStableFunc(arrivals, func(a, b arrival) int { return a.at.Compare(b.at) })
-	writes := make([]write, len(arrivals))
-	for i, w := range arrivals {
-		writes[i] = w.write
+	slices.SortStableFunc(asked, func(a, b fault.ProxiedRequest) int { return a.Received.Compare(b.Received) })
+	var writes []call
+	for _, request := range asked {
+		r, answered := known[request.AuditID]
+		about := normal.Replace(r.Key.String())
+		if !answered || !r.Write() || about == r.Key.String() ||
+			r.Key == promises.Lease || slices.Contains(promises.AnyReplica, r.Resource) {
+			continue
+		}
+		writes = append(writes, call{
+			// A name at the end of a path stands there as it is; a slash does not matter.
+			Method: request.Method, Path: strings.TrimSuffix(normal.Replace(request.Path), "/"), Changed: r.Done(),
+		})
 	}
 	return writes
 }

@@ -12,10 +12,12 @@ import (
 	"time"
 
 	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta/testrestmapper"
 	dynamicfake "k8s.io/client-go/dynamic/fake"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/utils/clock"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
@@ -87,16 +89,16 @@ func TestExecution_ObservesItsOwnWritesOnly(t *testing.T) {
 		h.Requests = append(h.Requests, history.Request{ID: r.id, Key: key, Effect: r.effect})
 	}
 	s.request(0, http.MethodPatch, thingPath, "unknown to the log")
-	g.Expect(run.writes(h)).To(Equal([]write{
-		{Method: http.MethodPatch, Path: "/things/{thing}/status", Effective: true},
+	g.Expect(run.writes(h)).To(Equal([]call{
+		{Method: http.MethodPatch, Path: "/things/{thing}/status", Changed: true},
 		{Method: http.MethodPatch, Path: "/things/{thing}/status"},
 		{Method: http.MethodPatch, Path: "/things/{thing}"},
-		{Method: http.MethodPost, Path: "/things", Effective: true},
-		{Method: http.MethodDelete, Path: "/things/{thing}", Effective: true},
+		{Method: http.MethodPost, Path: "/things", Changed: true},
+		{Method: http.MethodDelete, Path: "/things/{thing}", Changed: true},
 	}))
 }
 
-// newExecution is a trial against a store that is in memory.
+// newExecution is an execution against a store in memory, with an empty audit log.
 func newExecution(t *testing.T, funcs interceptor.Funcs) *execution {
 	t.Helper()
 	c := fake.NewClientBuilder().WithScheme(clientgoscheme.Scheme).
@@ -104,7 +106,15 @@ func newExecution(t *testing.T, funcs interceptor.Funcs) *execution {
 	p := &Prover{client: c, dynamic: dynamicfake.NewSimpleDynamicClient(clientgoscheme.Scheme), clock: clock.RealClock{},
 		auditLog: filepath.Join(t.TempDir(), "audit.log")}
 	p.subject.Contract = invariant.Contract{Users: []string{operator}, Lease: lease}
+	NewWithT(t).Expect(os.WriteFile(p.auditLog, nil, 0o600)).To(Succeed())
 	return &execution{prover: p}
+}
+
+// configMap reads an object of the store.
+func (ex *execution) configMap(t *testing.T, name string) (*corev1.ConfigMap, error) {
+	t.Helper()
+	o := &corev1.ConfigMap{}
+	return o, ex.prover.client.Get(t.Context(), client.ObjectKey{Namespace: "ns", Name: name}, o)
 }
 
 func refTo(name string) scenario.Ref {

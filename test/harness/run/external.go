@@ -9,7 +9,6 @@ import (
 	"maps"
 	"slices"
 	"strconv"
-	"time"
 
 	"k8s.io/utils/clock"
 
@@ -52,15 +51,6 @@ func (p *Prover) replicaOfConnection(client, server string) string {
 		}
 	}
 	return ""
-}
-
-func (p *Prover) replicaNamed(name string) *replica {
-	for _, r := range p.running() {
-		if r.process.Name() == name {
-			return r
-		}
-	}
-	return nil
 }
 
 // externalState is the external system as a run found it.
@@ -152,7 +142,10 @@ func (ex *execution) externalCalls(h *history.History) *history.History {
 			continue
 		}
 		call.ID, call.Replica, call.Delivered = strconv.Itoa(r.ID), r.Peer, !r.Delivered.IsZero()
-		call.Began, call.Ended = r.Received, settledAt(r)
+		call.Began, call.Ended = r.Received, r.Answered
+		if r.Answered.IsZero() {
+			call.Ended = r.Done // when the client gave up
+		}
 		switch {
 		case r.Forwarded.IsZero():
 			call.Outcome = history.Failed
@@ -163,13 +156,4 @@ func (ex *execution) externalCalls(h *history.History) *history.History {
 		added.Calls = append(added.Calls, call)
 	}
 	return added
-}
-
-// settledAt returns when the outcome of a call was final: at its answer, or when the client gave
-// up.
-func settledAt(r fault.ProxiedRequest) time.Time {
-	if !r.Answered.IsZero() {
-		return r.Answered
-	}
-	return r.Done
 }

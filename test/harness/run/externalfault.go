@@ -3,15 +3,11 @@
 package run
 
 import (
-	"context"
-	"errors"
 	"fmt"
 	"maps"
-	"net/http"
 	"net/url"
 	"slices"
 	"strings"
-	"sync"
 
 	"leasehold.dev/test/harness/fault"
 	"leasehold.dev/test/harness/history"
@@ -28,33 +24,22 @@ const (
 )
 
 // callRefusals are the codes with which a call may be refused.
-var callRefusals = texts(http.StatusForbidden, http.StatusInternalServerError, http.StatusServiceUnavailable)
+var callRefusals = []string{"403", "500", "503"}
 
 // readsTried bounds the number of reads that are disturbed.
 const readsTried = 3
 
 var callCrash = spec{
-	fault: ExternalCrash, family: "external",
+	fault: ExternalCrash, family: externalFamily,
 	text:   "a replica is killed (SIGKILL) when the external system has answered TARGET, before it receives the answer",
-	derive: eachCall, newInjector: stateless(externalCrash{}),
+	derive: eachCall, newInjector: held(fault.AfterAnswer, crash),
 }
 
 var callRefused = spec{
-	fault: ExternalError, family: "external",
+	fault: ExternalError, family: externalFamily,
 	variants: callRefusals,
 	text:     "a replica receives VARIANT in answer to TARGET, which never reaches the external system",
-	derive:   eachCall, newInjector: stateless(externalFault{requestFault{refuseCall, wasNotForwarded}}),
-}
-
-// call is a call of the subject to the external system.
-type call struct {
-	Method string
-	// Path has placeholders for names of the scenario, and the names of its query parameters.
-	Path string
-	// Changed means that it changed something.
-	Changed bool
-	// Answered means that the external system answered it.
-	Answered bool
+	derive:   eachCall, newInjector: stateless(requestFault{refuse, wasNotForwarded}),
 }
 
 // eachCall plans the fault at each call that changed something, and at a few reads. A read is
@@ -65,7 +50,7 @@ func eachCall(d *derivation, f scenario.FaultName) []Plan {
 		plans = append(plans, d.disturbed(t)...)
 	}
 	for _, t := range d.calls(func(c call) bool { return !c.Changed && c.Answered }) {
-		reads = append(reads, d.one(d.disturbed(t)))
+		reads = append(reads, d.one(d.disturbed(t))...)
 	}
 	slices.SortFunc(reads, Order(d.seed))
 	plans = append(plans, reads[:min(readsTried, len(reads))]...)
@@ -78,15 +63,9 @@ func (d *derivation) disturbed(t Target) []Plan {
 	return []Plan{d.plan(ExternalCrash, "", t), d.plan(ExternalError, code, t)}
 }
 
-// calls returns the wanted calls of all runs, in the order of the first run.
+// calls returns the wanted calls of all runs.
 func (d *derivation) calls(wanted func(call) bool) []Target {
-	return steady(d.runs, func(o observation) []write {
-		var all []write
-		for _, c := range o.Calls {
-			all = append(all, write{Method: c.Method, Path: c.Path, Effective: wanted(c)})
-		}
-		return all
-	})
+	return steady(d.runs, func(o observation) []call { return o.Calls }, wanted)
 }
 
 // observedCalls returns the calls of a clean run, from which plans are derived.
@@ -129,66 +108,4 @@ func matchOf(t Target, names map[string]string) (fault.Match, error) {
 		m.Query[name] = ""
 	}
 	return m, nil
-}
-
-// externalProxy returns the proxy of the external system and the match for the plan's call.
-func (a *activeFault) externalProxy() (*fault.Proxy, fault.Match, error) {
-	if a.prover.external == nil {
-		return nil, fault.Match{}, errors.New("the subject has no external system")
-	}
-	match, err := matchOf(a.plan.Target, a.execution.names)
-	return a.prover.external.Proxy(), match, err
-}
-
-// externalFault applies a fault to the plan's call to the external system.
-type externalFault struct{ requestFault }
-
-func (f externalFault) begin(_ context.Context, a *activeFault) error {
-	proxy, match, err := a.externalProxy()
-	if err != nil {
-		return err
-	}
-	met, err := f.newFault(a)
-	if err == nil {
-		a.inject(proxy, match, met)
-	}
-	return err
-}
-
-// refuseCall answers the call with the plan's code, as the external system does.
-func refuseCall(a *activeFault) (fault.Fault, error) {
-	code, err := a.code()
-	if err != nil {
-		return nil, err
-	}
-	return a.prover.external.Refusal(code)
-}
-
-func callWasLost(request fault.ProxiedRequest) bool {
-	return callWasAnswered(request) && request.Delivered.IsZero()
-}
-
-// callWasAnswered reports whether the external system answered. The loss of a refusal counts for a
-// read only: for a change the plan needs one that was made.
-func callWasAnswered(request fault.ProxiedRequest) bool {
-	return !request.Answered.IsZero() && (request.Committed() || !request.Mutating())
-}
-
-// externalCrash kills the replica whose call has been answered.
-type externalCrash struct{}
-
-func (externalCrash) begin(ctx context.Context, a *activeFault) error {
-	proxy, match, err := a.externalProxy()
-	if err != nil {
-		return err
-	}
-	a.holdAt(ctx, new(sync.Once), proxy, match, fault.AfterAnswer, func(held *fault.HeldRequest) error {
-		r := a.prover.replicaNamed(held.Request.Peer)
-		if r == nil {
-			a.setVoidReason("%s came, and its sender is unknown", held.Request)
-			return nil
-		}
-		return a.killAt(ctx, r, proxy, held, callWasLost)
-	})
-	return nil
 }

@@ -19,7 +19,7 @@ type fakeProcess struct {
 	// pauseErr is returned by a pause that was not confirmed.
 	pauseErr error
 
-	log string // the path; "" if there is none
+	log string // the path
 	// ready answers probes. Nil: it is always ready.
 	ready func() error
 
@@ -31,7 +31,7 @@ type fakeProcess struct {
 }
 
 func newFakeProcess(name string) *fakeProcess {
-	return &fakeProcess{name: name, exits: make(chan int, 1), started: 1}
+	return &fakeProcess{name: name, log: os.DevNull, exits: make(chan int, 1), started: 1}
 }
 
 func (w *fakeProcess) Name() string { return w.name }

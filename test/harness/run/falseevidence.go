@@ -40,13 +40,9 @@ var falseEnd = spec{
 
 // oneWriteEach plans each variant at a write that the seed selects.
 func oneWriteEach(d *derivation, f scenario.FaultName) []Plan {
-	writes := d.writes()
-	if len(writes) == 0 {
-		return nil
-	}
 	var plans []Plan
 	for _, variant := range evidences {
-		plans = append(plans, d.one(d.at(f, variant, writes)))
+		plans = append(plans, d.one(d.at(f, variant, d.writes()))...)
 	}
 	return plans
 }
@@ -72,7 +68,7 @@ func (e *falseEvidence) end(ctx context.Context, a *activeFault) error {
 // token for some seconds more, so the process leads until then. Afterwards another replica takes
 // its place.
 func (e *falseEvidence) deletePod(ctx context.Context, a *activeFault, r *replica,
-	held *fault.HeldRequest) (err error) {
+	held heldRequest) (err error) {
 	life, began := len(r.lifetimes())-1, a.now()
 	held.Release()
 	identity, pod, err := e.leaderPod(ctx, a, r)
@@ -91,7 +87,7 @@ func (e *falseEvidence) deletePod(ctx context.Context, a *activeFault, r *replic
 			return err
 		}
 	}
-	next, err := a.waitForSuccessorOf(ctx, r, identity)
+	next, err := a.waitForSuccessor(ctx, r, identity)
 	if next == nil || err != nil {
 		return err
 	}

@@ -16,6 +16,9 @@ type Family struct {
 	Found string
 }
 
+// externalFamily is the family of the faults of calls to the external system.
+const externalFamily = "external"
+
 // families has all families, in the order of tables.
 var families = []Family{
 	{Name: "crash-after-write", Bug: "https://github.com/rabbitmq/cluster-operator/issues/782",
@@ -36,7 +39,7 @@ var families = []Family{
 	{Name: "failed-list", Bug: "https://github.com/elastic/cloud-on-k8s/pull/9636",
 		Found: "rights that Argo CD keeps in a namespace that was withdrawn"},
 	{Name: "attack", Bug: "https://github.com/rook/rook/issues/11330"},
-	{Name: "external", Bug: "https://github.com/aws-controllers-k8s/community/issues/2062"},
+	{Name: externalFamily, Bug: "https://github.com/aws-controllers-k8s/community/issues/2062"},
 }
 
 // Families returns all families, in the order of tables.

@@ -181,11 +181,10 @@ var leaderCases = map[string]faultCase{
 // beginRequest sends a request as replica one. end ends the sender and returns the code of the answer.
 func (s *testbed) beginRequest(method, path string) (end func() int) {
 	ctx, cancel := context.WithCancel(s.t.Context())
-	code := make(chan int, 1)
-	go func() {
+	code := inBackground(func() int {
 		got, _ := send(ctx, method, s.running()[0].proxy.URL()+path, "")
-		code <- got
-	}()
+		return got
+	})
 	return func() int { cancel(); return <-code }
 }
 

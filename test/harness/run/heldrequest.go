@@ -4,7 +4,7 @@ package run
 
 import (
 	"context"
-	"sync"
+	"sync/atomic"
 
 	"leasehold.dev/test/harness/fault"
 )
@@ -17,7 +17,14 @@ type heldAction struct {
 }
 
 // whileHeld does something while a request of a replica is held.
-type whileHeld func(ctx context.Context, a *activeFault, r *replica, held *fault.HeldRequest) error
+type whileHeld func(ctx context.Context, a *activeFault, r *replica, held heldRequest) error
+
+// heldRequest is a request that a proxy holds.
+type heldRequest struct {
+	*fault.HeldRequest
+
+	proxy *fault.Proxy
+}
 
 // held returns the constructor of a heldAction.
 func held(point fault.Point, do whileHeld) func() injector {
@@ -25,45 +32,60 @@ func held(point fault.Point, do whileHeld) func() injector {
 }
 
 func (h heldAction) begin(ctx context.Context, a *activeFault) error {
-	var first sync.Once
-	for _, r := range a.prover.running() {
-		a.holdAt(ctx, &first, r.proxy, a.target(), h.point, func(held *fault.HeldRequest) error {
-			return h.do(ctx, a, r, held)
+	proxies, match, err := a.route()
+	if err != nil {
+		return err
+	}
+	var begun atomic.Bool
+	for _, proxy := range proxies {
+		gate := fault.NewGate(h.point)
+		a.inject(proxy, match, gate)
+		a.tasks.Go(func() {
+			held, err := gate.Wait(ctx)
+			if err != nil {
+				return // the run has ended without such a request
+			}
+			defer held.Release()
+			if !begun.Swap(true) {
+				h.act(ctx, a, heldRequest{held, proxy})
+			}
 		})
 	}
 	return nil
 }
 
-// holdAt holds the first request at a proxy that matches, and calls do unless first was done.
-func (a *activeFault) holdAt(ctx context.Context, first *sync.Once, proxy *fault.Proxy, match fault.Match,
-	point fault.Point, do func(*fault.HeldRequest) error) {
-	gate := fault.NewGate(point)
-	a.inject(proxy, match, gate)
-	a.tasks.Go(func() {
-		held, err := gate.Wait(ctx)
-		if err != nil {
-			return // the run has ended without such a request
-		}
-		defer held.Release()
-		isFirst := false
-		first.Do(func() { isFirst = true })
-		if !isFirst {
-			return
-		}
-		defer a.beginOngoing()()
-		switch err := do(held); {
-		case ctx.Err() != nil:
-			a.setVoidReason("the run ended before it was over: %v", err)
-		case err != nil:
-			a.addError(err)
-		}
-	})
+// act does the action. No checkpoint begins before its end.
+func (h heldAction) act(ctx context.Context, a *activeFault, held heldRequest) {
+	defer a.beginOngoing()()
+	r := a.prover.senderOf(held)
+	if r == nil {
+		a.setVoidReason("%s came, and its sender is unknown", held.Request)
+		return
+	}
+	switch err := h.do(ctx, a, r, held); {
+	case ctx.Err() != nil:
+		a.setVoidReason("the run ended before it was over: %v", err)
+	case err != nil:
+		a.addError(err)
+	}
 }
 
-func waitUntilDone(ctx context.Context, proxy *fault.Proxy, id int) (fault.ProxiedRequest, error) {
+// senderOf returns the replica that sent a request, by the proxy in front of the API server or by the
+// connection to the external system. It returns nil if the replica is unknown.
+func (p *Prover) senderOf(held heldRequest) *replica {
+	for _, r := range p.running() {
+		if r.proxy == held.proxy || r.process.Name() == held.Request.Peer {
+			return r
+		}
+	}
+	return nil
+}
+
+// waitUntilDone waits until the proxy has finished with the request, and returns its record.
+func (h heldRequest) waitUntilDone(ctx context.Context) (fault.ProxiedRequest, error) {
 	var request fault.ProxiedRequest
-	err := waitUntil(ctx, "the end of "+proxy.Journal().Request(id).String(), func() bool {
-		request = proxy.Journal().Request(id)
+	err := waitUntil(ctx, "the end of "+h.Request.String(), func() bool {
+		request = h.proxy.Journal().Request(h.Request.ID)
 		return !request.Done.IsZero()
 	})
 	return request, err

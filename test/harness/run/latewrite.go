@@ -21,16 +21,16 @@ var lateWrite = spec{
 
 // writeLate forwards the held write of the leader when another replica leads, even if its sender has
 // ended by then.
-func writeLate(ctx context.Context, a *activeFault, r *replica, held *fault.HeldRequest) error {
+func writeLate(ctx context.Context, a *activeFault, r *replica, held heldRequest) error {
 	name, life := r.process.Name(), len(r.lifetimes())-1
-	cut := a.inject(r.proxy, a.leaseMatch(), fault.BlackHole{})
+	cut := a.inject(r.proxy, fault.Match{Path: a.prover.leasePath()}, fault.BlackHole{})
 	defer cut.Heal()
-	next, err := a.waitForSuccessor(ctx, r)
+	next, err := a.waitForSuccessor(ctx, r, "")
 	if next == nil || err != nil {
 		return err
 	}
 	held.Release()
-	late, err := waitUntilDone(ctx, r.proxy, held.Request.ID)
+	late, err := held.waitUntilDone(ctx)
 	switch {
 	case err != nil:
 		return err

@@ -108,13 +108,9 @@ type leader struct {
 }
 
 // waitForSuccessor waits until another replica than old leads and has had time to write. It
-// returns nil if none led in time, and records that.
-func (a *activeFault) waitForSuccessor(ctx context.Context, old *replica) (*leader, error) {
-	return a.waitForSuccessorOf(ctx, old, "")
-}
-
-// waitForSuccessorOf is waitForSuccessor for an old leader with a known identity.
-func (a *activeFault) waitForSuccessorOf(ctx context.Context, old *replica, before string) (*leader, error) {
+// returns nil if none led in time, and records that. before is the identity of old; "" if it is not
+// known.
+func (a *activeFault) waitForSuccessor(ctx context.Context, old *replica, before string) (*leader, error) {
 	limited, cancel := context.WithTimeout(ctx, a.prover.failover)
 	defer cancel()
 	next := &leader{}
@@ -189,5 +185,3 @@ func (a *activeFault) leaseTerm(ctx context.Context) (time.Duration, error) {
 	}
 	return termOf(lease), nil
 }
-
-func (a *activeFault) leaseMatch() fault.Match { return fault.Match{Path: a.prover.leasePath()} }

@@ -33,11 +33,7 @@ func (p *Prover) logsFrom(offsets map[*replica]int64) (map[string][]byte, error)
 func (p *Prover) logSizes() (map[*replica]int64, error) {
 	sizes := map[*replica]int64{}
 	for _, r := range p.running() {
-		path := r.process.LogPath()
-		if path == "" {
-			continue
-		}
-		info, err := os.Stat(path)
+		info, err := os.Stat(r.process.LogPath())
 		if err != nil {
 			return nil, fmt.Errorf("looking for the log of %s: %w", r.process.Name(), err)
 		}
@@ -46,11 +42,8 @@ func (p *Prover) logSizes() (map[*replica]int64, error) {
 	return sizes, nil
 }
 
-// readFrom reads a file from an offset to its end; "" is no file.
+// readFrom reads a file from an offset to its end.
 func readFrom(path string, offset int64) ([]byte, error) {
-	if path == "" {
-		return nil, nil
-	}
 	file, err := os.Open(path)
 	if err != nil {
 		return nil, err

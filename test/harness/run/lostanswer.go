@@ -14,8 +14,8 @@ var lostResponse = spec{
 
 func cutAnswer(*activeFault) (fault.Fault, error) { return fault.Cut{At: fault.AfterAnswer}, nil }
 
-// answerWasLost reports whether the API server carried the request out and its answer did not
-// arrive. A refusal that is lost counts as nothing.
+// answerWasLost reports whether a request was answered and the answer did not arrive. The loss of a
+// refusal counts for a read only: for a change the plan needs one that was made.
 func answerWasLost(request fault.ProxiedRequest) bool {
-	return request.Committed() && request.Delivered.IsZero()
+	return !request.Answered.IsZero() && request.Delivered.IsZero() && (request.Committed() || !request.Mutating())
 }

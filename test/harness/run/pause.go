@@ -24,14 +24,14 @@ var leaderPause = spec{
 
 // pauseUntilFailover stops the replica (SIGSTOP) until another one leads, and then waits until it steps
 // down. The API server has carried out the replica's request; the answer waits for the replica to run again.
-func pauseUntilFailover(ctx context.Context, a *activeFault, r *replica, held *fault.HeldRequest) error {
+func pauseUntilFailover(ctx context.Context, a *activeFault, r *replica, held heldRequest) error {
 	life := len(r.lifetimes()) - 1
 	err := r.process.Pause(ctx)
 	began := a.now()
 	var next *leader
 	if err == nil {
 		held.Release()
-		next, err = a.waitForSuccessor(ctx, r)
+		next, err = a.waitForSuccessor(ctx, r, "")
 	}
 	paused := a.now().Sub(began)
 	// A process whose stop was not confirmed may stop later, so it is resumed in any case.

@@ -14,14 +14,6 @@ import (
 	"leasehold.dev/test/harness/scenario"
 )
 
-func texts(numbers ...int) []string {
-	var all []string
-	for _, n := range numbers {
-		all = append(all, strconv.Itoa(n))
-	}
-	return all
-}
-
 // Target is the request or event that a fault affects. For most faults it is the nth request of the
 // subject with this method and path. Other faults have another word as the method.
 type Target struct {
@@ -40,8 +32,8 @@ type Plan struct {
 	Target  Target `json:"target"`
 }
 
-// separator separates the parts of a plan's ID. Paths may contain it: the path starts after the
-// third and ends before the last.
+// separator separates the parts of a plan's ID. Paths may contain it: the path is between the third
+// and the last.
 const separator = scenario.Separator
 
 // ID returns the plan as one word, which means the same in every run.
@@ -68,17 +60,17 @@ func ParsePlan(id string) (Plan, error) {
 
 func parsePlan(id string) (p Plan, err error) {
 	const beforePath = 3
-	parts := strings.SplitN(id, separator, beforePath+1)
-	if len(parts) != beforePath+1 {
+	parts := strings.Split(id, separator)
+	last := len(parts) - 1
+	if last <= beforePath {
 		return p, errors.New("it is not scenario:fault:method:path:nth")
 	}
 	p.Scenario = parts[0]
 	if p.Fault, p.Variant, err = parseForm(parts[1]); err != nil {
 		return p, err
 	}
-	path, nth, _ := cutLast(parts[3])
-	p.Target = Target{Method: parts[2], Path: path}
-	if p.Target.Nth, err = strconv.Atoi(nth); err != nil {
+	p.Target = Target{Method: parts[2], Path: strings.Join(parts[beforePath:last], separator)}
+	if p.Target.Nth, err = strconv.Atoi(parts[last]); err != nil {
 		return p, fmt.Errorf("reading which request: %w", err)
 	}
 	return p, nil
@@ -99,14 +91,6 @@ func parseForm(text string) (f scenario.FaultName, variant string, err error) {
 		}
 	}
 	return "", "", cmp.Or(err, fmt.Errorf("no fault is called %q", text))
-}
-
-func cutLast(s string) (before, after string, found bool) {
-	i := strings.LastIndex(s, separator)
-	if i < 0 {
-		return s, "", false
-	}
-	return s[:i], s[i+len(separator):], true
 }
 
 // Describe returns the plan in a sentence.

@@ -68,7 +68,7 @@ func product(firsts []string, seconds ...string) []string {
 func observedWrites(n int) []observation {
 	var run observation
 	for i := range n {
-		run.Writes = append(run.Writes, write{Method: "PATCH", Path: "/" + strconv.Itoa(i), Effective: true})
+		run.Writes = append(run.Writes, call{Method: "PATCH", Path: "/" + strconv.Itoa(i), Changed: true})
 	}
 	return []observation{run, run}
 }
@@ -98,19 +98,19 @@ var (
 
 var planCases = map[string]planCase{
 	"effect in all runs": {faults: []scenario.FaultName{"crash-after-write", "lost-response", "failed-write"},
-		runs: []observation{{Writes: []write{
-			{Method: "PATCH", Path: team, Effective: true},
+		runs: []observation{{Writes: []call{
+			{Method: "PATCH", Path: team, Changed: true},
 			{Method: "PATCH", Path: team}, // changed nothing, and counts
-			{Method: "PATCH", Path: team, Effective: true},
-			{Method: "PATCH", Path: space, Effective: true},
-			{Method: "DELETE", Path: team, Effective: true},
-		}}, {Writes: []write{
-			{Method: "PATCH", Path: space, Effective: true}, // another order
-			{Method: "PATCH", Path: team, Effective: true},
+			{Method: "PATCH", Path: team, Changed: true},
+			{Method: "PATCH", Path: space, Changed: true},
+			{Method: "DELETE", Path: team, Changed: true},
+		}}, {Writes: []call{
+			{Method: "PATCH", Path: space, Changed: true}, // another order
+			{Method: "PATCH", Path: team, Changed: true},
 			{Method: "PATCH", Path: team},
-			{Method: "PATCH", Path: team, Effective: true},
+			{Method: "PATCH", Path: team, Changed: true},
 			{Method: "DELETE", Path: team}, // this time it had none
-			{Method: "DELETE", Path: team, Effective: true},
+			{Method: "DELETE", Path: team, Changed: true},
 		}}},
 		always: product([]string{"crash-after-write:PATCH:", "lost-response:PATCH:"}, team+":1", team+":3", space+":1"),
 		chosen: product(product([]string{"failed-write-"}, refusals...), ":PATCH:"+team+":1", ":PATCH:"+team+":3",
@@ -216,7 +216,7 @@ func richRun() observation {
 	run := observation{Leases: "/leases"}
 	for i := range 6 {
 		path := fmt.Sprintf("/%d", i)
-		run.Writes = append(run.Writes, write{Method: "PATCH", Path: path, Effective: true})
+		run.Writes = append(run.Writes, call{Method: "PATCH", Path: path, Changed: true})
 		run.Calls = append(run.Calls, call{Method: "PUT", Path: path, Changed: true, Answered: true},
 			call{Method: "GET", Path: path, Answered: true})
 		run.WatchEvents = append(run.WatchEvents, watchEvent{Path: "/teams", Action: 1 + 2*i}, watchEvent{Path: "/parts",
@@ -251,7 +251,7 @@ func kindOf(id string) string {
 func TestPlans_OneMoreLeavesTheOthersAsTheyAre(t *testing.T) {
 	for name, add := range map[string]func(run *observation, at int){
 		"Write": func(run *observation, at int) {
-			run.Writes = slices.Insert(run.Writes, at, write{Method: "PATCH", Path: added, Effective: true})
+			run.Writes = slices.Insert(run.Writes, at, call{Method: "PATCH", Path: added, Changed: true})
 		},
 		"ChangingCall": func(run *observation, at int) {
 			run.Calls = slices.Insert(run.Calls, at, call{Method: "PUT", Path: added, Changed: true, Answered: true})

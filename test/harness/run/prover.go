@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"strings"
 	"sync"
 	"time"
 
@@ -18,6 +19,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"leasehold.dev/test/harness/env"
+	"leasehold.dev/test/harness/fault"
 	"leasehold.dev/test/harness/history"
 	"leasehold.dev/test/harness/invariant"
 	"leasehold.dev/test/harness/record"
@@ -103,7 +105,8 @@ type Prover struct {
 	client       client.Client // of an administrator
 	dynamic      dynamic.Interface
 	raw          rest.Interface // an administrator's, for answers that are not decoded
-	startReplica replicaStarter
+	// startReplica starts a process behind a proxy of its own.
+	startReplica func(ctx context.Context, u replicaOverrides) (process, *fault.Proxy, error)
 	impersonate  func(scenario.User) (client.Client, error)
 	external     External  // nil if there is none
 	node         *env.Node // nil if there is none
@@ -188,7 +191,8 @@ func (p *Prover) startEnvironment(ctx context.Context) (err error) {
 		if p.external, err = p.subject.External(ctx, p.clock, p.replicaOfConnection); err != nil {
 			return err
 		}
-		if err := p.reach(p.external.Proxy().URL()); err != nil {
+		_, address, _ := strings.Cut(p.external.Proxy().URL(), "://")
+		if err := p.reach(address); err != nil {
 			return err
 		}
 	}

@@ -162,7 +162,7 @@ func (ex *execution) waitForRest(ctx context.Context,
 func (ex *execution) waitForConvergence(ctx context.Context,
 	q scenario.Quiesce) (converged bool, at time.Time, err error) {
 	ex.enter(phaseSteps)
-	if converged, err = ex.waitFor(ctx, within(q.Within), q.Until...); converged {
+	if converged, err = ex.waitFor(ctx, cmp.Or(q.Within.Duration, defaultTimeout), q.Until...); converged {
 		at = ex.prover.clock.Now()
 	}
 	return converged, at, err
@@ -182,7 +182,7 @@ func (ex *execution) waitForIdleReplicas(ctx context.Context, q scenario.Quiesce
 	}
 	ex.enter(phaseIdle)
 	recovered := ex.prover.clock.Now()
-	return ex.waitForIdle(ctx, q, recovered.Add(pause), recovered.Add(within(q.Within)))
+	return ex.waitForIdle(ctx, q, recovered.Add(pause), recovered.Add(cmp.Or(q.Within.Duration, defaultTimeout)))
 }
 
 // waitForIdle waits until the operator has not written for quietPeriod, or the checkpoint's own, and has
@@ -201,7 +201,7 @@ func (ex *execution) waitForIdle(ctx context.Context, q scenario.Quiesce, last, 
 		}
 		from = end
 		for _, user := range ex.prover.subject.Contract.Users {
-			for _, e := range record.Writes(events, user, record.Not(ex.prover.isRenewal()), record.Not(ex.isHostile)) {
+			for _, e := range record.Writes(events, user, record.Not(ex.prover.isRenewal), record.Not(ex.isHostile)) {
 				if e.StageTimestamp.After(last) {
 					last = e.StageTimestamp.Time
 				}
@@ -255,13 +255,10 @@ func (ex *execution) isHostile(e auditv1.Event) bool {
 	return e.ObjectRef != nil && slices.Contains(ex.hostileNamespaces, e.ObjectRef.Namespace)
 }
 
-func (p *Prover) isRenewal() record.Filter {
-	lease := p.subject.Contract.Lease
-	wanted := []record.Filter{record.Resource(lease.Group, lease.Resource.Resource), record.InNamespace(lease.Namespace),
-		record.Named(lease.Name)}
-	return func(e auditv1.Event) bool {
-		return !slices.ContainsFunc(wanted, func(m record.Filter) bool { return !m(e) })
-	}
+func (p *Prover) isRenewal(e auditv1.Event) bool {
+	lease, of := p.subject.Contract.Lease, e.ObjectRef
+	return of != nil && of.APIGroup == lease.Group && of.Resource == lease.Resource.Resource &&
+		of.Namespace == lease.Namespace && of.Name == lease.Name
 }
 
 // namespaces is a resource of every API server.

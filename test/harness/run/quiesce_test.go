@@ -38,37 +38,62 @@ import (
 	"leasehold.dev/test/harness/scenario"
 )
 
-func TestWaitForIdle_IgnoresOtherWriters(t *testing.T) {
-	for name, tc := range map[string]struct {
-		user, resource string
-		waits          bool
-	}{
-		"TheOperator":  {operator, "things", true},
-		"ItsLease":     {operator, "leases", false},
-		"SomebodyElse": {"alice", "things", false},
+// newStoppedExecution is an execution with its clock, which stands still.
+func newStoppedExecution(t *testing.T) (*execution, *clocktesting.FakeClock) {
+	t.Helper()
+	run, c := newExecution(t, interceptor.Funcs{}), clocktesting.NewFakeClock(time.Now())
+	run.prover.clock = c
+	return run, c
+}
+
+// idle waits in the background until the operator is idle. Its last known write was quietPeriod ago.
+func (ex *execution) idle(t *testing.T, q scenario.Quiesce, limit time.Duration) <-chan error {
+	t.Helper()
+	now := ex.prover.clock.Now()
+	return inBackground(func() error { return ex.waitForIdle(t.Context(), q, now.Add(-quietPeriod), now.Add(limit)) })
+}
+
+// A checkpoint may need a longer silence, which counts from the last action too.
+func TestWaitForIdle_OfItsOwn(t *testing.T) {
+	for name, tc := range map[string]struct{ acted, waits time.Duration }{
+		"SinceTheLastWrite":  {-time.Hour, 9 * time.Second},
+		"SinceTheLastAction": {0, 10 * time.Second},
 	} {
 		t.Run(name, func(t *testing.T) {
 			g := NewWithT(t)
-			run := newExecution(t, interceptor.Funcs{})
-			now := time.Now()
-			c := clocktesting.NewFakeClock(now)
-			run.prover.clock = c
+			run, c := newStoppedExecution(t)
+			run.actionTimes = []time.Time{c.Now().Add(tc.acted)}
+			done := run.idle(t, scenario.Quiesce{Idle: metav1.Duration{Duration: 10 * time.Second}}, time.Hour)
+			g.Consistently(done, 3*pollInterval).ShouldNot(Receive())
+			c.Step(tc.waits - time.Millisecond)
+			g.Consistently(done, 3*pollInterval).ShouldNot(Receive())
+			c.Step(time.Millisecond)
+			g.Eventually(done, testTimeout).Should(Receive(BeNil()))
+		})
+	}
+}
+
+func TestWaitForIdle_IgnoresOtherWriters(t *testing.T) {
+	for name, tc := range map[string]struct {
+		user, group, resource string
+		waits                 bool
+	}{
+		"TheOperator":  {operator, "", "things", true},
+		"ItsLease":     {operator, coordinationv1.GroupName, "leases", false},
+		"SomebodyElse": {"alice", "", "things", false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			g := NewWithT(t)
+			run, c := newStoppedExecution(t)
 			event := auditv1.Event{
-				Stage: auditv1.StageResponseComplete, Verb: "patch", StageTimestamp: metav1.NewMicroTime(now),
-				RequestReceivedTimestamp: metav1.NewMicroTime(now),
-				ObjectRef:                &auditv1.ObjectReference{Resource: tc.resource, Namespace: "ns", Name: "lease"},
-			}
-			if tc.resource == "leases" {
-				event.ObjectRef.APIGroup = coordinationv1.GroupName
+				Stage: auditv1.StageResponseComplete, Verb: "patch", StageTimestamp: metav1.NewMicroTime(c.Now()),
+				ObjectRef: &auditv1.ObjectReference{APIGroup: tc.group, Resource: tc.resource, Namespace: "ns", Name: "lease"},
 			}
 			event.User.Username = tc.user
 			line, err := json.Marshal(event)
 			g.Expect(err).NotTo(HaveOccurred())
 			g.Expect(os.WriteFile(run.prover.auditLog, append(line, '\n'), 0o600)).To(Succeed())
-			done := make(chan error, 1)
-			go func() {
-				done <- run.waitForIdle(t.Context(), scenario.Quiesce{}, now.Add(-quietPeriod), now.Add(testTimeout))
-			}()
+			done := run.idle(t, scenario.Quiesce{}, testTimeout)
 			if tc.waits {
 				c.Step(quietPeriod - time.Millisecond)
 				g.Consistently(done, 10*pollInterval).ShouldNot(Receive())
@@ -101,15 +126,20 @@ func recoversIn(t *testing.T, d time.Duration,
 	s.beforeRead(func(client.Client) { recovered.Do(func() { s.stopped.Step(d) }) })
 	run = &execution{prover: s.Prover, activeFault: s.inject("crash-after-write"), effects: seen}
 	run.activeFault.beginOngoing()() // another replica may lead since
-	ended := make(chan error, 1)
-	go func() {
-		_, _, err := run.waitForRest(t.Context(), scenario.Quiesce{})
-		ended <- err
-	}()
+	done = run.rest(t)
 	for range 2 { // the Lease, and that it is renewed
 		s.Eventually(s.requests).Should(Receive(Equal("PUT " + leasePath)))
 	}
-	return run, s.stopped, ended
+	return run, s.stopped, done
+}
+
+// rest waits in the background until the operator is at rest.
+func (ex *execution) rest(t *testing.T) <-chan error {
+	t.Helper()
+	return inBackground(func() error {
+		_, _, err := ex.waitForRest(t.Context(), scenario.Quiesce{})
+		return err
+	})
 }
 
 // The pause of a new leader begins when it leads, however long that took.
@@ -142,11 +172,7 @@ func TestWaitForRest_PausesAfterAnElection(t *testing.T) {
 	s := newElection(t)
 	s.stopClock()
 	s.renewInBackground()
-	done := make(chan error, 1)
-	go func() {
-		_, _, err := (&execution{prover: s.Prover, leader: "host_2"}).waitForRest(t.Context(), scenario.Quiesce{})
-		done <- err
-	}()
+	done := (&execution{prover: s.Prover, leader: "host_2"}).rest(t)
 	g.Consistently(done, 10*pollInterval).ShouldNot(Receive())
 	g.Eventually(whileTimePasses(s.stopped, done), testTimeout).Should(Receive(BeNil()))
 }
@@ -190,7 +216,6 @@ func TestWaitForIdle_WaitsForWork(t *testing.T) {
 			g := NewWithT(t)
 			run := newExecution(t, interceptor.Funcs{})
 			run.hostileNamespaces = tc.hostile
-			g.Expect(os.WriteFile(run.prover.auditLog, nil, 0o600)).To(Succeed())
 			var metrics atomic.Value
 			metrics.Store(tc.metrics)
 			r := addProbed(t, run, func(w http.ResponseWriter, _ *http.Request) {
@@ -201,16 +226,13 @@ func TestWaitForIdle_WaitsForWork(t *testing.T) {
 			if tc.metrics != "" {
 				g.Eventually(func() []history.Probe { return r.prober.Since(time.Time{}) }, testTimeout).ShouldNot(BeEmpty())
 			}
-			now, done := time.Now(), make(chan error, 1)
-			go func() {
-				done <- run.waitForIdle(t.Context(), scenario.Quiesce{}, now.Add(-quietPeriod), now.Add(testTimeout))
-			}()
+			began, done := time.Now(), run.idle(t, scenario.Quiesce{}, testTimeout)
 			if tc.waits {
 				g.Consistently(done, 10*pollInterval).ShouldNot(Receive())
 				metrics.Store("workqueue_depth 0")
 			}
 			g.Eventually(done, testTimeout).Should(Receive(BeNil()))
-			g.Expect(time.Since(now)).To(BeNumerically("<", testTimeout))
+			g.Expect(time.Since(began)).To(BeNumerically("<", testTimeout))
 		})
 	}
 }
@@ -233,7 +255,7 @@ func TestWaitForIdle_WaitsForUnsettledObjects(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			g := NewWithT(t)
-			run, c := newQuietExecution(t)
+			run, c := newStoppedExecution(t)
 			things := schema.GroupVersionResource{Group: "example.com", Version: "v1", Resource: "things"}
 			store := dynamicfake.NewSimpleDynamicClientWithCustomListKinds(runtime.NewScheme(),
 				map[schema.GroupVersionResource]string{things: "ThingList"})
@@ -259,10 +281,7 @@ func TestWaitForIdle_WaitsForUnsettledObjects(t *testing.T) {
 			}
 			events.Add(thing)
 			g.Eventually(run.watcher.Unsettled, testTimeout).Should(HaveLen(1))
-			now, done := c.Now(), make(chan error, 1)
-			go func() {
-				done <- run.waitForIdle(t.Context(), scenario.Quiesce{Until: tc.until}, now.Add(-quietPeriod), now.Add(time.Hour))
-			}()
+			now, done := c.Now(), run.idle(t, scenario.Quiesce{Until: tc.until}, time.Hour)
 			if tc.waits > 0 {
 				g.Consistently(done, 10*pollInterval).ShouldNot(Receive())
 			}
@@ -302,13 +321,12 @@ func (s *testbed) onLatestVersion(do func() (int64, error)) {
 func TestQuiesce_FindsAStateThatDoesNotLast(t *testing.T) {
 	g := NewWithT(t)
 	s := newElection(t)
-	s.beforeRead(func(store client.Client) { s.renewLease(store, 0) })
+	s.renewInBackground()
 	lost := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "lost"}}
 	g.Expect(s.client.Create(t.Context(), lost)).To(Succeed())
 	s.onLatestVersion(func() (int64, error) { return 7, client.IgnoreNotFound(s.client.Delete(t.Context(), lost)) })
-	there := scenario.Wait{Exists: true,
-		Object: scenario.Ref{APIVersion: "v1", Kind: "ConfigMap", Namespace: "ns", Name: "lost"}}
-	mark, err := (&execution{prover: s.Prover}).quiesce(t.Context(), "made",
+	there := scenario.Wait{Exists: true, Object: refTo("lost")}
+	mark, err := s.newExecution().quiesce(t.Context(), "made",
 		scenario.Quiesce{Until: []scenario.Wait{there}, For: metav1.Duration{Duration: time.Millisecond}})
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Expect(mark.Converged).To(BeFalse())
@@ -339,13 +357,11 @@ func TestQuiesce_BeginsAgainAfterAnElection(t *testing.T) {
 				}
 				return read, nil
 			})
-			done := make(chan error, 1)
 			var mark history.Checkpoint
-			go func() {
-				var err error
-				mark, err = (&execution{prover: s.Prover}).quiesce(t.Context(), "made", scenario.Quiesce{})
-				done <- err
-			}()
+			done := inBackground(func() (err error) {
+				mark, err = s.newExecution().quiesce(t.Context(), "made", scenario.Quiesce{})
+				return err
+			})
 			g.Eventually(whileTimePasses(s.stopped, done), testTimeout).Should(Receive(BeNil()))
 			g.Expect(mark.From).To(BeEquivalentTo(2*tc.observations-1), "the last observation counts")
 			g.Expect(reads.Load()).To(BeEquivalentTo(2 * tc.observations))
@@ -370,11 +386,10 @@ func TestQuiesce_LastsUntilTheLeaseIsRenewed(t *testing.T) {
 				}
 			})
 			s.onLatestVersion(func() (int64, error) { observing.Store(true); return 7, nil })
-			done := make(chan error, 1)
-			go func() {
-				_, err := (&execution{prover: s.Prover}).quiesce(t.Context(), "made", scenario.Quiesce{})
-				done <- err
-			}()
+			done := inBackground(func() error {
+				_, err := s.newExecution().quiesce(t.Context(), "made", scenario.Quiesce{})
+				return err
+			})
 			g.Eventually(observing.Load, testTimeout).Should(BeTrue())
 			s.advance(time.Millisecond) // the time that the checkpoint lasts at least
 			g.Consistently(done, 10*pollInterval).ShouldNot(Receive())

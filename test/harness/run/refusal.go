@@ -4,7 +4,6 @@ package run
 
 import (
 	"fmt"
-	"net/http"
 	"strconv"
 
 	"leasehold.dev/test/harness/fault"
@@ -12,8 +11,7 @@ import (
 )
 
 // refusals are the codes of FailedWrite.
-var refusals = texts(http.StatusConflict, http.StatusTooManyRequests, http.StatusInternalServerError,
-	http.StatusServiceUnavailable, http.StatusGatewayTimeout)
+var refusals = []string{"409", "429", "500", "503", "504"}
 
 var failedWrite = spec{
 	fault: "failed-write", family: "failed-write",
@@ -31,21 +29,17 @@ func eachWriteRefused(d *derivation, f scenario.FaultName) []Plan {
 	return plans
 }
 
-// refuse answers the request with the plan's code instead of forwarding it.
+// refuse answers the request with the plan's code instead of forwarding it, as the API server or the
+// external system does.
 func refuse(a *activeFault) (fault.Fault, error) {
-	code, err := a.code()
-	if err != nil {
-		return nil, err
-	}
-	return fault.Refusal(code)
-}
-
-func (a *activeFault) code() (int, error) {
 	code, err := strconv.Atoi(a.plan.Variant)
 	if err != nil {
-		return 0, fmt.Errorf("reading the code %q: %w", a.plan.Variant, err)
+		return nil, fmt.Errorf("reading the code %q: %w", a.plan.Variant, err)
 	}
-	return code, nil
+	if a.isExternal {
+		return a.prover.external.Refusal(code)
+	}
+	return fault.Refusal(code)
 }
 
 func wasNotForwarded(request fault.ProxiedRequest) bool {

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"k8s.io/client-go/rest"
@@ -23,9 +22,6 @@ type replicaOverrides struct {
 	binary string // empty: the same
 	build  string // what the history calls it; empty: nothing
 }
-
-// replicaStarter starts a process behind a proxy of its own.
-type replicaStarter func(ctx context.Context, u replicaOverrides) (process, *fault.Proxy, error)
 
 // startProcess starts a process as a Pod of the operator.
 func (p *Prover) startProcess(ctx context.Context, u replicaOverrides) (process, *fault.Proxy, error) {
@@ -51,9 +47,8 @@ func (p *Prover) startProcess(ctx context.Context, u replicaOverrides) (process,
 	return started, proxy, nil
 }
 
-// reach makes what is at a URL reachable for all replicas, those that start later too.
-func (p *Prover) reach(url string) error {
-	_, address, _ := strings.Cut(url, "://")
+// reach makes an address reachable for all replicas, those that start later too.
+func (p *Prover) reach(address string) error {
 	p.mu.Lock()
 	p.reachable = append(p.reachable, address)
 	p.mu.Unlock()
@@ -65,8 +60,7 @@ func (p *Prover) reach(url string) error {
 	return nil
 }
 
-func (p *Prover) unreach(url string) {
-	_, address, _ := strings.Cut(url, "://")
+func (p *Prover) unreach(address string) {
 	p.mu.Lock()
 	p.reachable = slices.DeleteFunc(p.reachable, func(a string) bool { return a == address })
 	p.mu.Unlock()

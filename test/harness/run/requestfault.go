@@ -8,21 +8,25 @@ import (
 	"leasehold.dev/test/harness/fault"
 )
 
-// requestFault applies a fault to the plan's request to the API server.
+// requestFault applies a fault to the plan's request. The journals of the proxies prove that it
+// happened; other faults record it themselves.
 type requestFault struct {
 	newFault func(a *activeFault) (fault.Fault, error)
-	evidence func(fault.ProxiedRequest) bool
+	// happened reports whether the fault had its effect on a request that met it.
+	happened func(fault.ProxiedRequest) bool
 }
 
 func (f requestFault) begin(_ context.Context, a *activeFault) error {
+	proxies, match, err := a.route()
+	if err != nil {
+		return err
+	}
 	met, err := f.newFault(a)
 	if err != nil {
 		return err
 	}
-	for _, r := range a.prover.running() {
-		a.inject(r.proxy, a.target(), met)
+	for _, proxy := range proxies {
+		a.inject(proxy, match, met)
 	}
 	return nil
 }
-
-func (f requestFault) happened(request fault.ProxiedRequest) bool { return f.evidence(request) }

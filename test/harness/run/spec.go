@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"slices"
 
-	"leasehold.dev/test/harness/fault"
 	"leasehold.dev/test/harness/scenario"
 )
 
@@ -82,13 +81,6 @@ type injector interface {
 	// begin prepares the fault before the first step. It does not wait: goroutines that it starts
 	// through activeFault end when that is healed.
 	begin(ctx context.Context, a *activeFault) error
-}
-
-// requestEvidence is implemented by a fault of single requests. The journals of the proxies prove
-// that it happened; other faults record it themselves.
-type requestEvidence interface {
-	// happened reports whether the fault had its effect on a request that met it.
-	happened(request fault.ProxiedRequest) bool
 }
 
 // ender is implemented by a fault that has to be cleaned up before the next run.

@@ -3,6 +3,7 @@
 package run
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -12,7 +13,6 @@ import (
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
@@ -34,7 +34,7 @@ const (
 // reached in time is for the invariants; an error is the harness's own.
 func (ex *execution) runSteps(ctx context.Context, s scenario.Scenario) ([]history.Checkpoint, error) {
 	var marks []history.Checkpoint
-	ex.users.scenario = s
+	ex.scenario = s
 	for i, step := range s.Steps {
 		ex.enter(phaseSteps)
 		err := ex.activeFault.beginStep(ctx, i)
@@ -50,7 +50,7 @@ func (ex *execution) runSteps(ctx context.Context, s scenario.Scenario) ([]histo
 				marks = append(marks, mark)
 			}
 		case step.Wait != nil:
-			_, err = ex.waitFor(ctx, within(step.Wait.Within), *step.Wait)
+			_, err = ex.waitFor(ctx, cmp.Or(step.Wait.Within.Duration, defaultTimeout), *step.Wait)
 		case step.Sleep.Duration > 0:
 			err = sleep(ctx, ex.prover.clock, step.Sleep.Duration)
 		case step.May != nil:
@@ -65,13 +65,6 @@ func (ex *execution) runSteps(ctx context.Context, s scenario.Scenario) ([]histo
 		}
 	}
 	return marks, nil
-}
-
-func within(d metav1.Duration) time.Duration {
-	if d.Duration == 0 {
-		return defaultTimeout
-	}
-	return d.Duration
 }
 
 // perform performs a step. The objects that it creates are deleted after the run.

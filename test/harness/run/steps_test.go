@@ -33,15 +33,13 @@ func TestRunSteps(t *testing.T) {
 	}})
 	ref := refTo("a")
 	gone := scenario.Wait{Object: ref, Gone: true}
-	apply := scenario.Step{Apply: map[string]any{"apiVersion": "v1", "kind": "ConfigMap",
-		"metadata": map[string]any{"namespace": "ns", "name": "a"}, "data": map[string]any{"x": "1"}}}
+	apply := scenario.Step{Apply: applied("a")}
+	apply.Apply["data"] = map[string]any{"x": "1"}
 	patch := scenario.Step{Patch: &scenario.Patch{Object: ref, Merge: map[string]any{"data": map[string]any{"y": "2"}}}}
 	marks, err := run.runSteps(t.Context(), scenario.Scenario{Name: "s", Steps: []scenario.Step{apply, patch}})
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Expect(marks).To(BeEmpty())
-	var got corev1.ConfigMap
-	g.Expect(run.prover.client.Get(t.Context(), client.ObjectKey{Namespace: "ns", Name: "a"}, &got)).To(Succeed())
-	g.Expect(got.Data).To(Equal(map[string]string{"x": "1", "y": "2"}))
+	g.Expect(run.configMap(t, "a")).To(HaveField("Data", Equal(map[string]string{"x": "1", "y": "2"})))
 
 	t.Log("what does not come about is not the harness's fault")
 	there, err := run.waitFor(t.Context(), 100*time.Millisecond, gone)
@@ -59,13 +57,18 @@ func TestRunSteps(t *testing.T) {
 	g.Expect(there).To(BeTrue())
 }
 
+// refusesApply answers each apply with an error.
+func refusesApply(err error) interceptor.Funcs {
+	return interceptor.Funcs{
+		Apply: func(context.Context, client.WithWatch, runtime.ApplyConfiguration, ...client.ApplyOption) error {
+			return err
+		},
+	}
+}
+
 func TestRunSteps_NamesTheFailedStep(t *testing.T) {
 	g := NewWithT(t)
-	run := newExecution(t, interceptor.Funcs{
-		Apply: func(context.Context, client.WithWatch, runtime.ApplyConfiguration, ...client.ApplyOption) error {
-			return errors.New("connection refused")
-		},
-	})
+	run := newExecution(t, refusesApply(errors.New("connection refused")))
 	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
 	defer cancel()
 	_, err := run.runSteps(ctx, scenario.Scenario{Name: "s", Steps: []scenario.Step{{Name: "wrong", Apply: applied("a")}}})
@@ -89,11 +92,7 @@ func TestRunSteps_RecordsRejections(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			g := NewWithT(t)
-			run := newExecution(t, interceptor.Funcs{
-				Apply: func(context.Context, client.WithWatch, runtime.ApplyConfiguration, ...client.ApplyOption) error {
-					return answer
-				},
-			})
+			run := newExecution(t, refusesApply(answer))
 			ref := refTo("a")
 			began := time.Now()
 			_, err := run.runSteps(t.Context(), scenario.Scenario{Name: "s", Steps: []scenario.Step{
@@ -196,11 +195,10 @@ func TestRunSteps_SleepsByTheClockAndScales(t *testing.T) {
 		{Sleep: metav1.Duration{Duration: time.Hour}},
 		{Scale: &scenario.Scale{Object: ref, Replicas: new(int32(3))}},
 	}
-	done := make(chan error, 1)
-	go func() {
+	done := inBackground(func() error {
 		_, err := run.runSteps(t.Context(), scenario.Scenario{Name: "s", Steps: steps})
-		done <- err
-	}()
+		return err
+	})
 	advance(t, stopped, time.Hour-time.Second)
 	g.Expect(done).NotTo(Receive())
 	g.Expect(scaled).To(BeEmpty())
@@ -230,7 +228,5 @@ func TestDelete_WaitsForAFinalizerAddedMeanwhile(t *testing.T) {
 	ref := refTo("a")
 	g.Expect(run.perform(t.Context(), scenario.Step{Delete: &ref})).To(Succeed())
 	g.Expect(conflicts).To(Equal(1), "the request names the version")
-	o := objectOf(ref)
-	g.Expect(run.prover.client.Get(t.Context(), client.ObjectKeyFromObject(o), o)).To(Succeed())
-	g.Expect(o.GetDeletionTimestamp()).NotTo(BeNil())
+	g.Expect(run.configMap(t, "a")).To(HaveField("DeletionTimestamp", Not(BeNil())))
 }

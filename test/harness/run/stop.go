@@ -17,7 +17,7 @@ var leaderStop = spec{
 
 // stopLeader sends SIGTERM to the leader, as a kubelet does, releases the held request, and waits for the
 // end. The leader starts again afterwards.
-func stopLeader(ctx context.Context, a *activeFault, r *replica, held *fault.HeldRequest) error {
+func stopLeader(ctx context.Context, a *activeFault, r *replica, held heldRequest) error {
 	began := a.now()
 	life, err := r.terminate(ctx)
 	if err != nil {

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"k8s.io/apimachinery/pkg/util/wait"
 
@@ -40,7 +41,7 @@ type upgrade struct{}
 func (u upgrade) begin(ctx context.Context, a *activeFault) error {
 	if a.prover.subject.Previous != "" {
 		before := replicaOverrides{binary: a.prover.subject.Previous, build: previous}
-		if err := a.replaceReplicas(ctx, before, anyBuild); err != nil {
+		if err := a.replaceReplicas(ctx, a.prover.running(), before); err != nil {
 			return err
 		}
 	}
@@ -49,18 +50,19 @@ func (u upgrade) begin(ctx context.Context, a *activeFault) error {
 
 // end lets the next run begin with this build, however this one ended.
 func (upgrade) end(ctx context.Context, a *activeFault) error {
-	return a.replaceReplicas(ctx, replicaOverrides{}, isPrevious)
+	left := slices.DeleteFunc(a.prover.running(), func(r *replica) bool { return r.build != previous })
+	return a.replaceReplicas(ctx, left, replicaOverrides{})
 }
 
 // rollOut starts each new replica before it stops an old one.
-func (upgrade) rollOut(ctx context.Context, a *activeFault, r *replica, held *fault.HeldRequest) error {
+func (upgrade) rollOut(ctx context.Context, a *activeFault, r *replica, held heldRequest) error {
 	began := a.now()
 	held.Release()
 	build := "of the same build"
 	if a.prover.subject.Previous != "" {
 		build = "from the previous build to this one"
 	}
-	if err := a.replaceReplicas(ctx, replicaOverrides{}, anyBuild); err != nil {
+	if err := a.replaceReplicas(ctx, a.prover.running(), replicaOverrides{}); err != nil {
 		return err
 	}
 	a.record(history.FaultRecord{
@@ -73,16 +75,9 @@ func (upgrade) rollOut(ctx context.Context, a *activeFault, r *replica, held *fa
 // previous is the name of the previous build in the history.
 const previous = "previous"
 
-func anyBuild(*replica) bool { return true }
-
-func isPrevious(r *replica) bool { return r.build == previous }
-
-// replaceReplicas replaces those of the replicas that which selects, one after another.
-func (a *activeFault) replaceReplicas(ctx context.Context, u replicaOverrides, which func(*replica) bool) error {
-	for _, old := range a.prover.running() {
-		if !which(old) {
-			continue
-		}
+// replaceReplicas replaces the old replicas, one after another.
+func (a *activeFault) replaceReplicas(ctx context.Context, all []*replica, u replicaOverrides) error {
+	for _, old := range all {
 		r, err := a.prover.addReplica(ctx, u)
 		if err == nil {
 			err = a.waitUntilReady(ctx, r)

@@ -28,12 +28,6 @@ import (
 // has a timeout.
 const accessTimeout = 10 * time.Second
 
-// userClients has a client for each user of a scenario.
-type userClients struct {
-	scenario scenario.Scenario
-	clients  map[string]client.Client
-}
-
 func (p *Prover) impersonateUser(u scenario.User) (client.Client, error) {
 	config := p.plane.Config()
 	config.WarningHandler = rest.NoWarnings{}
@@ -51,10 +45,10 @@ func (ex *execution) clientOf(ctx context.Context, step scenario.Step) (client.C
 	if step.As == "" {
 		return ex.prover.client, nil
 	}
-	if c, known := ex.users.clients[step.As]; known {
+	if c, known := ex.clients[step.As]; known {
 		return c, nil
 	}
-	u, known := ex.users.scenario.User(step.As)
+	u, known := ex.scenario.User(step.As)
 	if !known {
 		return nil, fmt.Errorf("looking for user %s: the scenario has none", step.As)
 	}
@@ -67,10 +61,10 @@ func (ex *execution) clientOf(ctx context.Context, step scenario.Step) (client.C
 	if err != nil {
 		return nil, fmt.Errorf("impersonating user %s: %w", u.Name, err)
 	}
-	if ex.users.clients == nil {
-		ex.users.clients = map[string]client.Client{}
+	if ex.clients == nil {
+		ex.clients = map[string]client.Client{}
 	}
-	ex.users.clients[u.Name] = c
+	ex.clients[u.Name] = c
 	return c, nil
 }
 
@@ -157,11 +151,6 @@ type RefusedError struct{ history.Rejection }
 
 func (e *RefusedError) Error() string { return e.String() }
 
-// withAliases returns a text with the names of the scenario in place of those of the run.
-func (ex *execution) withAliases(text string) string {
-	return (&history.History{Aliases: ex.aliases()}).Normalizer().Replace(text)
-}
-
 // recordOutcome records whether a step that must be refused was, and a rejection that the scenario
 // does not expect. An error is the harness's own.
 func (ex *execution) recordOutcome(name string, step scenario.Step, err error) error {
@@ -173,7 +162,8 @@ func (ex *execution) recordOutcome(name string, step scenario.Step, err error) e
 		}
 		ex.reject(name, object, err)
 		if ex.prover.stopAtRefusal {
-			return &RefusedError{history.Rejection{Step: name, Object: object, Message: ex.withAliases(err.Error())}}
+			message := (&history.History{Aliases: ex.aliases()}).Normalizer().Replace(err.Error())
+			return &RefusedError{history.Rejection{Step: name, Object: object, Message: message}}
 		}
 	case err != nil && step.Refused == scenario.MayRefuse:
 		ex.reject(name, object, err)

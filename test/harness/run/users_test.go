@@ -11,7 +11,6 @@ import (
 
 	. "github.com/onsi/gomega"
 	authorizationv1 "k8s.io/api/authorization/v1"
-	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -67,8 +66,7 @@ func TestUsers_StepsActAsUsers(t *testing.T) {
 			{Name: "either", As: "mallory", Apply: applied("forbidden"), Refused: scenario.MayRefuse},
 		}})
 	g.Expect(err).NotTo(HaveOccurred())
-	g.Expect(run.prover.client.Get(t.Context(), client.ObjectKey{Namespace: "ns", Name: "a"}, &corev1.ConfigMap{})).
-		To(Succeed())
+	g.Expect(run.configMap(t, "a")).Error().NotTo(HaveOccurred())
 	var binding rbacv1.RoleBinding
 	g.Expect(run.prover.client.Get(t.Context(), client.ObjectKey{Namespace: "ns", Name: "scenario:edit:mallory"},
 		&binding)).To(Succeed())

@@ -133,8 +133,7 @@ func startCases() map[string]faultCase {
 				for _, w := range s.processes {
 					s.Expect(w.kills()).To(Equal(1), "all of them")
 				}
-				s.answer = make(chan int, 1)
-				go func() { s.answer <- s.request(0, http.MethodGet, "/things", "") }()
+				s.answer = inBackground(func() int { return s.request(0, http.MethodGet, "/things", "") })
 				if variant == variantTimeout {
 					s.Consistently(s.answer, 50*time.Millisecond).ShouldNot(Receive())
 				} else {

@@ -52,10 +52,7 @@ func (d *derivation) ofTheLease(f scenario.FaultName, method string) []Plan {
 			possible = append(possible, d.plan(f, "", Target{Method: method, Path: d.runs[0].Leases, Nth: len(possible) + 1}))
 		}
 	}
-	if len(possible) == 0 {
-		return nil
-	}
-	return []Plan{d.one(possible)}
+	return d.one(possible)
 }
 
 // eventsOfAllRuns returns the events that all runs have, in the order of the first.
@@ -82,9 +79,7 @@ func (d *derivation) oneStart(possible func(Target) []Plan) []Plan {
 				all = append(all, possible(Target{Method: startMethod, Path: e.Path, Nth: e.Action})...)
 			}
 		}
-		if len(all) > 0 {
-			plans = append(plans, d.one(all))
-		}
+		plans = append(plans, d.one(all)...)
 	}
 	return plans
 }
