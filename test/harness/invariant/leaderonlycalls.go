@@ -56,6 +56,7 @@ func (b *judgement) judgeCaller(terms []history.Term, call history.Call) {
 		}
 	case sent.caller:
 		b.addDoubt("%s: the holder of the Lease changed about that time, between %s", call, names(sent.holders))
+	case b.overtaken(call.Replica, call.Began):
 	case arrived.former:
 		b.addViolation("%s: an earlier process of that replica held the Lease", call).call(call)
 	default:

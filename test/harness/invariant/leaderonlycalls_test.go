@@ -40,7 +40,18 @@ func TestExternalByLeader(t *testing.T) {
 	long := waits(time.Second)
 	unanswered := calls(history.Create, "bucket", "u1", history.Failed)
 	byLateHolder := []string{"get of external bucket for UID u1 by replica a", "at that time replica b held the Lease"}
+	// late is a call of a leader that a fault held until another one led.
+	late := func(until float64) *history.History {
+		return play(holds("b"), long, by("a"), changes(func(s *script) {
+			s.Faults = []history.FaultRecord{{Name: "leader-pause", Happened: 1, Replica: "a", Began: second(0),
+				Overtaken: second(until)}}
+		}))
+	}
+	fenced := func(c *invariant.Contract) { c.Fenced = true }
 	check(t, invariant.LeaderOnlyCalls, table{
+		"Late":           wantHeld(late(9)),
+		"TooLate":        wantBroken(late(1), byLateHolder...),
+		"Fenced":         wantBroken(late(9), byLateHolder...).under(fenced),
 		"Holder":         wantHeld(play(by("a"), holds("a"), by("a")), "2 checked"),
 		"NewHolder":      wantHeld(play(holds("b"), by("b"))),
 		"TakenMeanwhile": wantHeld(play(by("a"), holds("b"), changes(func(s *script) { s.Calls[0].Ended = s.now }))),

@@ -228,7 +228,7 @@ func (r run) identify(life *history.Lifetime) *invariant.Child {
 	owns := func(ref *metav1.OwnerReference) bool { return ref != nil && ref.UID == r.main.UID }
 	last := life.Last()
 	c.Controlled = !slices.ContainsFunc(life.Versions,
-		func(v history.Version) bool { return !owns(metav1.GetControllerOf(v.Object)) })
+		func(v history.Version) bool { return v.Object == nil || !owns(metav1.GetControllerOf(v.Object)) })
 	if c.Controlled {
 		return c
 	}

@@ -146,7 +146,7 @@ var leaderCases = map[string]faultCase{
 			s.waitForAnswer()
 		}, also: func(s *testbed, f history.FaultRecord) {
 			s.expectReached(0, leasePath)
-			s.Expect(f.Overtaken).To(Equal(f.Ended))
+			s.Expect(f.Overtaken).To(Equal(f.Ended.Add(2 * time.Second)))
 		}},
 	"late-write/sender ended": {plan: "late-write", replica: "one", evidence: "answered 200", cause: func(s *testbed) {
 		s.Expect(s.patch(0, thingPath)).To(Equal(http.StatusOK), "the first")

@@ -40,7 +40,7 @@ func writeLate(ctx context.Context, a *activeFault, r *replica, held heldRequest
 		a.setVoidReason("%s was not answered: %s", late, late.Error)
 	default:
 		a.record(history.FaultRecord{
-			Replica: name, Began: late.Received, Ended: late.Done, Overtaken: late.Done,
+			Replica: name, Began: late.Received, Ended: late.Done, Overtaken: late.Done.Add(noticing),
 			Detail: fmt.Sprintf("%s, held for %s, reached the API server when replica %s led, and was answered %d %s", late,
 				late.Forwarded.Sub(late.Received).Round(time.Millisecond), next.process.Name(), late.Status,
 				http.StatusText(late.Status)),
