@@ -39,10 +39,8 @@ type row struct {
 
 // lifeline is the state of a replica at a row.
 type lifeline struct {
-	Lane           string
-	Alive, Leads   bool
-	Acts           bool
-	Replica, Title string
+	Lane, Title        string
+	Alive, Leads, Acts bool
 }
 
 // timelineWriter orders all events of a run: those that were stored by revision, and the others
@@ -290,9 +288,9 @@ func (s *timelineWriter) addLifelines() {
 			}
 		}
 		for _, name := range s.replicas {
-			l := lifeline{Lane: s.laneOf(name), Replica: name, Leads: name == leader, Acts: row.Lane == s.laneOf(name) &&
-				row.Kind != "process"}
-			l.Alive = s.alive(name, row.At)
+			lane := s.laneOf(name)
+			l := lifeline{Lane: lane, Alive: s.alive(name, row.At), Leads: name == leader,
+				Acts: row.Lane == lane && row.Kind != "process"}
 			l.Title = s.short(name) + map[bool]string{true: " runs", false: " does not run"}[l.Alive]
 			if l.Leads {
 				l.Title += " and holds the Lease"
