@@ -48,7 +48,7 @@ func (d *Draft) Subject() []byte {
 	}
 	w.line("manifests: %s", quoted(d.Manifests))
 	if len(d.CRDs) > 0 {
-		w.line("crds: %s", quotedList(d.CRDs))
+		w.line("crds: [%s]", joined(d.CRDs, quoted))
 	}
 	if d.Values != "" {
 		w.line("helm: {values: %s}", quoted(d.Values))
@@ -73,7 +73,8 @@ func (d *Draft) Subject() []byte {
 	}
 	w.line("contract:")
 	if len(d.Leases) > 1 {
-		w.line("  # guess: the operator took several Leases, %s; this one is the leader's.", join(d.Leases))
+		w.line("  # guess: the operator took several Leases, %s; this one is the leader's.",
+			joined(d.Leases, func(k history.Key) string { return k.Namespace + "/" + k.Name }))
 	}
 	w.line("  lease: {name: %s, namespace: %s}", quoted(d.Lease.Name), quoted(d.Lease.Namespace))
 	w.line("  kinds:")
@@ -86,7 +87,7 @@ func (d *Draft) Subject() []byte {
 	} else {
 		w.line("  # guess: a standby writes events, and what replicas wrote in clean runs while they did not lead.")
 	}
-	w.line("  anyReplica: [%s]", strings.Join(resourceTexts(replicas), ", "))
+	w.line("  anyReplica: [%s]", joined(replicas, resourceText))
 	grace := d.Grace
 	if grace == 0 {
 		grace = defaultGrace
@@ -193,14 +194,6 @@ func childText(c invariant.Child) string {
 	return "{" + strings.Join(fields, ", ") + "}"
 }
 
-func resourceTexts(all []history.Resource) []string {
-	texts := make([]string, len(all))
-	for i, r := range all {
-		texts[i] = resourceText(r)
-	}
-	return texts
-}
-
 func resourceText(r history.Resource) string {
 	if r.Group == "" {
 		return fmt.Sprintf("{resource: %s}", r.Resource)
@@ -222,18 +215,11 @@ func quoted(s string) string {
 	return s
 }
 
-func quotedList(all []string) string {
-	var texts []string
-	for _, s := range all {
-		texts = append(texts, quoted(s))
-	}
-	return "[" + strings.Join(texts, ", ") + "]"
-}
-
-func join(keys []history.Key) string {
-	var texts []string
-	for _, k := range keys {
-		texts = append(texts, k.Namespace+"/"+k.Name)
+// joined are the texts of items, with commas between them.
+func joined[T any](all []T, text func(T) string) string {
+	texts := make([]string, len(all))
+	for i, item := range all {
+		texts[i] = text(item)
 	}
 	return strings.Join(texts, ", ")
 }
