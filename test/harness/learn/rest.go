@@ -85,7 +85,7 @@ func reportsSuccess(o *unstructured.Unstructured) bool {
 		}
 	}
 	return scenario.Wait{Current: true}.Met(o) && !deniesSuccess(o) &&
-		!slices.ContainsFunc(conditionsThatAreTrue(o), isAbnormal)
+		!slices.ContainsFunc(conditionsThatAre(o, metav1.ConditionTrue), isAbnormal)
 }
 
 func hasStatus(o *unstructured.Unstructured) bool {
@@ -95,11 +95,7 @@ func hasStatus(o *unstructured.Unstructured) bool {
 
 // trueConditions are the types of the conditions that may report success, and are True.
 func trueConditions(o *unstructured.Unstructured) []string {
-	return slices.DeleteFunc(conditionsThatAreTrue(o), isAbnormal)
-}
-
-func conditionsThatAreTrue(o *unstructured.Unstructured) []string {
-	return conditionsThatAre(o, metav1.ConditionTrue)
+	return slices.DeleteFunc(conditionsThatAre(o, metav1.ConditionTrue), isAbnormal)
 }
 
 // deniesSuccess reports whether a condition that reports success is False.
