@@ -40,10 +40,10 @@ func TestLearn_Rest(t *testing.T) {
 		"FailoverIsNoFailure": {status: "{conditions: [{type: FailoverReady, status: 'True'}]}", want: "condition: FailoverReady"},
 		"NoPhaseOfSuccess":    {status: "{phase: Initializing}", want: "exists: true"},
 		"NotReady":            {status: "{conditions: [{type: Ready, status: 'False'}]}", want: "exists: true"},
-		"PhaseOfOneRun": {status: "{phase: Running}", want: "current: true", second: "{phase: Done}"},
-		"FailedInOneRun": {status: "{phase: Running}", want: "exists: true", second: "{phase: Failed}"},
-		"Generation":       {status: "{observedGeneration: 1}", want: "current: true"},
-		"SeveralUnrelated": {status: "{conditions: [{type: A, status: 'True'}, {type: B, status: 'True'}]}", want: "current: true"},
+		"PhaseOfOneRun":       {status: "{phase: Running}", want: "current: true", second: "{phase: Done}"},
+		"FailedInOneRun":      {status: "{phase: Running}", want: "exists: true", second: "{phase: Failed}"},
+		"Generation":          {status: "{observedGeneration: 1}", want: "current: true"},
+		"SeveralUnrelated":    {status: "{conditions: [{type: A, status: 'True'}, {type: B, status: 'True'}]}", want: "current: true"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			g, kinds := NewWithT(t), kindsOf(t, nil, backups(t))
