@@ -9,7 +9,6 @@ import (
 	"testing"
 
 	. "github.com/onsi/gomega"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/yaml"
 
 	"leasehold.dev/test/harness/learn"
@@ -76,8 +75,7 @@ func TestGrow(t *testing.T) {
 // A kind without anything to grow has no change.
 func TestScenarios_OfAKindThatCannotGrow(t *testing.T) {
 	g := NewWithT(t)
-	sample := learn.Sample{Objects: []*unstructured.Unstructured{
-		object(t, "{apiVersion: webapp.example.com/v1, kind: Guestbook, metadata: {name: mine}, spec: {secret: key}}")}}
+	sample := sampleOf(t, guestbook("{name: mine}", "{secret: key}"))
 	kinds := kindsOf(t, []learn.Sample{sample}, definition(t, guestbooks))
 	g.Expect(kinds[0].Grow(learn.GrowGiven)).To(BeFalse(), "it grew by %q", kinds[0].Added)
 	files, err := (&learn.Draft{}).Scenarios(&kinds[0])
