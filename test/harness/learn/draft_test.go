@@ -8,8 +8,6 @@ import (
 
 	. "github.com/onsi/gomega"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"sigs.k8s.io/yaml"
 
 	"leasehold.dev/test/harness/learn"
 	"leasehold.dev/test/harness/scenario"
@@ -63,15 +61,8 @@ func TestKinds_Samples(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			kinds := kindsOf(t, []learn.Sample{sampleOf(t, tc.samples...)}, definition(t, guestbooks))
-			var got, want []string
-			for _, o := range kinds[0].Objects {
-				got = append(got, yamlOf(t, o))
-			}
-			for _, text := range tc.want {
-				want = append(want, yamlOf(t, object(t, text)))
-			}
 			g := NewWithT(t)
-			g.Expect(strings.Join(got, "---\n")).To(Equal(strings.Join(want, "---\n")))
+			g.Expect(kinds[0].Objects).To(BeComparableTo(sampleOf(t, tc.want...).Objects))
 			g.Expect(kinds[0].Guesses).To(HaveLen(tc.guesses))
 		})
 	}
@@ -113,13 +104,6 @@ func TestScenarios_UserOfASample(t *testing.T) {
 		}
 		g.Expect(string(text)).NotTo(ContainSubstring(learn.AsAnnotation), name)
 	}
-}
-
-func yamlOf(t *testing.T, o *unstructured.Unstructured) string {
-	t.Helper()
-	text, err := yaml.Marshal(o.Object)
-	NewWithT(t).Expect(err).NotTo(HaveOccurred())
-	return string(text)
 }
 
 func TestKinds_Refuses(t *testing.T) {
