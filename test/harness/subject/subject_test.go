@@ -115,7 +115,7 @@ func TestLoad_FileOverridesTheManifests(t *testing.T) {
 	text := strings.ReplaceAll(small, "lease: {name: leader}",
 		"lease: {name: leader, namespace: elsewhere}\n  users: [somebody]") +
 		"replicas: 3\nwatched: [{group: apps, resource: deployments}]\nexcept: [{invariant: truthful-readiness, reason: it has no probe}]\ncrds: [others]\n" +
-		"releaseLease: true\nprevious: bin/old\nworkingDir: image\n"
+		"releaseLease: true\nprevious: bin/old\nworkingDir: image\nnode: {jobs: {\"work:1\": runs}}\nexternal: {s3: {}}\n"
 	path := home(t, map[string]string{"subject.yaml": text,
 		"others/other.yaml": strings.ReplaceAll(strings.ReplaceAll(definition, "things", "others"), "Thing", "Other")})
 	here, err := os.Getwd()
@@ -128,6 +128,8 @@ func TestLoad_FileOverridesTheManifests(t *testing.T) {
 	g.Expect(s.Contract.Lease.Namespace).To(Equal("elsewhere"))
 	g.Expect(s.Replicas).To(Equal(3))
 	g.Expect(s.ReleaseLease).To(BeTrue())
+	g.Expect(s.Node.Jobs).To(Equal(map[string]env.JobEnd{"work:1": env.JobRuns}))
+	g.Expect(s.External).NotTo(BeNil())
 	g.Expect(s.Previous).To(Equal(filepath.Join(filepath.Dir(path), "bin", "old")))
 	g.Expect(s.Plane.AuditGroups).To(Equal([]string{"", "apps", "example.com"}))
 	g.Expect(s.Plane.Definitions).To(HaveLen(2))
@@ -201,6 +203,8 @@ func TestLoad_ReportsErrors(t *testing.T) {
 			`except[0].invariant: no invariant is called "no-such-invariant"`},
 		"ExceptElsewhere": {with("contract:", "contract:\n  except: [{invariant: preconditions, reason: a}]"),
 			"contract.except: list the exceptions in except"},
+		"NoSystem":  {with("name: small", "name: small\nexternal: {}"), "external: say which system; there is s3"},
+		"NoJobEnd":  {with("name: small", "name: small\nnode: {jobs: {\"work:1\": ends}}"), `node.jobs[work:1]: "ends" is neither`},
 		"NoPackage": {with("name: small", "name: small\nbuild: {dir: x}"), "build.package: name the Go package"},
 		"UnknownPort": {with("{probe}", "{health}"),
 			`nothing is known as {health} here; known are ["namespace" "probe" "metrics" "webhook"]`},
