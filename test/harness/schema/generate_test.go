@@ -169,14 +169,18 @@ func limit(field object, values []string) {
 	field["enum"] = values
 }
 
-// addFields adds the fields of a struct. Those of an embedded struct are replaced by its own.
+// addFields adds the fields of a struct. Those of an embedded struct, which is its first, are replaced by its own.
 func (g *generator) addFields(t reflect.Type, properties object, required map[string]bool) error {
-	for f := range fieldsOf(t, true) {
-		if err := g.addFields(f.Type, properties, required); err != nil {
-			return err
+	for f := range t.Fields() {
+		if f.Anonymous {
+			if err := g.addFields(f.Type, properties, required); err != nil {
+				return err
+			}
 		}
-	}
-	for f, tag := range fieldsOf(t, false) {
+		tag, tagged := f.Tag.Lookup("json")
+		if f.Anonymous || !tagged {
+			continue
+		}
 		name, options, _ := strings.Cut(tag, ",")
 		schema, err := g.schemaOf(f.Type)
 		if err != nil {
@@ -199,18 +203,6 @@ func (g *generator) addFields(t reflect.Type, properties object, required map[st
 		}
 	}
 	return nil
-}
-
-// fieldsOf yields the embedded structs, or the other fields with their JSON tags.
-func fieldsOf(t reflect.Type, embedded bool) func(func(reflect.StructField, string) bool) {
-	return func(yield func(reflect.StructField, string) bool) {
-		for f := range t.Fields() {
-			tag, tagged := f.Tag.Lookup("json")
-			if f.Anonymous == embedded && (embedded || tagged) && !yield(f, tag) {
-				return
-			}
-		}
-	}
 }
 
 // comment returns the comment of a field, on one line.
