@@ -31,7 +31,6 @@ func after(t *testing.T, r invariant.Result, id string) ran {
 		verdict.Violations = []invariant.Violation{{Message: "it is not so"}}
 	}
 	over := ran{
-		promises: invariant.Contract{Users: []string{"op"}},
 		reference: &run.Reference{Scenario: scenario.Scenario{Name: "tenant-life", Invariants: []string{"end-state"}},
 			Histories: []*history.History{h}},
 		outcome: run.Judged{Outcome: invariant.Outcome{Scenario: "tenant-life", Result: r, Took: 20 * time.Second,
@@ -54,7 +53,7 @@ func opened(t *testing.T, o options) (l *ledger, output *bytes.Buffer, wait func
 	t.Helper()
 	output = &bytes.Buffer{}
 	o.subject, o.seed, o.dir, o.make = "test/prove/subject.yaml", 7, t.TempDir(), true
-	l = newLedger(o, nil, output)
+	l = newLedger(o, invariant.Contract{Users: []string{"op"}}, output)
 	clock := testclock.NewFakePassiveClock(time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC))
 	l.clock = clock
 	return l, output, func() { clock.SetTime(clock.Now().Add(30 * time.Second)) }
@@ -187,19 +186,18 @@ func TestLedger_ReportsReleasesAndPhases(t *testing.T) {
 
 func TestReplay(t *testing.T) {
 	g := NewWithT(t)
-	p := plan(t, "life:crash-after-write:POST:/a:1")
-	l := newLedger(options{subject: "prove/subject.yaml", seed: 7}, nil, nil)
-	g.Expect(l.replay("life", &p)).To(Equal("go tool prove --seed=7 --plan='life:crash-after-write:POST:/a:1'"))
-	l.options.subject = "its/subject.yaml"
-	g.Expect(l.replay("life", &p)).To(Equal("go tool prove --subject='its/subject.yaml' --seed=7 --plan='life:crash-after-write:POST:/a:1'"))
-	g.Expect(l.replay("life", nil)).
-		To(Equal("go tool prove --subject='its/subject.yaml' --seed=7 --scenario=life --clean=1"))
-	l.options.make = true
-	g.Expect(l.replay("life", &p)).To(Equal("make prove SUBJECT='its/subject.yaml' SEED=7 PLAN='life:crash-after-write:POST:/a:1'"))
-	g.Expect(l.replay("life", nil)).
+	const id = "life:crash-after-write:POST:/a:1"
+	o := options{subject: "prove/subject.yaml", seed: 7}
+	g.Expect(o.replay("life", id)).To(Equal("go tool prove --seed=7 --plan='" + id + "'"))
+	o.subject = "its/subject.yaml"
+	g.Expect(o.replay("life", id)).To(Equal("go tool prove --subject='its/subject.yaml' --seed=7 --plan='" + id + "'"))
+	g.Expect(o.replay("life", "")).To(Equal("go tool prove --subject='its/subject.yaml' --seed=7 --scenario=life --clean=1"))
+	o.make = true
+	g.Expect(o.replay("life", id)).To(Equal("make prove SUBJECT='its/subject.yaml' SEED=7 PLAN='" + id + "'"))
+	g.Expect(o.replay("life", "")).
 		To(Equal("make prove SUBJECT='its/subject.yaml' SEED=7 PROVE_FLAGS='--scenario=life --clean=1'"))
-	l.options.subject = "test/prove/subject.yaml"
-	g.Expect(l.replay("life", &p)).To(Equal("make prove SEED=7 PLAN='life:crash-after-write:POST:/a:1'"))
+	o.subject = "test/prove/subject.yaml"
+	g.Expect(o.replay("life", id)).To(Equal("make prove SEED=7 PLAN='" + id + "'"))
 }
 
 // Commands to repeat a run begin as the user began.
