@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	. "github.com/onsi/gomega"
+	"github.com/spf13/cobra"
 
 	"leasehold.dev/test/harness/invariant"
 	"leasehold.dev/test/harness/program"
@@ -121,14 +122,6 @@ func TestSubset_OneMoreLeavesTheOthers(t *testing.T) {
 	g.Expect(chosen).NotTo(BeZero(), "another plan may be chosen")
 }
 
-func TestParse(t *testing.T) {
-	g := NewWithT(t)
-	o, err := parse("--seed=7", "--smoke")
-	g.Expect(err).NotTo(HaveOccurred())
-	g.Expect(o.seed).To(BeEquivalentTo(7))
-	g.Expect(o.smoke).To(BeTrue())
-}
-
 func TestIsolationNotice(t *testing.T) {
 	g := NewWithT(t)
 	g.Expect(isolationNotice(nil)).To(BeEmpty())
@@ -136,9 +129,9 @@ func TestIsolationNotice(t *testing.T) {
 		To(Equal("replicas are not isolated, they share ports and files: no namespaces\n"))
 }
 
-// parse returns the options of the arguments.
-func parse(args ...string) (o options, err error) {
-	c := newRun(func(_ context.Context, got options, _ io.Writer) error {
+// parse returns the options that a command makes of the arguments.
+func parse[O any](command func(func(context.Context, O, io.Writer) error) *cobra.Command, args ...string) (o O, err error) {
+	c := command(func(_ context.Context, got O, _ io.Writer) error {
 		o = got
 		return nil
 	})

@@ -19,7 +19,7 @@ import (
 
 func asked(t *testing.T, args ...string) options {
 	t.Helper()
-	o, err := parse(append([]string{"--seed=7"}, args...)...)
+	o, err := parse(newRun, append([]string{"--seed=7"}, args...)...)
 	NewWithT(t).Expect(err).NotTo(HaveOccurred())
 	return o
 }
@@ -120,7 +120,7 @@ func TestSweep_RepeatsAPlan(t *testing.T) {
 		}
 		g.Expect(s.options.workers).To(Equal(tc.workers))
 	}
-	_, err := parse("--workers=0")
+	_, err := parse(newRun, "--workers=0")
 	g.Expect(err).To(MatchError(ContainSubstring("at least 1")))
 }
 
