@@ -41,8 +41,7 @@ func after(t *testing.T, r invariant.Result, id string) ran {
 		over.outcome.Verdicts[0].Doubts = []string{"it has no record"}
 	}
 	if id != "" {
-		p := plan(t, id)
-		over.plan = &p
+		over.plan = plan(t, id)
 		over.outcome.Faults = []history.FaultRecord{{Name: id, Detail: "PATCH /x", Happened: 1}}
 	}
 	return over

@@ -19,7 +19,7 @@ func TestShard_IsAPartition(t *testing.T) {
 			for at := range n {
 				var s shard
 				g.Expect(s.Set(fmt.Sprintf("%d/%d", at+1, n))).To(Succeed())
-				if s.has(p) {
+				if s.has(*p) {
 					in++
 					sizes[at]++
 				}
