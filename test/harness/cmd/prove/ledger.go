@@ -41,13 +41,8 @@ func newLedger(o options, promises invariant.Contract, output io.Writer) *ledger
 		sweep: report.Sweep{Seed: o.seed, Shard: o.shard.String(), Except: promises.Except}}
 }
 
-// expect adds n to the number of expected runs. The first call starts the clock for the rate.
-func (l *ledger) expect(n int) {
-	if l.sweep.Began.IsZero() {
-		l.sweep.Began = l.clock.Now()
-	}
-	l.total += n
-}
+// expect sets the number of expected runs, and starts the clock for their rate.
+func (l *ledger) expect(n int) { l.total, l.sweep.Began = n, l.clock.Now() }
 
 // compared takes a clean run that others are compared with.
 func (l *ledger) compared(r ran) error {
