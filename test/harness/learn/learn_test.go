@@ -5,6 +5,7 @@ package learn_test
 import (
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -181,13 +182,9 @@ func TestDraft_OfTheArchiver(t *testing.T) {
 // fault may repeat them.
 func TestSubject_LimitsUnchangedWrites(t *testing.T) {
 	writes := func(n int, user string) *history.History {
-		r, backup := record("backup-1-x"), object(t, `{metadata: {namespace: default, name: backup-1-x, uid: u}}`)
-		r.store("alice", "backups.archive.example.com", backup)
-		for range n {
-			r.Requests = append(r.Requests, history.Request{User: user, Verb: "patch", Effect: history.Unchanged,
-				Key: history.Key{Resource: history.Resource{Resource: "configmaps"}, Name: "index"}})
-		}
-		return &r.History
+		same := history.Request{User: user, Verb: "patch", Effect: history.Unchanged,
+			Key: history.Key{Resource: history.Resource{Resource: "configmaps"}, Name: "index"}}
+		return untouched(t, slices.Repeat([]history.Request{same}, n)...)
 	}
 	for name, tc := range map[string]struct {
 		runs []*history.History
