@@ -47,16 +47,14 @@ func scenarioFile(dir, name string) string { return filepath.Join(dir, "scenario
 
 // relative makes the paths of the description relative to its folder.
 func (o *initOptions) relative(d *learn.Draft) (err error) {
-	paths := []*string{&d.Binary, &d.Manifests}
-	for _, path := range []*string{&d.Values, &d.WorkingDir} {
-		if *path != "" {
-			paths = append(paths, path)
-		}
-	}
+	paths := []*string{&d.Binary, &d.Manifests, &d.Values, &d.WorkingDir}
 	for i := range d.CRDs {
 		paths = append(paths, &d.CRDs[i])
 	}
 	for _, path := range paths {
+		if *path == "" {
+			continue
+		}
 		if *path, err = filepath.Rel(o.dir, *path); err != nil {
 			return fmt.Errorf("writing the subject: %w", err)
 		}
