@@ -126,7 +126,8 @@ func TestIsolationNotice(t *testing.T) {
 }
 
 // parse returns the options that a command makes of the arguments.
-func parse[O any](command func(func(context.Context, O, io.Writer) error) *cobra.Command, args ...string) (o O, err error) {
+func parse[O any](command func(func(context.Context, O, io.Writer) error) *cobra.Command,
+	args ...string) (o O, err error) {
 	c := command(func(_ context.Context, got O, _ io.Writer) error {
 		o = got
 		return nil
