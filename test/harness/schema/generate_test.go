@@ -62,29 +62,26 @@ func rules() map[string]rule {
 }
 
 // special are the schemas of types with a JSON form of their own.
-func special() map[reflect.Type]object {
-	return map[reflect.Type]object{
-		reflect.TypeFor[metav1.Duration](): {
-			"type": "string", "pattern": `^(0|([0-9]*\.?[0-9]+(ns|us|µs|ms|s|m|h))+)$`, "examples": []string{"2s"}},
-		reflect.TypeFor[resource.Quantity](): {"type": []string{"string", "number"}, "examples": []string{"64Mi"}},
-		// Values of a chart: a file, or the values themselves.
-		reflect.TypeFor[json.RawMessage]():    {"type": []string{"string", "object"}},
-		reflect.TypeFor[scenario.Refusal]():   {"enum": []any{true, string(scenario.MayRefuse)}},
-		reflect.TypeFor[scenario.FaultName](): {"enum": run.Faults()},
-	}
+var special = map[reflect.Type]object{
+	reflect.TypeFor[metav1.Duration](): {
+		"type": "string", "pattern": `^(0|([0-9]*\.?[0-9]+(ns|us|µs|ms|s|m|h))+)$`, "examples": []string{"2s"}},
+	reflect.TypeFor[resource.Quantity](): {"type": []string{"string", "number"}, "examples": []string{"64Mi"}},
+	// Values of a chart: a file, or the values themselves.
+	reflect.TypeFor[json.RawMessage]():    {"type": []string{"string", "object"}},
+	reflect.TypeFor[scenario.Refusal]():   {"enum": []any{true, string(scenario.MayRefuse)}},
+	reflect.TypeFor[scenario.FaultName](): {"enum": run.Faults()},
 }
 
 // generator makes the schema of a type and of those that it refers to.
 type generator struct {
 	rules       map[string]rule
-	special     map[reflect.Type]object
 	definitions object
 	comments    map[string]map[string]string // by package, then by type or type.Field
 }
 
 // generate returns the schema of a file, indented.
 func generate(title string, of reflect.Type) ([]byte, error) {
-	g := &generator{rules: rules(), special: special(), definitions: object{}, comments: map[string]map[string]string{}}
+	g := &generator{rules: rules(), definitions: object{}, comments: map[string]map[string]string{}}
 	root, err := g.schemaOf(of)
 	if err != nil {
 		return nil, err
@@ -99,7 +96,7 @@ func generate(title string, of reflect.Type) ([]byte, error) {
 
 // schemaOf returns the schema of a type: that of a struct is a reference to its definition.
 func (g *generator) schemaOf(t reflect.Type) (object, error) {
-	if known, is := g.special[t]; is {
+	if known, is := special[t]; is {
 		return known, nil
 	}
 	switch t.Kind() {
