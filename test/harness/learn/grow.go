@@ -163,14 +163,12 @@ func (g *growing) list(schema *apiextensionsv1.JSONSchemaProps, given []any, pat
 		}
 		entry := (&completion{}).madeUp(schema.Items.Schema, path)
 		if len(grown) > 0 {
-			entry = runtime.DeepCopyJSONValue(grown[0])
-		}
-		if len(grown) > 0 {
-			var distinct bool
-			entry, distinct = another(schema.Items.Schema, entry, len(grown)+1, schema.XListMapKeys)
-			if !distinct || slices.ContainsFunc(grown, func(o any) bool { return reflect.DeepEqual(o, entry) }) {
+			first := runtime.DeepCopyJSONValue(grown[0])
+			other, distinct := another(schema.Items.Schema, first, len(grown)+1, schema.XListMapKeys)
+			if !distinct || slices.ContainsFunc(grown, func(o any) bool { return reflect.DeepEqual(o, other) }) {
 				break
 			}
+			entry = other
 		}
 		grown = append(grown, entry)
 	}

@@ -4,6 +4,7 @@ package learn
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -268,16 +269,12 @@ func (r run) namings(life *history.Lifetime) []string {
 	return all
 }
 
-// keyOf is the first key with a value.
+// keyOf is the first key with a value; "" if there is none.
 func keyOf(values map[string]string, wanted string) string {
-	var keys []string
-	for key, value := range values {
-		if value == wanted && !strings.HasPrefix(key, "kubectl.kubernetes.io/") {
-			keys = append(keys, key)
+	for _, key := range slices.Sorted(maps.Keys(values)) {
+		if values[key] == wanted && !strings.HasPrefix(key, "kubectl.kubernetes.io/") {
+			return key
 		}
 	}
-	if len(keys) == 0 {
-		return ""
-	}
-	return slices.Min(keys)
+	return ""
 }

@@ -5,6 +5,7 @@ package learn_test
 import (
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -14,7 +15,6 @@ import (
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/yaml"
 
 	"leasehold.dev/test/harness/history"
@@ -122,26 +122,20 @@ func (r *recording) rest(name string) {
 func archive(t *testing.T, name string) *history.History {
 	t.Helper()
 	r := record(name)
-	backup := object(t, `{apiVersion: archive.example.com/v1, kind: Backup, metadata: {namespace: default}, spec: {database: example}}`)
-	backup.SetName(name)
-	backup.SetUID(types.UID(name + "-uid"))
+	backup := object(t, "{apiVersion: archive.example.com/v1, kind: Backup, metadata: {namespace: default, name: "+name+
+		", uid: "+name+"-uid}, spec: {database: example}}")
 	r.store("admin", "backups.archive.example.com", backup)
 	backup.SetFinalizers([]string{"archive.example.com/catalogue"})
 	r.store(operator, "backups.archive.example.com", backup)
-	job := object(t, `{apiVersion: batch/v1, kind: Job, metadata: {namespace: default}}`)
-	job.SetName(name + "-x7k2p")
-	job.SetUID(types.UID(name + "-job"))
+	job := object(t, "{apiVersion: batch/v1, kind: Job, metadata: {namespace: default, name: "+name+"-x7k2p, uid: "+name+"-job}}")
 	job.SetOwnerReferences([]metav1.OwnerReference{{APIVersion: "archive.example.com/v1", Kind: "Backup", Name: name,
 		UID: backup.GetUID(), Controller: new(true)}})
 	r.store(operator, "jobs.batch", job)
-	entry := object(t, `{apiVersion: v1, kind: ConfigMap, metadata: {namespace: archiver-system}}`)
-	entry.SetName("default." + name)
-	entry.SetUID(types.UID(name + "-entry"))
-	entry.SetAnnotations(map[string]string{"archive.example.com/backup-uid": string(backup.GetUID())})
+	entry := object(t, "{apiVersion: v1, kind: ConfigMap, metadata: {namespace: archiver-system, name: default."+name+
+		", uid: "+name+"-entry, annotations: {archive.example.com/backup-uid: "+name+"-uid}}}")
 	r.store(operator, "configmaps", entry)
-	note := object(t, `{apiVersion: v1, kind: Secret, metadata: {namespace: archiver-system, name: shared}}`)
-	note.SetUID(types.UID(name + "-note"))
-	r.store(operator, "secrets", note)
+	r.store(operator, "secrets", object(t,
+		"{apiVersion: v1, kind: Secret, metadata: {namespace: archiver-system, name: shared, uid: "+name+"-note}}"))
 	backup.Object["status"] = map[string]any{"observedGeneration": int64(0), "conditions": []any{
 		map[string]any{"type": "Scheduled", "status": "True"}, map[string]any{"type": "Ready", "status": "True"},
 		map[string]any{"type": "Stalled", "status": "False"},
@@ -188,13 +182,9 @@ func TestDraft_OfTheArchiver(t *testing.T) {
 // fault may repeat them.
 func TestSubject_LimitsUnchangedWrites(t *testing.T) {
 	writes := func(n int, user string) *history.History {
-		r, backup := record("backup-1-x"), object(t, `{metadata: {namespace: default, name: backup-1-x, uid: u}}`)
-		r.store("alice", "backups.archive.example.com", backup)
-		for range n {
-			r.Requests = append(r.Requests, history.Request{User: user, Verb: "patch", Effect: history.Unchanged,
-				Key: history.Key{Resource: history.Resource{Resource: "configmaps"}, Name: "index"}})
-		}
-		return &r.History
+		same := history.Request{User: user, Verb: "patch", Effect: history.Unchanged,
+			Key: history.Key{Resource: history.Resource{Resource: "configmaps"}, Name: "index"}}
+		return untouched(t, slices.Repeat([]history.Request{same}, n)...)
 	}
 	for name, tc := range map[string]struct {
 		runs []*history.History

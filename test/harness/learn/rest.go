@@ -36,11 +36,12 @@ const untilExists, untilCurrent = "exists: true", "current: true"
 // the status observed, or nothing.
 func (k *DraftKind) learnRest(runs []run) {
 	conditions := steady(runs, func(r run) []string { return trueConditions(r.atRest()) })
+	denied := slices.ContainsFunc(runs, func(r run) bool { return deniesSuccess(r.atRest()) })
 	i := slices.IndexFunc(preferred, func(name string) bool { return slices.Contains(conditions, name) })
 	switch {
 	case i >= 0:
 		k.Ready = preferred[i]
-	case len(conditions) == 1 && !slices.ContainsFunc(runs, func(r run) bool { return deniesSuccess(r.atRest()) }):
+	case len(conditions) == 1 && !denied:
 		k.Ready = conditions[0]
 	}
 	if k.Ready != "" {
@@ -54,8 +55,7 @@ func (k *DraftKind) learnRest(runs []run) {
 			value, _, _ := unstructured.NestedString(r.atRest().Object, "status", field)
 			return []string{value}
 		})
-		if len(values) == 1 && values[0] != "" && !isAbnormal(values[0]) &&
-			!slices.ContainsFunc(runs, func(r run) bool { return deniesSuccess(r.atRest()) }) {
+		if len(values) == 1 && values[0] != "" && !isAbnormal(values[0]) && !denied {
 			k.Until = fmt.Sprintf("field: status.%s, value: %q", field, values[0])
 			k.Guesses = append(k.Guesses, fmt.Sprintf("no condition was True at rest; both runs ended with this %s", field))
 			return
@@ -85,7 +85,7 @@ func reportsSuccess(o *unstructured.Unstructured) bool {
 		}
 	}
 	return scenario.Wait{Current: true}.Met(o) && !deniesSuccess(o) &&
-		!slices.ContainsFunc(conditionsThatAreTrue(o), isAbnormal)
+		!slices.ContainsFunc(conditionsThatAre(o, metav1.ConditionTrue), isAbnormal)
 }
 
 func hasStatus(o *unstructured.Unstructured) bool {
@@ -95,11 +95,7 @@ func hasStatus(o *unstructured.Unstructured) bool {
 
 // trueConditions are the types of the conditions that may report success, and are True.
 func trueConditions(o *unstructured.Unstructured) []string {
-	return slices.DeleteFunc(conditionsThatAreTrue(o), isAbnormal)
-}
-
-func conditionsThatAreTrue(o *unstructured.Unstructured) []string {
-	return conditionsThatAre(o, metav1.ConditionTrue)
+	return slices.DeleteFunc(conditionsThatAre(o, metav1.ConditionTrue), isAbnormal)
 }
 
 // deniesSuccess reports whether a condition that reports success is False.

@@ -4,13 +4,13 @@ package learn_test
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	. "github.com/onsi/gomega"
-	"k8s.io/apimachinery/pkg/types"
 
 	"leasehold.dev/test/harness/history"
 	"leasehold.dev/test/harness/invariant"
@@ -19,47 +19,39 @@ import (
 
 // What an operator writes into a status decides what its scenario waits for.
 func TestLearn_Rest(t *testing.T) {
-	for name, tc := range map[string]struct{ first, second, want string }{
-		"Nothing": {"{}", "{}", "exists: true"},
-		"OnlyCondition": {"{conditions: [{type: Rolled, status: 'True'}]}",
-			"{conditions: [{type: Rolled, status: 'True'}]}", "condition: Rolled"},
-		"Preferred": {"{conditions: [{type: A, status: 'True'}, {type: Available, status: 'True'}]}",
-			"{conditions: [{type: Available, status: 'True'}, {type: A, status: 'True'}]}", "condition: Available"},
-		"InOneRun": {"{conditions: [{type: Ready, status: 'True'}]}",
-			"{conditions: [{type: Ready, status: 'False'}]}", "exists: true"},
-		"Phase": {"{phase: Running}", "{phase: Running}", `field: status.phase, value: "Running"`},
-		"Stalled": {"{conditions: [{type: Stalled, status: 'True'}]}",
-			"{conditions: [{type: Stalled, status: 'True'}]}", "exists: true"},
-		"ErrorByTheName": {"{conditions: [{type: ReconcileError, status: 'True'}]}",
-			"{conditions: [{type: ReconcileError, status: 'True'}]}", "exists: true"},
-		"NoMatch": {"{conditions: [{type: NoMatchingInstance, status: 'True'}]}",
-			"{conditions: [{type: NoMatchingInstance, status: 'True'}]}", "exists: true"},
-		"DeniedBesideAnother": {"{conditions: [{type: Ready, status: 'False'}, {type: Issuing, status: 'True'}]}",
-			"{conditions: [{type: Ready, status: 'False'}, {type: Issuing, status: 'True'}]}", "exists: true"},
-		"DeniedBesideAPhase": {"{phase: Running, conditions: [{type: Ready, status: 'False'}]}",
-			"{phase: Running, conditions: [{type: Ready, status: 'False'}]}", "exists: true"},
-		"NoStateOfSuccess": {"{state: initializing}", "{state: initializing}", "exists: true"},
-		"FailoverIsNoFailure": {"{conditions: [{type: FailoverReady, status: 'True'}]}",
-			"{conditions: [{type: FailoverReady, status: 'True'}]}", "condition: FailoverReady"},
-		"NoPhaseOfSuccess": {"{phase: Initializing}", "{phase: Initializing}", "exists: true"},
-		"NotReady": {"{conditions: [{type: Ready, status: 'False'}]}",
-			"{conditions: [{type: Ready, status: 'False'}]}", "exists: true"},
-		"PhaseOfOneRun":  {"{phase: Running}", "{phase: Done}", "current: true"},
-		"FailedInOneRun": {"{phase: Running}", "{phase: Failed}", "exists: true"},
-		"Generation":     {"{observedGeneration: 1}", "{observedGeneration: 1}", "current: true"},
-		"SeveralUnrelated": {"{conditions: [{type: A, status: 'True'}, {type: B, status: 'True'}]}",
-			"{conditions: [{type: A, status: 'True'}, {type: B, status: 'True'}]}", "current: true"},
+	for name, tc := range map[string]struct {
+		status string // at rest, in both runs
+		want   string
+		second string // the status in the second run, if it is another
+	}{
+		"Nothing":       {status: "{}", want: "exists: true"},
+		"OnlyCondition": {status: "{conditions: [{type: Rolled, status: 'True'}]}", want: "condition: Rolled"},
+		"Preferred": {status: "{conditions: [{type: A, status: 'True'}, {type: Available, status: 'True'}]}", want: "condition: Available",
+			second: "{conditions: [{type: Available, status: 'True'}, {type: A, status: 'True'}]}"},
+		"InOneRun": {status: "{conditions: [{type: Ready, status: 'True'}]}", want: "exists: true",
+			second: "{conditions: [{type: Ready, status: 'False'}]}"},
+		"Phase":               {status: "{phase: Running}", want: `field: status.phase, value: "Running"`},
+		"Stalled":             {status: "{conditions: [{type: Stalled, status: 'True'}]}", want: "exists: true"},
+		"ErrorByTheName":      {status: "{conditions: [{type: ReconcileError, status: 'True'}]}", want: "exists: true"},
+		"NoMatch":             {status: "{conditions: [{type: NoMatchingInstance, status: 'True'}]}", want: "exists: true"},
+		"DeniedBesideAnother": {status: "{conditions: [{type: Ready, status: 'False'}, {type: Issuing, status: 'True'}]}", want: "exists: true"},
+		"DeniedBesideAPhase":  {status: "{phase: Running, conditions: [{type: Ready, status: 'False'}]}", want: "exists: true"},
+		"NoStateOfSuccess":    {status: "{state: initializing}", want: "exists: true"},
+		"FailoverIsNoFailure": {status: "{conditions: [{type: FailoverReady, status: 'True'}]}", want: "condition: FailoverReady"},
+		"NoPhaseOfSuccess":    {status: "{phase: Initializing}", want: "exists: true"},
+		"NotReady":            {status: "{conditions: [{type: Ready, status: 'False'}]}", want: "exists: true"},
+		"PhaseOfOneRun":       {status: "{phase: Running}", want: "current: true", second: "{phase: Done}"},
+		"FailedInOneRun":      {status: "{phase: Running}", want: "exists: true", second: "{phase: Failed}"},
+		"Generation":          {status: "{observedGeneration: 1}", want: "current: true"},
+		"SeveralUnrelated":    {status: "{conditions: [{type: A, status: 'True'}, {type: B, status: 'True'}]}", want: "current: true"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			g, kinds := NewWithT(t), kindsOf(t, nil, backups(t))
 			var histories []*history.History
-			for i, status := range []string{tc.first, tc.second} {
-				r := record("b" + string(rune('0'+i)))
-				o := object(t, "{apiVersion: archive.example.com/v1, kind: Backup, metadata: {namespace: default}, status: "+status+
-					"}")
-				o.SetName("b" + string(rune('0'+i)))
-				o.SetUID(types.UID(o.GetName()))
-				r.store("admin", "backups.archive.example.com", o)
+			for i, status := range []string{tc.status, cmp.Or(tc.second, tc.status)} {
+				r := record(fmt.Sprint("b", i))
+				r.store("admin", "backups.archive.example.com", object(t, fmt.Sprintf("{apiVersion: archive.example.com/v1, "+
+					"kind: Backup, metadata: {namespace: default, name: b%d, uid: b%d}, status: %s}", i, i, status)))
 				histories = append(histories, &r.History)
 			}
 			g.Expect((&learn.Draft{}).Learn(&kinds[0], []string{operator}, histories...)).To(Succeed())

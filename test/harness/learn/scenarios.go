@@ -96,12 +96,9 @@ func (d *Draft) Observing(k *DraftKind) ([]byte, error) {
 	return w.end()
 }
 
-// Change is the scenario of an object that grows and gets its first spec again, with rest between.
+// Change is the scenario of an object that can grow: it does, and gets its first spec again, with rest between.
 // A webhook may refuse either, as for a field that never changes, which shows nothing about the operator.
 func (d *Draft) Change(k *DraftKind) ([]byte, error) {
-	if k.Grown == nil {
-		return nil, nil
-	}
 	w := d.begin(k, head{
 		about:   fmt.Sprintf("A %s that grows, and gets its first spec again", k.Objects[k.Main].GetKind()),
 		guesses: []string{"the schema allows " + strings.Join(k.Added, ", ")},

@@ -3,6 +3,7 @@
 package learn
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -43,16 +44,12 @@ func (d *Draft) Subject() []byte {
 	w.line("# the word guess may be wrong: read them. docs/subject.md of the module has all fields.")
 	w.line("name: %s", quoted(d.Name))
 	w.line("binary: %s", quoted(d.Binary))
-	if d.WorkingDir != "" {
-		w.line("workingDir: %s", quoted(d.WorkingDir))
-	}
+	w.given("workingDir: %s", d.WorkingDir)
 	w.line("manifests: %s", quoted(d.Manifests))
 	if len(d.CRDs) > 0 {
-		w.line("crds: %s", quotedList(d.CRDs))
+		w.line("crds: [%s]", joined(d.CRDs, quoted))
 	}
-	if d.Values != "" {
-		w.line("helm: {values: %s}", quoted(d.Values))
-	}
+	w.given("helm: {values: %s}", d.Values)
 	d.writeArguments(w)
 	if len(d.Env) > 0 {
 		w.line("env:")
@@ -68,12 +65,11 @@ func (d *Draft) Subject() []byte {
 		w.line("# Pods run nothing, and are Ready after a moment: the operator may create what has Pods.")
 		w.line("node: {}")
 	}
-	if d.Deployment != "" {
-		w.line("deployment: %s", quoted(d.Deployment))
-	}
+	w.given("deployment: %s", d.Deployment)
 	w.line("contract:")
 	if len(d.Leases) > 1 {
-		w.line("  # guess: the operator took several Leases, %s; this one is the leader's.", join(d.Leases))
+		w.line("  # guess: the operator took several Leases, %s; this one is the leader's.",
+			joined(d.Leases, func(k history.Key) string { return k.Namespace + "/" + k.Name }))
 	}
 	w.line("  lease: {name: %s, namespace: %s}", quoted(d.Lease.Name), quoted(d.Lease.Namespace))
 	w.line("  kinds:")
@@ -86,16 +82,12 @@ func (d *Draft) Subject() []byte {
 	} else {
 		w.line("  # guess: a standby writes events, and what replicas wrote in clean runs while they did not lead.")
 	}
-	w.line("  anyReplica: [%s]", strings.Join(resourceTexts(replicas), ", "))
-	grace := d.Grace
-	if grace == 0 {
-		grace = defaultGrace
-	}
+	w.line("  anyReplica: [%s]", joined(replicas, resourceText))
 	w.line("  # grace is the Pod's. unchanged: writes between checkpoints that change nothing of an object.")
 	if d.Unchanged > thrift {
 		w.line("  # guess: %d such writes of a clean run are too many. If they are meant, allow them.", d.Unchanged)
 	}
-	w.line("  limits: {quiet: %s, grace: %ds, unchanged: %d}", d.quiet(), grace, d.unchanged())
+	w.line("  limits: {quiet: %s, grace: %ds, unchanged: %d}", d.quiet(), cmp.Or(d.Grace, defaultGrace), d.unchanged())
 	if watched := d.watched(); len(watched) > 0 {
 		w.line("# guess: the operator creates or deletes these, and they name no owner. What names it can become children.")
 		w.line("watched:")
@@ -160,12 +152,8 @@ func (k *DraftKind) writeContract(w *writer) {
 		w.line("  - group: %s", k.Group)
 		w.line("    resource: %s", k.Resource.Resource)
 	}
-	if k.Finalizer != "" {
-		w.line("    finalizer: %s", quoted(k.Finalizer))
-	}
-	if k.Ready != "" {
-		w.line("    ready: %s", quoted(k.Ready))
-	}
+	w.given("    finalizer: %s", k.Finalizer)
+	w.given("    ready: %s", k.Ready)
 	if len(k.Children) == 0 {
 		return
 	}
@@ -193,14 +181,6 @@ func childText(c invariant.Child) string {
 	return "{" + strings.Join(fields, ", ") + "}"
 }
 
-func resourceTexts(all []history.Resource) []string {
-	texts := make([]string, len(all))
-	for i, r := range all {
-		texts[i] = resourceText(r)
-	}
-	return texts
-}
-
 func resourceText(r history.Resource) string {
 	if r.Group == "" {
 		return fmt.Sprintf("{resource: %s}", r.Resource)
@@ -213,6 +193,13 @@ type writer struct{ strings.Builder }
 
 func (w *writer) line(format string, args ...any) { fmt.Fprintf(w, format+"\n", args...) }
 
+// given writes a line with a text, if there is one.
+func (w *writer) given(format, text string) {
+	if text != "" {
+		w.line(format, quoted(text))
+	}
+}
+
 // quoted is a text in YAML, with quotes where it needs them.
 func quoted(s string) string {
 	if strings.ContainsAny(s, "{}[],#&*!|>'\"%@`: ") || strings.Trim(s, "0123456789.+-eE") == "" || s == "true" ||
@@ -222,18 +209,11 @@ func quoted(s string) string {
 	return s
 }
 
-func quotedList(all []string) string {
-	var texts []string
-	for _, s := range all {
-		texts = append(texts, quoted(s))
-	}
-	return "[" + strings.Join(texts, ", ") + "]"
-}
-
-func join(keys []history.Key) string {
-	var texts []string
-	for _, k := range keys {
-		texts = append(texts, k.Namespace+"/"+k.Name)
+// joined are the texts of items, with commas between them.
+func joined[T any](all []T, text func(T) string) string {
+	texts := make([]string, len(all))
+	for i, item := range all {
+		texts[i] = text(item)
 	}
 	return strings.Join(texts, ", ")
 }

@@ -3,9 +3,11 @@
 package report
 
 import (
+	"cmp"
 	"encoding/xml"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"time"
 
@@ -58,16 +60,14 @@ type junitMessage struct {
 // failure. A run that proves nothing is an error, because it has not passed.
 func (s *Sweep) WriteJUnit(w io.Writer) error {
 	var all junitSuites
-	at := map[string]int{}
-	add := func(o invariant.Outcome, name string) {
-		i, known := at[o.Scenario]
-		if !known {
+	for _, o := range slices.Concat(s.Clean, s.Outcomes) {
+		i := slices.IndexFunc(all.Suites, func(suite junitSuite) bool { return suite.Name == o.Scenario })
+		if i < 0 {
 			i = len(all.Suites)
-			at[o.Scenario] = i
 			all.Suites = append(all.Suites,
 				junitSuite{Name: o.Scenario, Timestamp: s.Began.UTC().Format(time.RFC3339), Properties: s.exceptions()})
 		}
-		suite, c := &all.Suites[i], junitCase{Name: name, Class: o.Scenario, Time: o.Took.Seconds()}
+		suite, c := &all.Suites[i], junitCase{Name: cmp.Or(o.Plan, o.Name), Class: o.Scenario, Time: o.Took.Seconds()}
 		suite.Tests++
 		suite.Time += c.Time
 		message := &junitMessage{Message: conditionOf(o.Result), Type: string(o.Result), Text: describeOutcome(o)}
@@ -81,16 +81,6 @@ func (s *Sweep) WriteJUnit(w io.Writer) error {
 			suite.Errors++
 		}
 		suite.Cases = append(suite.Cases, c)
-	}
-	for _, o := range s.Clean {
-		add(o, o.Name)
-	}
-	for _, o := range s.Outcomes {
-		name := o.Plan
-		if name == "" {
-			name = o.Name
-		}
-		add(o, name)
 	}
 	if _, err := io.WriteString(w, xml.Header); err != nil {
 		return fmt.Errorf("writing JUnit: %w", err)

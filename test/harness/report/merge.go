@@ -40,7 +40,8 @@ func (s *Sweep) Append(o *Sweep, prefix string) {
 		}
 		return all
 	}
-	began, ended := s.Began, latest(s.Began.Add(s.Took), o.Began.Add(o.Took))
+	began := s.Began
+	ended := slices.MaxFunc([]time.Time{s.Began.Add(s.Took), o.Began.Add(o.Took)}, time.Time.Compare)
 	if began.IsZero() || !o.Began.IsZero() && o.Began.Before(began) {
 		began = o.Began
 	}
@@ -50,13 +51,6 @@ func (s *Sweep) Append(o *Sweep, prefix string) {
 	slices.SortStableFunc(s.Outcomes, func(a, b invariant.Outcome) int {
 		return cmp.Or(strings.Compare(a.Plan, b.Plan), strings.Compare(a.Name, b.Name))
 	})
-}
-
-func latest(a, b time.Time) time.Time {
-	if a.After(b) {
-		return a
-	}
-	return b
 }
 
 // CopyRuns copies the folders of the sweep's runs that were kept in from to the folder to. Their

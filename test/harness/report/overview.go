@@ -40,9 +40,6 @@ type lane struct {
 // Middle is the vertical position of its name.
 func (l lane) Middle() float64 { return l.Y + l.Height/2 + 4 }
 
-// Bottom is its lower edge.
-func (l lane) Bottom() float64 { return l.Y + l.Height }
-
 // bar is something with a duration.
 type bar struct {
 	Class, Label, Title string

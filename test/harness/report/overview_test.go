@@ -65,7 +65,7 @@ func TestOverview_DrawsProcessesTermsCheckpointsAndFaults(t *testing.T) {
 	var lanes []string
 	for _, l := range o.Lanes {
 		lanes = append(lanes, l.Name)
-		g.Expect(l.Bottom()).To(BeNumerically("<", o.Height))
+		g.Expect(l.Y + l.Height).To(BeNumerically("<", o.Height))
 	}
 	g.Expect(lanes).To(Equal([]string{"users", "faults", "replica 0", "replica 1", "Kubernetes"}))
 

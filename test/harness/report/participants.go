@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 
+	"k8s.io/apimachinery/pkg/util/sets"
+
 	"leasehold.dev/test/harness/history"
 	"leasehold.dev/test/harness/invariant"
 )
@@ -28,16 +30,16 @@ type participants struct {
 }
 
 func participantsOf(h *history.History, o invariant.Contract) *participants {
-	c := &participants{contract: o}
+	names := sets.New[string]()
 	for _, r := range h.Replicas {
-		c.add(r.Name)
+		names.Insert(r.Name)
 	}
 	for _, r := range h.Requests {
 		if slices.Contains(o.Users, r.User) && r.Replica != "" {
-			c.add(r.Replica)
+			names.Insert(r.Replica)
 		}
 	}
-	slices.Sort(c.replicas)
+	c := &participants{contract: o, replicas: sets.List(names)}
 	if len(c.replicas) > 1 {
 		first, last := c.replicas[0], c.replicas[len(c.replicas)-1]
 		n := 0
@@ -47,12 +49,6 @@ func participantsOf(h *history.History, o invariant.Contract) *participants {
 		c.prefix = first[:strings.LastIndex(first[:n], "-")+1]
 	}
 	return c
-}
-
-func (c *participants) add(name string) {
-	if !slices.Contains(c.replicas, name) {
-		c.replicas = append(c.replicas, name)
-	}
 }
 
 // lane returns the lane of a request.

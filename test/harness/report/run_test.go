@@ -74,27 +74,24 @@ func TestCompressedHistoryIsLoaded(t *testing.T) {
 
 func TestLoadRefuses(t *testing.T) {
 	for name, tc := range map[string]struct {
-		spoil func(dir string) error
-		want  string
+		file, text string // "" removes the file
+		want       string
 	}{
-		"NoCase":    {func(dir string) error { return os.Remove(filepath.Join(dir, "case.json")) }, "case.json"},
-		"NoHistory": {func(dir string) error { return os.Remove(filepath.Join(dir, "history.json")) }, "history.json"},
-		"BadCase": {func(dir string) error { return os.WriteFile(filepath.Join(dir, "case.json"), []byte("{"), 0o600) },
-			"unexpected end"},
-		"BadHistory": {func(dir string) error {
-			return os.WriteFile(filepath.Join(dir, "history.json"), []byte("{}"),
-				0o600)
-		}, "format 0"},
-		"BadReference": {func(dir string) error {
-			return os.WriteFile(filepath.Join(dir, "clean-1.json"), []byte("{}"),
-				0o600)
-		}, "format 0"},
+		"NoCase":       {"case.json", "", "case.json"},
+		"NoHistory":    {"history.json", "", "history.json"},
+		"BadCase":      {"case.json", "{", "unexpected end"},
+		"BadHistory":   {"history.json", "{}", "format 0"},
+		"BadReference": {"clean-1.json", "{}", "format 0"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			g := NewWithT(t)
 			page, err := split(t).Save(t.TempDir())
 			g.Expect(err).NotTo(HaveOccurred())
-			g.Expect(tc.spoil(filepath.Dir(page))).To(Succeed())
+			file := filepath.Join(filepath.Dir(page), tc.file)
+			g.Expect(os.Remove(file)).To(Succeed())
+			if tc.text != "" {
+				g.Expect(os.WriteFile(file, []byte(tc.text), 0o600)).To(Succeed())
+			}
 			_, err = Load(filepath.Dir(page))
 			g.Expect(err).To(MatchError(ContainSubstring(tc.want)))
 		})

@@ -3,7 +3,6 @@
 package report
 
 import (
-	"cmp"
 	_ "embed"
 	"fmt"
 	"html/template"
@@ -163,18 +162,6 @@ func (p page) Here(r *row) []brokenPromise {
 // Elsewhere returns the violations that refer to the row and that another row shows in full.
 func (p page) Elsewhere(r *row) []*violationSite {
 	return slices.DeleteFunc(slices.Clone(r.Sites), func(site *violationSite) bool { return site.At == r.ID })
-}
-
-// Class returns the style classes of a row.
-func (p page) Class(r *row) string {
-	classes := []string{r.Kind, cmp.Or(r.Effect, "none")}
-	for class, on := range map[string]bool{"aside": r.Aside, "resting": r.Resting, "broken": len(r.Sites) > 0} {
-		if on {
-			classes = append(classes, class)
-		}
-	}
-	slices.Sort(classes[2:])
-	return strings.Join(classes, " ")
 }
 
 // NotFound reports whether a promise has violations without a row.

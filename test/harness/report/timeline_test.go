@@ -129,6 +129,7 @@ func TestViolationSite_FollowsReferences(t *testing.T) {
 		want       []string // IDs of rows
 	}{
 		"Request":      {[]invariant.HistoryRef{{Request: r.History.Requests[3].ID}, revision(103)}, []string{"w3"}},
+		"Read":         {[]invariant.HistoryRef{{Request: r.History.Requests[2].ID}}, []string{"w3"}}, // others are not shown
 		"Version":      {[]invariant.HistoryRef{revision(103)}, []string{"w3"}},
 		"Two":          {[]invariant.HistoryRef{revision(108), revision(103)}, []string{"w8", "w3"}},
 		"Checkpoint":   {[]invariant.HistoryRef{{Checkpoint: "end"}}, []string{"mark-end"}},
@@ -164,26 +165,6 @@ func TestViolationSite_DistinguishesRequestsOfOneRevision(t *testing.T) {
 	newTimelineWriter(r, []*violationSite{p})
 	g.Expect(p.Rows).To(HaveLen(1))
 	g.Expect(p.Rows[0].request.ID).To(Equal(accused.ID))
-}
-
-// A read that a promise is about is shown; others are not.
-func TestTimeline_ShowsReadsOfViolations(t *testing.T) {
-	g := NewWithT(t)
-	r := split(t)
-	read := &r.History.Requests[2]
-	g.Expect(read.Effect).To(Equal(history.Read))
-	shown := func(places ...*violationSite) bool {
-		for _, row := range newTimelineWriter(r, places).rows {
-			if row.request == read {
-				return true
-			}
-		}
-		return false
-	}
-	g.Expect(shown()).To(BeFalse())
-	g.Expect(shown(&violationSite{
-		Violation: invariant.Violation{References: []invariant.HistoryRef{{Request: read.ID}}}})).
-		To(BeTrue())
 }
 
 func TestTimeline_Lifelines(t *testing.T) {

@@ -39,10 +39,8 @@ type row struct {
 
 // lifeline is the state of a replica at a row.
 type lifeline struct {
-	Lane           string
-	Alive, Leads   bool
-	Acts           bool
-	Replica, Title string
+	Lane, Title        string
+	Alive, Leads, Acts bool
 }
 
 // timelineWriter orders all events of a run: those that were stored by revision, and the others
@@ -240,31 +238,22 @@ func (s *timelineWriter) otherRows() []*row {
 
 // setBounds sets the first and the last time of the timeline.
 func (s *timelineWriter) setBounds(writes []*row) {
-	widen := func(at time.Time) {
-		if at.IsZero() {
-			return
-		}
-		if s.began.IsZero() || at.Before(s.began) {
-			s.began = at
-		}
-		if at.After(s.ended) {
-			s.ended = at
-		}
-	}
+	var times []time.Time
 	for _, w := range writes {
-		widen(w.At)
+		times = append(times, w.At)
 	}
 	for _, m := range s.history.Checkpoints {
-		widen(m.Began)
-		widen(m.Ended)
+		times = append(times, m.Began, m.Ended)
 	}
 	for _, f := range s.history.Faults {
-		widen(f.Began)
-		widen(f.Ended)
+		times = append(times, f.Began, f.Ended)
 	}
 	for _, c := range s.history.Calls {
-		widen(c.Began)
-		widen(c.Ended)
+		times = append(times, c.Began, c.Ended)
+	}
+	times = slices.DeleteFunc(times, time.Time.IsZero)
+	if len(times) > 0 {
+		s.began, s.ended = slices.MinFunc(times, time.Time.Compare), slices.MaxFunc(times, time.Time.Compare)
 	}
 }
 
@@ -290,9 +279,9 @@ func (s *timelineWriter) addLifelines() {
 			}
 		}
 		for _, name := range s.replicas {
-			l := lifeline{Lane: s.laneOf(name), Replica: name, Leads: name == leader, Acts: row.Lane == s.laneOf(name) &&
-				row.Kind != "process"}
-			l.Alive = s.alive(name, row.At)
+			lane := s.laneOf(name)
+			l := lifeline{Lane: lane, Alive: s.alive(name, row.At), Leads: name == leader,
+				Acts: row.Lane == lane && row.Kind != "process"}
 			l.Title = s.short(name) + map[bool]string{true: " runs", false: " does not run"}[l.Alive]
 			if l.Leads {
 				l.Title += " and holds the Lease"

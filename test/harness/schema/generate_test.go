@@ -62,29 +62,26 @@ func rules() map[string]rule {
 }
 
 // special are the schemas of types with a JSON form of their own.
-func special() map[reflect.Type]object {
-	return map[reflect.Type]object{
-		reflect.TypeFor[metav1.Duration](): {
-			"type": "string", "pattern": `^(0|([0-9]*\.?[0-9]+(ns|us|µs|ms|s|m|h))+)$`, "examples": []string{"2s"}},
-		reflect.TypeFor[resource.Quantity](): {"type": []string{"string", "number"}, "examples": []string{"64Mi"}},
-		// Values of a chart: a file, or the values themselves.
-		reflect.TypeFor[json.RawMessage]():    {"type": []string{"string", "object"}},
-		reflect.TypeFor[scenario.Refusal]():   {"enum": []any{true, string(scenario.MayRefuse)}},
-		reflect.TypeFor[scenario.FaultName](): {"enum": run.Faults()},
-	}
+var special = map[reflect.Type]object{
+	reflect.TypeFor[metav1.Duration](): {
+		"type": "string", "pattern": `^(0|([0-9]*\.?[0-9]+(ns|us|µs|ms|s|m|h))+)$`, "examples": []string{"2s"}},
+	reflect.TypeFor[resource.Quantity](): {"type": []string{"string", "number"}, "examples": []string{"64Mi"}},
+	// Values of a chart: a file, or the values themselves.
+	reflect.TypeFor[json.RawMessage]():    {"type": []string{"string", "object"}},
+	reflect.TypeFor[scenario.Refusal]():   {"enum": []any{true, string(scenario.MayRefuse)}},
+	reflect.TypeFor[scenario.FaultName](): {"enum": run.Faults()},
 }
 
 // generator makes the schema of a type and of those that it refers to.
 type generator struct {
 	rules       map[string]rule
-	special     map[reflect.Type]object
 	definitions object
 	comments    map[string]map[string]string // by package, then by type or type.Field
 }
 
 // generate returns the schema of a file, indented.
 func generate(title string, of reflect.Type) ([]byte, error) {
-	g := &generator{rules: rules(), special: special(), definitions: object{}, comments: map[string]map[string]string{}}
+	g := &generator{rules: rules(), definitions: object{}, comments: map[string]map[string]string{}}
 	root, err := g.schemaOf(of)
 	if err != nil {
 		return nil, err
@@ -99,7 +96,7 @@ func generate(title string, of reflect.Type) ([]byte, error) {
 
 // schemaOf returns the schema of a type: that of a struct is a reference to its definition.
 func (g *generator) schemaOf(t reflect.Type) (object, error) {
-	if known, is := g.special[t]; is {
+	if known, is := special[t]; is {
 		return known, nil
 	}
 	switch t.Kind() {
@@ -169,14 +166,18 @@ func limit(field object, values []string) {
 	field["enum"] = values
 }
 
-// addFields adds the fields of a struct. Those of an embedded struct are replaced by its own.
+// addFields adds the fields of a struct. Those of an embedded struct, which is its first, are replaced by its own.
 func (g *generator) addFields(t reflect.Type, properties object, required map[string]bool) error {
-	for f := range fieldsOf(t, true) {
-		if err := g.addFields(f.Type, properties, required); err != nil {
-			return err
+	for f := range t.Fields() {
+		if f.Anonymous {
+			if err := g.addFields(f.Type, properties, required); err != nil {
+				return err
+			}
 		}
-	}
-	for f, tag := range fieldsOf(t, false) {
+		tag, tagged := f.Tag.Lookup("json")
+		if f.Anonymous || !tagged {
+			continue
+		}
 		name, options, _ := strings.Cut(tag, ",")
 		schema, err := g.schemaOf(f.Type)
 		if err != nil {
@@ -199,18 +200,6 @@ func (g *generator) addFields(t reflect.Type, properties object, required map[st
 		}
 	}
 	return nil
-}
-
-// fieldsOf yields the embedded structs, or the other fields with their JSON tags.
-func fieldsOf(t reflect.Type, embedded bool) func(func(reflect.StructField, string) bool) {
-	return func(yield func(reflect.StructField, string) bool) {
-		for f := range t.Fields() {
-			tag, tagged := f.Tag.Lookup("json")
-			if f.Anonymous == embedded && (embedded || tagged) && !yield(f, tag) {
-				return
-			}
-		}
-	}
 }
 
 // comment returns the comment of a field, on one line.

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"maps"
 	"os"
+	"path"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -16,6 +17,7 @@ import (
 	"unicode/utf8"
 
 	. "github.com/onsi/gomega"
+	"github.com/santhosh-tekuri/jsonschema/v6"
 
 	"leasehold.dev/test/harness/invariant"
 	"leasehold.dev/test/harness/run"
@@ -44,38 +46,24 @@ var pages = map[string][]section{
 	},
 }
 
-// definition is the part of a schema that a page shows.
-type definition struct {
-	Required   []string
-	Properties map[string]property
-}
-
-// property is the schema of a field.
-type property struct {
-	Description          string
-	Type                 any
-	Pattern              string
-	Ref                  string `json:"$ref"`
-	AllOf                []property
-	Items                *property
-	AdditionalProperties json.RawMessage
-	Enum                 []any
-}
-
 func TestReference_IsThatOfTheTypes(t *testing.T) {
 	g := NewWithT(t)
-	var schema struct{ Definitions map[string]definition }
+	var schema struct{ Definitions object }
 	g.Expect(json.Unmarshal(Subject, &schema)).To(Succeed())
+	definitions := map[string]*jsonschema.Schema{}
+	for name := range schema.Definitions {
+		definitions[name] = compile(t, Subject, "#/definitions/"+name)
+	}
 	headings := map[string]string{}
 	for page, sections := range pages {
 		for _, s := range sections {
 			headings[s.definition] = "[" + s.heading + "](" + page + "#" + anchor(s.heading) + ")"
 		}
 	}
-	g.Expect(slices.Sorted(maps.Keys(headings))).To(Equal(slices.Sorted(maps.Keys(schema.Definitions))),
+	g.Expect(slices.Sorted(maps.Keys(headings))).To(Equal(slices.Sorted(maps.Keys(definitions))),
 		"each definition has a section")
 	for page, sections := range pages {
-		hold(t, page, begin, end, reference(schema.Definitions, sections, headings))
+		hold(t, page, begin, end, reference(definitions, sections, headings))
 	}
 }
 
@@ -163,7 +151,7 @@ func hold(t *testing.T, page, begin, end, want string) {
 }
 
 // reference returns the sections with a list of their fields.
-func reference(definitions map[string]definition, sections []section, headings map[string]string) string {
+func reference(definitions map[string]*jsonschema.Schema, sections []section, headings map[string]string) string {
 	var out strings.Builder
 	for _, s := range sections {
 		d := definitions[s.definition]
@@ -171,7 +159,7 @@ func reference(definitions map[string]definition, sections []section, headings m
 		var bare []string // fields whose names suffice
 		for _, name := range slices.Sorted(maps.Keys(d.Properties)) {
 			p := d.Properties[name]
-			kind := p.kind(headings)
+			kind := kindOf(p, headings)
 			if slices.Contains(d.Required, name) {
 				kind += ", required"
 			}
@@ -188,32 +176,27 @@ func reference(definitions map[string]definition, sections []section, headings m
 	return out.String()
 }
 
-// kind returns what a field may have, in words.
-func (p property) kind(headings map[string]string) string {
+// kindOf returns what a field may have, in words.
+func kindOf(field *jsonschema.Schema, headings map[string]string) string {
+	items, isList := field.Items.(*jsonschema.Schema)
+	values, isMap := field.AdditionalProperties.(*jsonschema.Schema)
 	switch {
-	case len(p.AllOf) == 1:
-		return p.AllOf[0].kind(headings)
-	case p.Ref != "":
-		return headings[strings.TrimPrefix(p.Ref, "#/definitions/")]
-	case p.Items != nil:
-		return "list of " + p.Items.kind(headings)
-	case len(p.AdditionalProperties) > 0:
-		var values property
-		if json.Unmarshal(p.AdditionalProperties, &values) != nil {
-			return "object"
-		}
-		return "map of " + values.kind(headings)
-	case p.Pattern != "":
+	case len(field.AllOf) == 1:
+		return kindOf(field.AllOf[0], headings)
+	case field.Ref != nil:
+		return headings[path.Base(field.Ref.Location)]
+	case isList:
+		return "list of " + kindOf(items, headings)
+	case isMap:
+		return "map of " + kindOf(values, headings)
+	case field.Pattern != nil:
 		return "duration"
-	case p.Type == nil && len(p.Enum) == 0:
+	case field.Types == nil && field.Enum == nil:
 		return "any value"
 	}
-	kinds := map[string]string{"string": "text", "[string number]": "quantity", "[string object]": "text or map",
-		"integer": "number", "boolean": "true or false"}
-	if kind, known := kinds[fmt.Sprint(p.Type)]; known {
-		return kind
-	}
-	return "text"
+	kinds := map[string]string{"[number string]": "quantity", "[string object]": "text or map", "[integer]": "number",
+		"[boolean]": "true or false"}
+	return cmp.Or(kinds[fmt.Sprint(field.Types)], "text")
 }
 
 // wrap breaks a list item at 100 columns.

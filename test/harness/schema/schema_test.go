@@ -43,15 +43,15 @@ func TestSchemas_AreThoseOfTheTypes(t *testing.T) {
 	}
 }
 
-// compile makes a validator of a schema.
-func compile(t *testing.T, text []byte) *jsonschema.Schema {
+// compile reads a schema, or the part of it at a fragment.
+func compile(t *testing.T, text []byte, at string) *jsonschema.Schema {
 	t.Helper()
 	g := NewWithT(t)
 	document, err := jsonschema.UnmarshalJSON(bytes.NewReader(text))
 	g.Expect(err).NotTo(HaveOccurred())
 	c := jsonschema.NewCompiler()
 	g.Expect(c.AddResource("schema.json", document)).To(Succeed())
-	compiled, err := c.Compile("schema.json")
+	compiled, err := c.Compile("schema.json" + at)
 	g.Expect(err).NotTo(HaveOccurred())
 	return compiled
 }
@@ -70,7 +70,7 @@ func validate(t *testing.T, s *jsonschema.Schema, text []byte) error {
 // The subjects and scenarios are found by their fields, so that a new one is checked too.
 func TestSchemas_AcceptAllFilesOfTheRepository(t *testing.T) {
 	g := NewWithT(t)
-	subjectSchema, scenarioSchema := compile(t, Subject), compile(t, Scenario)
+	subjectSchema, scenarioSchema := compile(t, Subject, ""), compile(t, Scenario, "")
 	subjects, scenarios := 0, 0
 	test := filepath.Join("..", "..") // of the module, and of the repository that it is part of
 	g.Expect(filepath.WalkDir(test, func(path string, entry fs.DirEntry, err error) error {
@@ -175,7 +175,7 @@ func TestSchemas_AgreeWithTheProgram(t *testing.T) {
 	} {
 		t.Run(kind.name, func(t *testing.T) {
 			g := NewWithT(t)
-			s := compile(t, kind.schema)
+			s := compile(t, kind.schema, "")
 			g.Expect(kind.read(t, []byte(kind.right))).To(Succeed())
 			g.Expect(validate(t, s, []byte(kind.right))).To(Succeed())
 			for name, by := range kind.wrong {

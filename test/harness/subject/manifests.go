@@ -76,18 +76,15 @@ func (f *File) definitions(objects []*unstructured.Unstructured) ([]*apiextensio
 	if err != nil {
 		return nil, fmt.Errorf("manifests: %s: %w", f.Manifests, err)
 	}
-	for _, p := range f.CRDs {
-		objects, err := env.ReadYAML(f.path(p))
-		if err != nil {
-			return nil, fmt.Errorf("crds: %w", err)
-		}
-		others, err := Definitions(objects)
-		if err != nil {
-			return nil, fmt.Errorf("crds: %w", err)
-		}
-		all = append(all, others...)
+	var paths []string
+	for _, path := range f.CRDs {
+		paths = append(paths, f.path(path))
 	}
-	return all, nil
+	others, err := ReadDefinitions(paths)
+	if err != nil {
+		return nil, fmt.Errorf("crds: %w", err)
+	}
+	return append(all, others...), nil
 }
 
 // checkKinds returns an error for kinds in the scenarios that no API server has. Objects of the

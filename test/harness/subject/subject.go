@@ -3,6 +3,7 @@
 package subject
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -51,7 +52,7 @@ func Load(ctx context.Context, path, binary string) (*Suite, error) {
 			return nil, fmt.Errorf("looking for the program in place of the subject's: %w", err)
 		}
 	}
-	if err := f.makeProgram(ctx, f.Build, f.path(f.Binary)); err != nil {
+	if err := f.makeProgram(ctx); err != nil {
 		return nil, fmt.Errorf("building the subject %s: %w", f.Name, err)
 	}
 	s, err := f.install(ctx)
@@ -86,9 +87,10 @@ func (f *File) install(ctx context.Context) (*Suite, error) {
 	return s, nil
 }
 
-// makeProgram builds a program, or makes sure that it is there.
-func (f *File) makeProgram(ctx context.Context, build *Build, binary string) error {
-	if build == nil {
+// makeProgram builds the program, or makes sure that it is there.
+func (f *File) makeProgram(ctx context.Context) error {
+	binary := f.path(f.Binary)
+	if f.Build == nil {
 		info, err := os.Stat(binary)
 		switch {
 		case err != nil:
@@ -98,17 +100,9 @@ func (f *File) makeProgram(ctx context.Context, build *Build, binary string) err
 		}
 		return nil
 	}
-	return build.run(ctx, f, binary)
-}
-
-// run makes a program.
-func (b *Build) run(ctx context.Context, f *File, binary string) error {
-	args := slices.Concat([]string{"build", "-o", binary}, b.Flags, []string{b.Package})
+	args := slices.Concat([]string{"build", "-o", binary}, f.Build.Flags, []string{f.Build.Package})
 	cmd := exec.CommandContext(ctx, "go", args...)
-	cmd.Dir = f.dir
-	if b.Dir != "" {
-		cmd.Dir = f.path(b.Dir)
-	}
+	cmd.Dir = cmp.Or(f.path(f.Build.Dir), f.dir)
 	if output, err := cmd.CombinedOutput(); err != nil {
 		return fmt.Errorf("running go %q in %s: %w\n%s", args, cmd.Dir, err, output)
 	}
@@ -163,10 +157,7 @@ func (f *File) complete(objects []*unstructured.Unstructured) (*Suite, error) {
 	}
 	s.Operator = env.InstallOptions{
 		Manifests: f.path(f.Manifests), Binary: f.path(f.Binary), Isolated: f.isolates(),
-		Deployment: deployment.Name,
-	}
-	if f.WorkingDir != "" {
-		s.Operator.WorkingDir = f.path(f.WorkingDir)
+		Deployment: deployment.Name, WorkingDir: f.path(f.WorkingDir),
 	}
 	s.Operator.Args, s.Operator.Env = filled(f.Args, f.Env, deployment.Namespace)
 	return s, nil
@@ -215,6 +206,19 @@ func Definitions(objects []*unstructured.Unstructured) ([]*apiextensionsv1.Custo
 		all = append(all, d)
 	}
 	return all, nil
+}
+
+// ReadDefinitions returns the CustomResourceDefinitions of files and folders.
+func ReadDefinitions(paths []string) ([]*apiextensionsv1.CustomResourceDefinition, error) {
+	var objects []*unstructured.Unstructured
+	for _, path := range paths {
+		read, err := env.ReadYAML(path)
+		if err != nil {
+			return nil, err
+		}
+		objects = append(objects, read...)
+	}
+	return Definitions(objects)
 }
 
 // defined finds kinds and children that no API server has, which are usually misspelled.

@@ -115,7 +115,7 @@ func TestLoad_FileOverridesTheManifests(t *testing.T) {
 	text := strings.ReplaceAll(small, "lease: {name: leader}",
 		"lease: {name: leader, namespace: elsewhere}\n  users: [somebody]") +
 		"replicas: 3\nwatched: [{group: apps, resource: deployments}]\nexcept: [{invariant: truthful-readiness, reason: it has no probe}]\ncrds: [others]\n" +
-		"releaseLease: true\nprevious: bin/old\nworkingDir: image\n"
+		"releaseLease: true\nprevious: bin/old\nworkingDir: image\nnode: {jobs: {\"work:1\": runs}}\nexternal: {s3: {}}\n"
 	path := home(t, map[string]string{"subject.yaml": text,
 		"others/other.yaml": strings.ReplaceAll(strings.ReplaceAll(definition, "things", "others"), "Thing", "Other")})
 	here, err := os.Getwd()
@@ -128,6 +128,8 @@ func TestLoad_FileOverridesTheManifests(t *testing.T) {
 	g.Expect(s.Contract.Lease.Namespace).To(Equal("elsewhere"))
 	g.Expect(s.Replicas).To(Equal(3))
 	g.Expect(s.ReleaseLease).To(BeTrue())
+	g.Expect(s.Node.Jobs).To(Equal(map[string]env.JobEnd{"work:1": env.JobRuns}))
+	g.Expect(s.External).NotTo(BeNil())
 	g.Expect(s.Previous).To(Equal(filepath.Join(filepath.Dir(path), "bin", "old")))
 	g.Expect(s.Plane.AuditGroups).To(Equal([]string{"", "apps", "example.com"}))
 	g.Expect(s.Plane.Definitions).To(HaveLen(2))
@@ -174,12 +176,13 @@ func TestLoad_ReportsErrors(t *testing.T) {
 	with := func(old, replacement string) map[string]string {
 		return map[string]string{"subject.yaml": strings.Replace(small, old, replacement, 1)}
 	}
+	plus := func(line string) map[string]string { return map[string]string{"subject.yaml": small + line + "\n"} }
 	for name, tc := range map[string]struct {
 		files map[string]string
 		says  string
 	}{
 		"UnknownField":  {with("manifests:", "manifest: x\nmanifests:"), `unknown field "manifest"`},
-		"FieldTwice":    {with("name: small", "name: small\nname: big"), `"name" already set`},
+		"FieldTwice":    {plus("name: big"), `"name" already set`},
 		"NoDuration":    {with("quiet: 2s", "quiet: two"), `invalid duration "two"`},
 		"Empty":         {map[string]string{"subject.yaml": ""}, "contract.lease.name: name the Lease"},
 		"EmptyTellsAll": {map[string]string{"subject.yaml": ""}, "scenarios: name files or folders"},
@@ -187,43 +190,41 @@ func TestLoad_ReportsErrors(t *testing.T) {
 			"contract.kinds[0].children[0].resource: is required"},
 		"TwoMarks": {with("resource: configmaps", "resource: configmaps, label: x, annotation: y"),
 			"contract.kinds[0].children[0].annotation and label: name one of them"},
-		"TooFew": {with("name: small", "name: small\nreplicas: -1"), "replicas: -1 cannot run"},
+		"TooFew": {plus("replicas: -1"), "replicas: -1 cannot run"},
 		"WatchedTwice": {with("contract:", "contract:\n  watched: [{resource: secrets}]"),
 			"contract.watched: list the resources in watched"},
-		"ExceptTwice": {with("name: small",
-			"name: small\nexcept: [{invariant: preconditions, reason: a}, {invariant: preconditions, reason: b}]"),
+		"ExceptTwice": {plus("except: [{invariant: preconditions, reason: a}, {invariant: preconditions, reason: b}]"),
 			"except[1]: there is another one for preconditions"},
-		"ExceptNoReason": {with("name: small", "name: small\nexcept: [{invariant: preconditions}]"),
+		"ExceptNoReason": {plus("except: [{invariant: preconditions}]"), "except[0].reason: say why preconditions may be broken"},
+		"ExceptBlank": {plus("except: [{invariant: preconditions, reason: \" \"}]"),
 			"except[0].reason: say why preconditions may be broken"},
-		"ExceptBlank": {with("name: small", "name: small\nexcept: [{invariant: preconditions, reason: \" \"}]"),
-			"except[0].reason: say why preconditions may be broken"},
-		"ExceptUnknown": {with("name: small", "name: small\nexcept: [{invariant: no-such-invariant, reason: a}]"),
+		"ExceptUnknown": {plus("except: [{invariant: no-such-invariant, reason: a}]"),
 			`except[0].invariant: no invariant is called "no-such-invariant"`},
 		"ExceptElsewhere": {with("contract:", "contract:\n  except: [{invariant: preconditions, reason: a}]"),
 			"contract.except: list the exceptions in except"},
-		"NoPackage": {with("name: small", "name: small\nbuild: {dir: x}"), "build.package: name the Go package"},
+		"NoSystem":  {plus("external: {}"), "external: say which system; there is s3"},
+		"NoJobEnd":  {plus("node: {jobs: {\"work:1\": ends}}"), `node.jobs[work:1]: "ends" is neither`},
+		"NoPackage": {plus("build: {dir: x}"), "build.package: name the Go package"},
 		"UnknownPort": {with("{probe}", "{health}"),
 			`nothing is known as {health} here; known are ["namespace" "probe" "metrics" "webhook"]`},
 		"PortInEnv": {with(`WHERE: "{namespace}"`, `WHERE: "{probe}"`),
 			`nothing is known as {probe} here; known are ["namespace"]`},
 		"NoBinary": {with("bin/manager", "bin/other"),
 			"bin/other: no such file or directory; build it, or say in build how"},
-		"NoProgram": {with("bin/manager", "config"), "is no program"},
-		"DoesNotBuild": {with("name: small", "name: small\nbuild: {package: ./none}"),
-			"building the subject small: running go"},
+		"NoProgram":    {with("bin/manager", "config"), "is no program"},
+		"DoesNotBuild": {plus("build: {package: ./none}"), "building the subject small: running go"},
 		"NoManifests": {with("manifests: config", "manifests: scenarios"),
 			"life.yaml: decoding the document at line 1: it has no apiVersion and kind"},
 		"NoDeployment": {map[string]string{"config/kustomization.yaml": "resources: [definition.yaml]"},
 			"there is no Deployment"},
 		"RemoteManifests": {with("manifests: config", "manifests: https://example.org/install.yaml"),
 			"manifests: https://example.org/install.yaml is remote"},
-		"RemoteCRDs": {with("manifests: config", "manifests: config\ncrds: [\"https://example.org/crds.yaml\"]"),
+		"RemoteCRDs": {plus("crds: [\"https://example.org/crds.yaml\"]"),
 			"crds: https://example.org/crds.yaml is remote"},
-		"NoCRDs":   {with("manifests: config", "manifests: config\ncrds: [none]"), "crds: stat"},
-		"NoValues": {with("manifests: config", "manifests: config\nhelm: {values: none.yaml}"), "helm.values: open"},
-		"WrongValues": {with("manifests: config", "manifests: config\nhelm: {values: [1]}"),
-			"helm.values: name a file, or write the values as a map"},
-		"UnknownHelm": {with("manifests: config", "manifests: config\nhelm: {name: x}"), `unknown field "name"`},
+		"NoCRDs":      {plus("crds: [none]"), "crds: stat"},
+		"NoValues":    {plus("helm: {values: none.yaml}"), "helm.values: open"},
+		"WrongValues": {plus("helm: {values: [1]}"), "helm.values: name a file, or write the values as a map"},
+		"UnknownHelm": {plus("helm: {name: x}"), `unknown field "name"`},
 		"MisspelledKind": {with("resource: things", "resource: thing"),
 			`thing.example.com: Kubernetes has no such group, and the manifests and crds define ["things.example.com"] only`},
 		"NoScenario":    {with("[scenarios]", "[bin]"), "bin has no *.yaml"},

@@ -47,16 +47,14 @@ func scenarioFile(dir, name string) string { return filepath.Join(dir, "scenario
 
 // relative makes the paths of the description relative to its folder.
 func (o *initOptions) relative(d *learn.Draft) (err error) {
-	paths := []*string{&d.Binary, &d.Manifests}
-	for _, path := range []*string{&d.Values, &d.WorkingDir} {
-		if *path != "" {
-			paths = append(paths, path)
-		}
-	}
+	paths := []*string{&d.Binary, &d.Manifests, &d.Values, &d.WorkingDir}
 	for i := range d.CRDs {
 		paths = append(paths, &d.CRDs[i])
 	}
 	for _, path := range paths {
+		if *path == "" {
+			continue
+		}
 		if *path, err = filepath.Rel(o.dir, *path); err != nil {
 			return fmt.Errorf("writing the subject: %w", err)
 		}
@@ -67,21 +65,6 @@ func (o *initOptions) relative(d *learn.Draft) (err error) {
 // write writes the files of a description and returns their paths. Scenarios of its kinds that it
 // does not have are removed.
 func write(dir string, d *learn.Draft) ([]string, error) {
-	order := []string{filepath.Join(dir, "subject.yaml")}
-	files := map[string][]byte{order[0]: d.Subject()}
-	for i := range d.Kinds {
-		if d.Kinds[i].Problem != "" {
-			continue
-		}
-		scenarios, err := d.Scenarios(&d.Kinds[i])
-		if err != nil {
-			return nil, err
-		}
-		for _, s := range scenarios {
-			order = append(order, scenarioFile(dir, s.Name))
-			files[scenarioFile(dir, s.Name)] = s.Text
-		}
-	}
 	for i := range d.Kinds {
 		for _, name := range d.Kinds[i].ScenarioNames() {
 			if err := os.Remove(scenarioFile(dir, name)); err != nil && !errors.Is(err, os.ErrNotExist) {
@@ -89,7 +72,35 @@ func write(dir string, d *learn.Draft) ([]string, error) {
 			}
 		}
 	}
-	return order, writeFiles(files)
+	written := []string{filepath.Join(dir, "subject.yaml")}
+	if err := writeFiles(map[string][]byte{written[0]: d.Subject()}); err != nil {
+		return nil, err
+	}
+	for i := range d.Kinds {
+		if d.Kinds[i].Problem != "" {
+			continue
+		}
+		files, err := writeScenarios(dir, d, &d.Kinds[i])
+		if err != nil {
+			return nil, err
+		}
+		written = append(written, files...)
+	}
+	return written, nil
+}
+
+// writeScenarios writes the scenarios of a kind and returns their paths.
+func writeScenarios(dir string, d *learn.Draft, k *learn.DraftKind) (written []string, err error) {
+	scenarios, err := d.Scenarios(k)
+	if err != nil {
+		return nil, err
+	}
+	files := map[string][]byte{}
+	for _, s := range scenarios {
+		written = append(written, scenarioFile(dir, s.Name))
+		files[scenarioFile(dir, s.Name)] = s.Text
+	}
+	return written, writeFiles(files)
 }
 
 // writeFiles writes files, and makes their folders.

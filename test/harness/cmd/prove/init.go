@@ -274,18 +274,11 @@ func (o *initOptions) definitions(manifests []*unstructured.Unstructured) (
 	if len(own) > 0 && len(o.kinds) == 0 {
 		return own, nil
 	}
-	for _, path := range o.crds {
-		objects, err := env.ReadYAML(path)
-		if err != nil {
-			return nil, fmt.Errorf("reading --crds: %w", err)
-		}
-		others, err := subject.Definitions(objects)
-		if err != nil {
-			return nil, fmt.Errorf("reading --crds: %w", err)
-		}
-		own = append(own, others...)
+	others, err := subject.ReadDefinitions(o.crds)
+	if err != nil {
+		return nil, fmt.Errorf("reading --crds: %w", err)
 	}
-	return own, nil
+	return append(own, others...), nil
 }
 
 // makesWorkloads reports whether a role of the manifests allows the creation of what has Pods or

@@ -3,10 +3,8 @@
 package main
 
 import (
-	"context"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -42,17 +40,6 @@ func project(t *testing.T) string {
 	return dir
 }
 
-func parseInit(args ...string) (o initOptions, err error) {
-	c := newInit(func(_ context.Context, got initOptions, _ io.Writer) error {
-		o = got
-		return nil
-	})
-	c.SetArgs(args)
-	c.SilenceErrors, c.SilenceUsage = true, true
-	err = c.Execute()
-	return o, err
-}
-
 // Each message names the necessary change.
 func TestParseInit_Refuses(t *testing.T) {
 	dir := project(t)
@@ -79,18 +66,18 @@ func TestParseInit_Refuses(t *testing.T) {
 		"UnknownFlag": {[]string{"--subjects=" + dir}, "unknown flag"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			_, err := parseInit(tc.args...)
+			_, err := parse(newInit, tc.args...)
 			NewWithT(t).Expect(err).To(MatchError(ContainSubstring(tc.says)))
 		})
 	}
-	_, err := parseInit("--subject="+dir, manifests, binary, "--overwrite")
+	_, err := parse(newInit, "--subject="+dir, manifests, binary, "--overwrite")
 	NewWithT(t).Expect(err).NotTo(HaveOccurred())
 }
 
 func TestParseInit_FindsSamplesBesideTheManifests(t *testing.T) {
 	g := NewWithT(t)
 	dir := project(t)
-	o, err := parseInit("--subject="+filepath.Join(dir, "new"),
+	o, err := parse(newInit, "--subject="+filepath.Join(dir, "new"),
 		filepath.Join(dir, "config", "default"), "--binary="+filepath.Join(dir, "manager"))
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Expect(o.samples).To(Equal(filepath.Join(dir, "config", "samples")))
@@ -330,7 +317,7 @@ spec:
 ---
 {apiVersion: example.com/v1, kind: Thing, metadata: {name: a, namespace: prod}, spec: {from: prod}}
 `), 0o600)).To(Succeed())
-	o, err := parseInit("--subject="+filepath.Join(dir, "new"), manifests, "--binary="+program, "--args=--zone=a",
+	o, err := parse(newInit, "--subject="+filepath.Join(dir, "new"), manifests, "--binary="+program, "--args=--zone=a",
 		"--args=--verbose", "--samples="+samples)
 	g.Expect(err).NotTo(HaveOccurred())
 	var output strings.Builder

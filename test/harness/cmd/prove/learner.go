@@ -30,8 +30,7 @@ type learner struct {
 	draft *learn.Draft
 	dir   string // of the files of a description that is not complete yet
 	kept  bool   // dir has files for the user
-	// target is the folder in which the scenarios of a kind are written as soon as it is done. Empty:
-	// they are not.
+	// target is the folder in which the scenarios of a kind are written as soon as it is done.
 	target string
 	// suggested means that the user knows how to describe one kind alone.
 	suggested bool
@@ -126,7 +125,8 @@ func (l *learner) observe(ctx context.Context) (histories [][]*history.History, 
 		fmt.Fprintf(l.output, "%s took %s\n", k.ScenarioName(), time.Since(began).Round(time.Second))
 		l.suggestKind(i, time.Since(started))
 		if err == nil {
-			if err := l.write(k); err != nil {
+			// They are there whatever ends init.
+			if _, err := writeScenarios(l.target, l.draft, k); err != nil {
 				return nil, err
 			}
 			continue
@@ -145,22 +145,6 @@ func (l *learner) observe(ctx context.Context) (histories [][]*history.History, 
 	}
 	l.draft.Strays, err = prover.Strays()
 	return histories, err
-}
-
-// write writes the scenarios of a kind that is done, so that they are there whatever ends init.
-func (l *learner) write(k *learn.DraftKind) error {
-	if l.target == "" {
-		return nil
-	}
-	scenarios, err := l.draft.Scenarios(k)
-	if err != nil {
-		return err
-	}
-	files := map[string][]byte{}
-	for _, s := range scenarios {
-		files[scenarioFile(l.target, s.Name)] = s.Text
-	}
-	return writeFiles(files)
 }
 
 // suggestKind prints once, after a minute, how to describe one kind alone. n kinds are done.

@@ -215,13 +215,10 @@ func TestKeep_KeepsWhatWasTried(t *testing.T) {
 	g.Expect(l.kept).To(BeTrue())
 }
 
-func TestWrite_AsSoonAsAKindIsDone(t *testing.T) {
+func TestSuggestKind(t *testing.T) {
 	g := NewWithT(t)
 	var output strings.Builder
-	l := &learner{draft: &learn.Draft{Name: "small", Kinds: append(backups(t), backups(t)...)},
-		target: t.TempDir(), output: &output}
-	g.Expect(l.write(&l.draft.Kinds[0])).To(Succeed())
-	g.Expect(os.ReadFile(scenarioFile(l.target, "backup-life"))).To(ContainSubstring("name: backup-life"))
+	l := &learner{draft: &learn.Draft{Kinds: append(backups(t), backups(t)...)}, output: &output}
 	l.suggestKind(0, 59*time.Second)
 	g.Expect(output.String()).To(BeEmpty())
 	l.suggestKind(0, time.Minute)

@@ -23,31 +23,26 @@ type ran struct {
 	reference *run.Reference
 	plan      *run.Plan
 	outcome   run.Judged
-	promises  invariant.Contract // the contract that it was judged by
 }
 
 // ledger prints runs and keeps those that did not hold. Its methods are for one goroutine: parallel
 // workers send it their runs.
 type ledger struct {
-	options options
-	output  io.Writer
-	clock   clock.PassiveClock
-	total   int // how many there will be
-	sweep   report.Sweep
+	options  options
+	promises invariant.Contract // that the runs are judged by
+	output   io.Writer
+	clock    clock.PassiveClock
+	total    int // how many there will be
+	sweep    report.Sweep
 }
 
-func newLedger(o options, except []invariant.Exception, output io.Writer) *ledger {
-	return &ledger{options: o, output: output, clock: clock.RealClock{},
-		sweep: report.Sweep{Seed: o.seed, Shard: o.shard.String(), Except: except}}
+func newLedger(o options, promises invariant.Contract, output io.Writer) *ledger {
+	return &ledger{options: o, promises: promises, output: output, clock: clock.RealClock{},
+		sweep: report.Sweep{Seed: o.seed, Shard: o.shard.String(), Except: promises.Except}}
 }
 
-// expect adds n to the number of expected runs. The first call starts the clock for the rate.
-func (l *ledger) expect(n int) {
-	if l.sweep.Began.IsZero() {
-		l.sweep.Began = l.clock.Now()
-	}
-	l.total += n
-}
+// expect sets the number of expected runs, and starts the clock for their rate.
+func (l *ledger) expect(n int) { l.total, l.sweep.Began = n, l.clock.Now() }
 
 // compared takes a clean run that others are compared with.
 func (l *ledger) compared(r ran) error {
@@ -118,17 +113,18 @@ func (l *ledger) notHeld() (n int) {
 func (l *ledger) report(r ran, name string) *report.Run {
 	o := r.outcome
 	kept := &report.Run{
-		Outcome: o.Outcome, Seed: l.options.seed, Contract: r.promises,
+		Outcome: o.Outcome, Seed: l.options.seed, Contract: l.promises,
 		History: o.History, References: r.reference.Histories, AuditLog: o.AuditLog,
 		Logs: o.Logs,
 	}
-	kept.Name, kept.Replay = name, l.replay(o.Scenario, r.plan)
+	kept.Name = name
 	kept.Invariants = invariant.Necessary(o.History, r.reference.Scenario.Invariants)
 	kept.Releases = len(o.History.Releases)
-	kept.Findings = invariant.Findings(invariant.Case{History: o.History, Contract: r.promises}, o.Verdicts)
+	kept.Findings = invariant.Findings(invariant.Case{History: o.History, Contract: l.promises}, o.Verdicts)
 	if r.plan != nil {
 		kept.Fault, kept.Plan, kept.Words = string(r.plan.Fault), r.plan.ID(), r.plan.Describe()
 	}
+	kept.Replay = l.options.replay(o.Scenario, kept.Plan)
 	return kept
 }
 
@@ -164,14 +160,6 @@ func (l *ledger) keep(r *report.Run) error {
 	}
 	fmt.Fprintf(l.output, "    again: %s\n    timeline: %s\n", r.Replay, timeline)
 	return nil
-}
-
-// replay is the command that does a run of a scenario again, with its plan if it had one.
-func (l *ledger) replay(of string, plan *run.Plan) string {
-	if plan == nil {
-		return l.options.replay(of, "")
-	}
-	return l.options.replay(of, plan.ID())
 }
 
 // longest is the maximum length of a folder's name; file systems allow 255 bytes.

@@ -31,7 +31,6 @@ func after(t *testing.T, r invariant.Result, id string) ran {
 		verdict.Violations = []invariant.Violation{{Message: "it is not so"}}
 	}
 	over := ran{
-		promises: invariant.Contract{Users: []string{"op"}},
 		reference: &run.Reference{Scenario: scenario.Scenario{Name: "tenant-life", Invariants: []string{"end-state"}},
 			Histories: []*history.History{h}},
 		outcome: run.Judged{Outcome: invariant.Outcome{Scenario: "tenant-life", Result: r, Took: 20 * time.Second,
@@ -42,8 +41,7 @@ func after(t *testing.T, r invariant.Result, id string) ran {
 		over.outcome.Verdicts[0].Doubts = []string{"it has no record"}
 	}
 	if id != "" {
-		p := plan(t, id)
-		over.plan = &p
+		over.plan = plan(t, id)
 		over.outcome.Faults = []history.FaultRecord{{Name: id, Detail: "PATCH /x", Happened: 1}}
 	}
 	return over
@@ -54,27 +52,33 @@ func opened(t *testing.T, o options) (l *ledger, output *bytes.Buffer, wait func
 	t.Helper()
 	output = &bytes.Buffer{}
 	o.subject, o.seed, o.dir, o.make = "test/prove/subject.yaml", 7, t.TempDir(), true
-	l = newLedger(o, nil, output)
+	l = newLedger(o, invariant.Contract{Users: []string{"op"}}, output)
 	clock := testclock.NewFakePassiveClock(time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC))
 	l.clock = clock
 	return l, output, func() { clock.SetTime(clock.Now().Add(30 * time.Second)) }
 }
 
-// The words of a sweep, and what is kept of a plan that did not hold.
+// The words of a sweep, and what is kept of a plan that did not hold. Each output about a run mentions a release of the
+// Lease by the harness.
 func TestLedger_KeepsAndReportsFailedRuns(t *testing.T) {
 	g := NewWithT(t)
 	l, output, wait := opened(t, options{})
 	g.Expect(l.compared(after(t, invariant.Held, ""))).To(Succeed())
 	l.expect(3)
-	for _, r := range []invariant.Result{invariant.Held, invariant.Broken} {
+	broken := after(t, invariant.Broken, planID)
+	broken.outcome.History.Releases = []history.LeaseRelease{{Replica: "one", Identity: "one_x", ResourceVersion: "9"}}
+	broken.outcome.Phases = []invariant.Phase{{Name: "idle", Took: 3 * time.Second}}
+	for _, r := range []ran{after(t, invariant.Held, planID), broken} {
 		wait()
-		g.Expect(l.add(after(t, r, planID))).To(Succeed())
+		g.Expect(l.add(r)).To(Succeed())
 	}
 	g.Expect(l.close()).To(MatchError(errFound))
+	const release = "release: the harness, not the operator, released the Lease of replica one, whose process had ended, at resourceVersion 9"
 	for _, text := range []string{
 		"clean run 1: held in 20s", "plan 2 of 3: broken", "(20.0 s; 120 an hour, 30s to go)", "broken: it is not so",
 		"fault: PATCH /x", "the end of the log of manager-0:\n        the webhook has no certificate",
 		"again: make prove SEED=7 PLAN='" + planID + "'", "| tenant-life lost-response | 1    | 1 ",
+		release, "In 1 of 2 runs the harness, not the operator, released the Lease", "| plans          | 3.0  | 20.0 |",
 		"2 plans, 120 an hour: 1 held, 1 broken, 0 inconclusive, 0 void",
 	} {
 		g.Expect(output.String()).To(ContainSubstring(text))
@@ -92,6 +96,8 @@ func TestLedger_KeepsAndReportsFailedRuns(t *testing.T) {
 	g.Expect(back.Invariants).To(Equal([]string{"end-state"}))
 	g.Expect(back.Contract.Users).To(Equal([]string{"op"}))
 	g.Expect(back.References).To(HaveLen(1))
+	g.Expect(back.History.Releases).To(Equal(broken.outcome.History.Releases))
+	g.Expect(os.ReadFile(filepath.Join(found[0], "verdicts.txt"))).To(ContainSubstring(release))
 	for _, file := range []string{"summary.json", "summary.md", "junit.xml"} {
 		g.Expect(filepath.Join(l.options.dir, file)).To(BeARegularFile())
 	}
@@ -108,9 +114,7 @@ func TestLedger_KeepsHeldRunsOnRequest(t *testing.T) {
 	wait()
 	g.Expect(l.add(after(t, invariant.Held, planID))).To(Succeed())
 	g.Expect(l.close()).To(Succeed(), "all has held")
-	found, err := report.Find(l.options.dir)
-	g.Expect(err).NotTo(HaveOccurred())
-	g.Expect(found).To(HaveLen(3))
+	g.Expect(report.Find(l.options.dir)).To(HaveLen(3))
 }
 
 func TestLedger_ReferencesMustHold(t *testing.T) {
@@ -161,45 +165,20 @@ func TestLedger_ReportsRejections(t *testing.T) {
 	g.Expect(os.ReadFile(filepath.Join(found[0], "verdicts.txt"))).To(ContainSubstring(rejection))
 }
 
-// Each output about a run mentions a release of the Lease by the harness.
-func TestLedger_ReportsReleasesAndPhases(t *testing.T) {
-	g := NewWithT(t)
-	l, output, wait := opened(t, options{})
-	l.expect(1)
-	wait()
-	over := after(t, invariant.Broken, planID)
-	over.outcome.History.Releases = []history.LeaseRelease{{Replica: "one", Identity: "one_x", ResourceVersion: "9"}}
-	over.outcome.Phases = []invariant.Phase{{Name: "idle", Took: 3 * time.Second}}
-	g.Expect(l.add(over)).To(Succeed())
-	g.Expect(l.close()).To(MatchError(errFound))
-	release := "release: the harness, not the operator, released the Lease of replica one, whose process had ended, at resourceVersion 9"
-	for _, text := range []string{release, "In 1 of 1 runs the harness, not the operator, released the Lease",
-		"| plans          | 3.0  | 20.0 |"} {
-		g.Expect(output.String()).To(ContainSubstring(text))
-	}
-	found, err := report.Find(l.options.dir)
-	g.Expect(err).NotTo(HaveOccurred())
-	g.Expect(os.ReadFile(filepath.Join(found[0], "verdicts.txt"))).To(ContainSubstring(release))
-	back, err := report.Load(found[0])
-	g.Expect(err).NotTo(HaveOccurred())
-	g.Expect(back.History.Releases).To(Equal(over.outcome.History.Releases))
-}
-
 func TestReplay(t *testing.T) {
 	g := NewWithT(t)
-	p := plan(t, "life:crash-after-write:POST:/a:1")
-	l := newLedger(options{subject: "prove/subject.yaml", seed: 7}, nil, nil)
-	g.Expect(l.replay("life", &p)).To(Equal("go tool prove --seed=7 --plan='life:crash-after-write:POST:/a:1'"))
-	l.options.subject = "its/subject.yaml"
-	g.Expect(l.replay("life", &p)).To(Equal("go tool prove --subject='its/subject.yaml' --seed=7 --plan='life:crash-after-write:POST:/a:1'"))
-	g.Expect(l.replay("life", nil)).
-		To(Equal("go tool prove --subject='its/subject.yaml' --seed=7 --scenario=life --clean=1"))
-	l.options.make = true
-	g.Expect(l.replay("life", &p)).To(Equal("make prove SUBJECT='its/subject.yaml' SEED=7 PLAN='life:crash-after-write:POST:/a:1'"))
-	g.Expect(l.replay("life", nil)).
+	const id = "life:crash-after-write:POST:/a:1"
+	o := options{subject: "prove/subject.yaml", seed: 7}
+	g.Expect(o.replay("life", id)).To(Equal("go tool prove --seed=7 --plan='" + id + "'"))
+	o.subject = "its/subject.yaml"
+	g.Expect(o.replay("life", id)).To(Equal("go tool prove --subject='its/subject.yaml' --seed=7 --plan='" + id + "'"))
+	g.Expect(o.replay("life", "")).To(Equal("go tool prove --subject='its/subject.yaml' --seed=7 --scenario=life --clean=1"))
+	o.make = true
+	g.Expect(o.replay("life", id)).To(Equal("make prove SUBJECT='its/subject.yaml' SEED=7 PLAN='" + id + "'"))
+	g.Expect(o.replay("life", "")).
 		To(Equal("make prove SUBJECT='its/subject.yaml' SEED=7 PROVE_FLAGS='--scenario=life --clean=1'"))
-	l.options.subject = "test/prove/subject.yaml"
-	g.Expect(l.replay("life", &p)).To(Equal("make prove SEED=7 PLAN='life:crash-after-write:POST:/a:1'"))
+	o.subject = "test/prove/subject.yaml"
+	g.Expect(o.replay("life", id)).To(Equal("make prove SEED=7 PLAN='" + id + "'"))
 }
 
 // Commands to repeat a run begin as the user began.

@@ -154,12 +154,7 @@ func proveAll(ctx context.Context, o options, s *subject.Suite, wanted []scenari
 // whole are the scenarios in which everything is tried, or all if there is none:
 // clean runs of the others would take longer than the few plans of a smoke test.
 func whole(all []scenario.Scenario) []scenario.Scenario {
-	var some []scenario.Scenario
-	for _, s := range all {
-		if len(s.Faults) == 0 {
-			some = append(some, s)
-		}
-	}
+	some := slices.DeleteFunc(slices.Clone(all), func(s scenario.Scenario) bool { return len(s.Faults) > 0 })
 	if len(some) == 0 {
 		return all
 	}

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"path/filepath"
 	"reflect"
 	"slices"
 
@@ -58,18 +57,8 @@ func (o *mergeOptions) complete() error {
 	if o.output != outputText && o.output != outputJSON {
 		return fmt.Errorf("--output=%s is neither text nor json", o.output)
 	}
-	to, err := filepath.Abs(o.dir)
-	if err != nil {
-		return err
-	}
-	for _, dir := range o.dirs {
-		from, err := filepath.Abs(dir)
-		if err != nil {
-			return err
-		}
-		if from == to {
-			return fmt.Errorf("--dir=%s is the folder of a shard", o.dir)
-		}
+	if slices.ContainsFunc(o.dirs, func(dir string) bool { return sameFile(dir, o.dir) }) {
+		return fmt.Errorf("--dir=%s is the folder of a shard", o.dir)
 	}
 	return nil
 }

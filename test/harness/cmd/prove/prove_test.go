@@ -9,10 +9,10 @@ import (
 	"fmt"
 	"io"
 	"slices"
-	"strings"
 	"testing"
 
 	. "github.com/onsi/gomega"
+	"github.com/spf13/cobra"
 
 	"leasehold.dev/test/harness/invariant"
 	"leasehold.dev/test/harness/program"
@@ -20,11 +20,11 @@ import (
 	"leasehold.dev/test/harness/scenario"
 )
 
-func plan(t *testing.T, id string) run.Plan {
+func plan(t *testing.T, id string) *run.Plan {
 	t.Helper()
 	p, err := run.ParsePlan(id)
 	NewWithT(t).Expect(err).NotTo(HaveOccurred())
-	return p
+	return &p
 }
 
 // The action of CI keeps what prove has built by this line.
@@ -62,7 +62,7 @@ func TestSubset_OneOfEachFault(t *testing.T) {
 	for _, kind := range []string{"crash-after-write", "failed-write-409", "late-write", "lost-response", "failed-write-500"} {
 		for _, path := range []string{"/a", "/b", "/c"} {
 			first, later := plan(t, "s:"+kind+":PATCH:"+path+":1"), plan(t, "s:"+kind+":PATCH:"+path+"/status:2")
-			jobs = append(jobs, job{nil, &first}, job{nil, &later})
+			jobs = append(jobs, job{nil, first}, job{nil, later})
 		}
 	}
 	few := subset(jobs, 1)
@@ -81,11 +81,9 @@ func TestSubset_IsOfAllScenarios(t *testing.T) {
 	var jobs []job
 	for _, kind := range []string{"crash-after-write", "failed-write-409", "late-write", "lost-response"} {
 		for i := range 50 {
-			long := plan(t, fmt.Sprintf("long:%s:PATCH:/a%d:1", kind, i))
-			jobs = append(jobs, job{nil, &long})
+			jobs = append(jobs, job{nil, plan(t, fmt.Sprintf("long:%s:PATCH:/a%d:1", kind, i))})
 		}
-		short := plan(t, "short:"+kind+":PATCH:/b:1")
-		jobs = append(jobs, job{nil, &short})
+		jobs = append(jobs, job{nil, plan(t, "short:"+kind+":PATCH:/b:1")})
 	}
 	of := map[string]int{}
 	for seed := range uint64(50) {
@@ -101,8 +99,7 @@ func TestSubset_OneMoreLeavesTheOthers(t *testing.T) {
 	var jobs []job
 	for _, kind := range []string{"crash-after-write", "late-write", "lost-response"} {
 		for _, path := range []string{"/a", "/b", "/c"} {
-			one := plan(t, "s:"+kind+":PATCH:"+path+":1")
-			jobs = append(jobs, job{nil, &one})
+			jobs = append(jobs, job{nil, plan(t, "s:"+kind+":PATCH:"+path+":1")})
 		}
 	}
 	added := plan(t, "s:late-write:PATCH:/added:1")
@@ -110,8 +107,8 @@ func TestSubset_OneMoreLeavesTheOthers(t *testing.T) {
 	for seed := range uint64(40) {
 		before := subset(jobs, seed)
 		for at := range len(jobs) + 1 {
-			after := subset(slices.Insert(slices.Clone(jobs), at, job{nil, &added}), seed)
-			if after[1].plan == &added {
+			after := subset(slices.Insert(slices.Clone(jobs), at, job{nil, added}), seed)
+			if after[1].plan == added {
 				chosen++
 				after[1] = before[1]
 			}
@@ -121,14 +118,6 @@ func TestSubset_OneMoreLeavesTheOthers(t *testing.T) {
 	g.Expect(chosen).NotTo(BeZero(), "another plan may be chosen")
 }
 
-func TestParse(t *testing.T) {
-	g := NewWithT(t)
-	o, err := parse("--seed=7", "--smoke")
-	g.Expect(err).NotTo(HaveOccurred())
-	g.Expect(o.seed).To(BeEquivalentTo(7))
-	g.Expect(o.smoke).To(BeTrue())
-}
-
 func TestIsolationNotice(t *testing.T) {
 	g := NewWithT(t)
 	g.Expect(isolationNotice(nil)).To(BeEmpty())
@@ -136,9 +125,10 @@ func TestIsolationNotice(t *testing.T) {
 		To(Equal("replicas are not isolated, they share ports and files: no namespaces\n"))
 }
 
-// parse returns the options of the arguments.
-func parse(args ...string) (o options, err error) {
-	c := newRun(func(_ context.Context, got options, _ io.Writer) error {
+// parse returns the options that a command makes of the arguments.
+func parse[O any](command func(func(context.Context, O, io.Writer) error) *cobra.Command,
+	args ...string) (o O, err error) {
+	c := command(func(_ context.Context, got O, _ io.Writer) error {
 		o = got
 		return nil
 	})
@@ -160,6 +150,8 @@ func TestExecute(t *testing.T) {
 		"schema":              {[]string{"schema", "subject"}, 0, `"title": "subject.yaml of prove"`},
 		"schema of scenarios": {[]string{"schema", "scenario"}, 0, `"title": "scenario of prove"`},
 		"unknown schema":      {[]string{"schema", "plan"}, 2, `invalid argument "plan"`},
+		"faults":              {[]string{"faults"}, 0, "\n- **stale-start**: "},
+		"invariants":          {[]string{"invariants"}, 0, "\n- **" + invariant.EndState.Name + "**: "},
 		"completion":          {[]string{"completion", "bash"}, 0, "__start_prove"},
 		"unknown flag":        {[]string{"--surprise"}, 2, "unknown flag: --surprise"},
 		"unknown subcommand":  {[]string{"surprise"}, 2, "unknown command"},
@@ -174,6 +166,7 @@ func TestExecute(t *testing.T) {
 				output.WriteString(err.Error())
 			}
 			g.Expect(output.String()).To(ContainSubstring(tc.says))
+			g.Expect(output.String()).NotTo(MatchRegexp(`TARGET|COLLECTION|STEP|VARIANT`), "each placeholder of a page is filled")
 		})
 	}
 }
@@ -192,16 +185,4 @@ func TestTerminal(t *testing.T) {
 	fmt.Fprintln(shown, "broken")
 	shown.setProgress("")
 	g.Expect(output.String()).To(Equal(eraseLine + "1 of 2" + eraseLine + "broken\n1 of 2" + eraseLine))
-}
-
-func TestLists_NameFaultsAndInvariants(t *testing.T) {
-	for use, name := range map[string]string{
-		"faults": "stale-start", "invariants": invariant.EndState.Name,
-	} {
-		g := NewWithT(t)
-		var out strings.Builder
-		g.Expect(execute(t.Context(), []string{use}, &out)).To(Succeed())
-		g.Expect(out.String()).To(ContainSubstring("\n- **%s**: ", name))
-		g.Expect(out.String()).NotTo(MatchRegexp(`TARGET|COLLECTION|STEP|VARIANT`), "each placeholder is filled")
-	}
 }

@@ -19,7 +19,7 @@ func TestShard_IsAPartition(t *testing.T) {
 			for at := range n {
 				var s shard
 				g.Expect(s.Set(fmt.Sprintf("%d/%d", at+1, n))).To(Succeed())
-				if s.has(p) {
+				if s.has(*p) {
 					in++
 					sizes[at]++
 				}
@@ -34,20 +34,20 @@ func TestShard_IsAPartition(t *testing.T) {
 
 func TestShard_Set(t *testing.T) {
 	g := NewWithT(t)
-	o, err := parse("--shard=2/3", "--seed=7")
+	o, err := parse(newRun, "--shard=2/3", "--seed=7")
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Expect(o.shard).To(Equal(shard{index: 2, count: 3}))
-	o, err = parse("--shard=0/3", "--seed=7")
+	o, err = parse(newRun, "--shard=0/3", "--seed=7")
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Expect(o.shard).To(Equal(shard{index: 3, count: 3}), "the first index of an Indexed Job")
 	for _, wrong := range []string{"0/0", "4/3", "1", "1/0", "-1/3", "1/3x", "a/b"} {
-		_, err := parse("--shard=" + wrong)
+		_, err := parse(newRun, "--shard="+wrong)
 		g.Expect(err).To(MatchError(ContainSubstring("is not i/n")), wrong)
 	}
 	for _, other := range []string{"--clean=3", "--plan=s:crash-after-write:PATCH:/a:1", "--smoke"} {
-		_, err := parse("--shard=1/3", "--seed=7", other)
+		_, err := parse(newRun, "--shard=1/3", "--seed=7", other)
 		g.Expect(err).To(MatchError(ContainSubstring("--shard excludes")), other)
 	}
-	_, err = parse("--shard=1/3")
+	_, err = parse(newRun, "--shard=1/3")
 	g.Expect(err).To(MatchError(ContainSubstring("--shard needs --seed")))
 }

@@ -29,18 +29,17 @@ type job struct {
 
 // sweeper runs the plans of all scenarios, side by side.
 type sweeper struct {
-	options  options
-	promises invariant.Contract
-	output   io.Writer
-	plans    func(*run.Reference) []run.Plan
-	silent   []string // scenarios without a write in their clean runs
+	options options
+	output  io.Writer
+	plans   func(*run.Reference) []run.Plan
+	silent  []string // scenarios without a write in their clean runs
 
 	mu     sync.Mutex // the ledger is for one goroutine
 	ledger *ledger
 }
 
 func newSweep(o options, promises invariant.Contract, output io.Writer) *sweeper {
-	return &sweeper{options: o, promises: promises, output: output, ledger: newLedger(o, promises.Except, output),
+	return &sweeper{options: o, output: output, ledger: newLedger(o, promises, output),
 		plans: func(r *run.Reference) []run.Plan { return r.Plans(o.seed) }}
 }
 
@@ -69,7 +68,7 @@ func (s *sweeper) compare(ctx context.Context, fleet *run.Fleet, of []scenario.S
 		references[i] = ref
 		fmt.Fprintf(s.output, "%s: %d clean runs to compare with\n", of[i].Name, cleanRuns)
 		for _, outcome := range ref.Outcomes {
-			if err := s.ledger.compared(ran{ref, nil, outcome, s.promises}); err != nil {
+			if err := s.ledger.compared(ran{ref, nil, outcome}); err != nil {
 				return err
 			}
 		}
@@ -101,7 +100,7 @@ func (s *sweeper) do(ctx context.Context, fleet *run.Fleet, jobs []job) error {
 		}
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		return s.ledger.add(ran{j.reference, j.plan, outcome, s.promises})
+		return s.ledger.add(ran{j.reference, j.plan, outcome})
 	})
 }
 

@@ -6,11 +6,11 @@ import (
 	"bytes"
 	"errors"
 	"io"
-	"regexp"
 	"testing"
 	"time"
 
 	. "github.com/onsi/gomega"
+	"github.com/onsi/gomega/types"
 
 	"leasehold.dev/test/harness/invariant"
 	"leasehold.dev/test/harness/run"
@@ -19,7 +19,7 @@ import (
 
 func asked(t *testing.T, args ...string) options {
 	t.Helper()
-	o, err := parse(append([]string{"--seed=7"}, args...)...)
+	o, err := parse(newRun, append([]string{"--seed=7"}, args...)...)
 	NewWithT(t).Expect(err).NotTo(HaveOccurred())
 	return o
 }
@@ -120,7 +120,7 @@ func TestSweep_RepeatsAPlan(t *testing.T) {
 		}
 		g.Expect(s.options.workers).To(Equal(tc.workers))
 	}
-	_, err := parse("--workers=0")
+	_, err := parse(newRun, "--workers=0")
 	g.Expect(err).To(MatchError(ContainSubstring("at least 1")))
 }
 
@@ -129,25 +129,20 @@ func TestSweep_RepeatedPlanMustAgree(t *testing.T) {
 	for name, tc := range map[string]struct {
 		results []invariant.Result
 		says    string
-		wrong   bool
+		ends    types.GomegaMatcher
 	}{
-		"Same":   {[]invariant.Result{invariant.Held, invariant.Held}, id + ": 2 times map[held:2]", false},
-		"Differ": {[]invariant.Result{invariant.Held, invariant.Void}, "", true},
-		"Broken": {[]invariant.Result{invariant.Broken, invariant.Broken}, id + ": 2 times map[broken:2]", true},
+		"Same":   {[]invariant.Result{invariant.Held, invariant.Held}, id + ": 2 times map[held:2]", Succeed()},
+		"Differ": {[]invariant.Result{invariant.Held, invariant.Void}, "", MatchError(errFound)},
+		"Broken": {[]invariant.Result{invariant.Broken, invariant.Broken}, id + ": 2 times map[broken:2]", MatchError(errFound)},
 	} {
 		t.Run(name, func(t *testing.T) {
 			g := NewWithT(t)
 			var output bytes.Buffer
-			s := newSweep(options{dir: t.TempDir(), repeat: 2, match: regexp.MustCompile("")}, invariant.Contract{}, &output)
+			s := newSweep(options{dir: t.TempDir(), repeat: 2}, invariant.Contract{}, &output)
 			for _, r := range tc.results {
 				s.ledger.sweep.Outcomes = append(s.ledger.sweep.Outcomes, invariant.Outcome{Plan: id, Result: r})
 			}
-			err := s.finish(nil)
-			if tc.wrong {
-				g.Expect(err).To(MatchError(errFound))
-			} else {
-				g.Expect(err).NotTo(HaveOccurred())
-			}
+			g.Expect(s.finish(nil)).To(tc.ends)
 			g.Expect(output.String()).To(ContainSubstring(tc.says))
 		})
 	}
