@@ -41,8 +41,9 @@ var falseEnd = spec{
 // oneWriteEach plans each variant at a write that the seed selects.
 func oneWriteEach(d *derivation, f scenario.FaultName) []Plan {
 	var plans []Plan
+	writes := d.writes()
 	for _, variant := range evidences {
-		plans = append(plans, d.one(d.at(f, variant, d.writes()))...)
+		plans = append(plans, d.one(d.at(f, variant, writes))...)
 	}
 	return plans
 }
