@@ -60,12 +60,20 @@ func judgeSingleWriter(b *judgement) {
 	}
 }
 
-// overtaken reports whether a fault made a request late: its replica led when it sent it, or had no
-// time to notice that it does not. A fenced operator promises that this does not matter.
+// overtaken reports whether a fault made a request late. A fenced operator promises that this does not matter.
 func (b *judgement) overtaken(replica string, at time.Time) bool {
-	return !b.Contract.Fenced && slices.ContainsFunc(b.History.Faults, func(f history.FaultRecord) bool {
-		return f.Replica == replica && !at.Before(f.Began) && !at.After(f.Overtaken)
-	})
+	return !b.Contract.Fenced && b.lateBy(replica, at) != nil
+}
+
+// lateBy returns the fault that made a request late, or nil: its replica led when it sent it, or had no
+// time to notice that it does not.
+func (b *judgement) lateBy(replica string, at time.Time) *history.FaultRecord {
+	for i, f := range b.History.Faults {
+		if f.Replica == replica && !at.Before(f.Began) && !at.After(f.Overtaken) {
+			return &b.History.Faults[i]
+		}
+	}
+	return nil
 }
 
 // neverStored reports whether a write without a known effect had none: a watch has recorded

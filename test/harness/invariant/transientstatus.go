@@ -123,10 +123,13 @@ func (d desired) add(h *history.History, o Contract) {
 		if !m.AtRest() {
 			continue
 		}
-		all := stateIn(h, index, comparison{Contract: o}, m, comparison.concerns)
+		var all state // which takes time, so only where something is Ready
 		for _, k := range o.Kinds {
 			for _, life := range index.Lifetimes(k.Resource) {
 				if now := at(life, m); now != nil && k.Ready != "" && reportsReady(k, now) {
+					if all == nil {
+						all = stateIn(h, index, comparison{Contract: o}, m, comparison.concerns)
+					}
 					key := generationOf(normal.Replace(life.String()), now)
 					d[key] = append(d[key], childrenOf(all, life))
 				}

@@ -109,16 +109,16 @@ func (b *judgement) judgeFlip(life *history.Lifetime, name string, was, is condi
 	case !since.Equal(then):
 	case after.At.IsZero():
 		b.addDoubt("%s with the same lastTransitionTime; the time of the change was not recorded", became)
-	case b.sent(after).Sub(since) > sameTime:
+	case after.At.Sub(since) > sameTime && b.sent(after).Sub(since) > sameTime:
 		b.addViolation("%s, %s after its lastTransitionTime %s, which did not change", became,
 			after.At.Sub(since).Round(time.Second), is.since).revision(after.RevisionRange)
 	}
 }
 
-// sent returns the earliest time at which a version can have been sent: a fault may have held it, or paused its sender.
+// sent returns the earliest time at which a version can have been sent: a fault may have made its writer late.
 func (b *judgement) sent(v history.Version) time.Time {
-	for _, f := range b.History.Faults {
-		if !v.At.Before(f.Began) && !v.At.After(f.Overtaken.Add(sameTime)) {
+	if writer, known := b.writers()[v.RevisionRange]; known {
+		if f := b.lateBy(writer.Replica, writer.Received); f != nil {
 			return f.Began
 		}
 	}

@@ -46,17 +46,20 @@ func TestHonestStatus(t *testing.T) {
 	step := func(before, after func(*unstructured.Unstructured), at float64) *history.History {
 		return play(writes("alice", thing()), answeredAt(1, thing(before)), answeredAt(at, thing(after)))
 	}
-	late := func(began, until int) *history.History { // the True of the first second, stored in the ninth
+	// late stores the True of the first second in the ninth.
+	late := func(replica string, began, until float64) *history.History {
 		h := step(down, says("True", "Fine", 1, "01"), 9)
-		at := func(s int) time.Time { return time.Date(2030, 1, 1, 0, 0, s, 0, time.UTC) }
-		h.Faults = []history.FaultRecord{{Name: "late-write", Happened: 1, Began: at(began), Overtaken: at(until)}}
+		h.Requests[len(h.Requests)-1].Received = second(9)
+		h.Faults = []history.FaultRecord{{Name: "late-write", Happened: 1, Replica: replica, Began: second(began),
+			Overtaken: second(until)}}
 		return h
 	}
 	check(t, invariant.TruthfulStatus, table{
-		"Late":           wantHeld(late(2, 9)),
-		"AfterTheFault":  wantBroken(late(2, 5), "8s after"),
-		"BeforeTheFault": wantBroken(late(10, 15), "8s after"),
-		"LateAndOld":     wantBroken(late(5, 9), "8s after"),
+		"Late":           wantHeld(late("a", 2, 9)),
+		"OfAnother":      wantBroken(late("b", 2, 9), "8s after"),
+		"AfterTheFault":  wantBroken(late("a", 2, 5), "8s after"),
+		"BeforeTheFault": wantBroken(late("a", 10, 15), "8s after"),
+		"LateAndOld":     wantBroken(late("a", 5, 9), "8s after"),
 
 		"Honest":     wantHeld(step(down, says("True", "Fine", 1, "09"), 9), "3 checked"),
 		"OnlyReason": wantHeld(step(down, says("False", "Other", 1, "01"), 9)),
