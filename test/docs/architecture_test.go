@@ -3,6 +3,7 @@
 package docs
 
 import (
+	"errors"
 	"fmt"
 	"io/fs"
 	"maps"
@@ -167,16 +168,30 @@ func TestDifferencesAreFound(t *testing.T) {
 	}
 }
 
-// maxOperatorLines is what the operator has. Who needs more takes something away first, or raises it
-// and says why. The last 20 are what keeps an outage of the API server from taking rights away.
-const maxOperatorLines = 10_520
+// maxLines bounds three products, without tests, generated code and licence lines. Raise a bound only with a reason.
+var maxLines = map[string]int{
+	"operator":    7_950, // the root, api, controllers and runners, but for the two below
+	"page server": 1_450, // controllers/markdownview/viewer
+	"election":    1_500, // runners/election, a module that other operators use
+}
 
 // license is the head of each file, which is no code.
 const license = "// SPDX-License-Identifier: Apache-2.0\n\n"
 
+// productOf returns the product that a file below the root belongs to.
+func productOf(path string) string {
+	switch {
+	case strings.HasPrefix(path, "controllers/markdownview/viewer/"):
+		return "page server"
+	case strings.HasPrefix(path, "runners/election/"):
+		return "election"
+	}
+	return "operator"
+}
+
 // The operator without its tests and what is generated stays thin, or the harness is not the heart.
 func TestOperatorIsThin(t *testing.T) {
-	lines := 0
+	lines := map[string]int{}
 	for _, dir := range []string{".", "api", "controllers", "runners"} {
 		err := filepath.WalkDir(filepath.Join(root, dir), func(path string, entry fs.DirEntry, err error) error {
 			switch name := filepath.Base(path); {
@@ -188,16 +203,19 @@ func TestOperatorIsThin(t *testing.T) {
 				return nil
 			}
 			source, err := os.ReadFile(path)
-			lines += strings.Count(strings.TrimPrefix(string(source), license), "\n")
-			return err
+			product, relErr := filepath.Rel(root, path)
+			lines[productOf(product)] += strings.Count(strings.TrimPrefix(string(source), license), "\n")
+			return errors.Join(err, relErr)
 		})
 		if err != nil {
 			t.Fatal(err)
 		}
 	}
-	t.Logf("the operator has %d lines", lines)
-	if lines == 0 || lines > maxOperatorLines {
-		t.Errorf("the operator has %d lines, want at most %d: remove some, or raise maxOperatorLines and say why", lines,
-			maxOperatorLines)
+	for product, most := range maxLines {
+		t.Logf("the %s has %d lines", product, lines[product])
+		if lines[product] == 0 || lines[product] > most {
+			t.Errorf("the %s has %d lines, want at most %d: remove some, or raise maxLines and say why", product,
+				lines[product], most)
+		}
 	}
 }
