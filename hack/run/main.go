@@ -127,7 +127,7 @@ func (e *environment) start(ctx context.Context) (err error) {
 	if e.installation, err = e.plane.Install(ctx, subject); err != nil {
 		return err
 	}
-	e.out.printf("install", "%d objects of %s: definitions, rights, webhooks", e.installation.Objects(), subject.Manifests)
+	e.out.printf("install", "%d objects of %s: CRDs, RBAC, webhooks", e.installation.Objects(), subject.Manifests)
 	for _, step := range []func(context.Context) error{
 		e.follow,        // before the first change
 		e.startNode,     // before there are viewers
