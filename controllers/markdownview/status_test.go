@@ -13,6 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"leasehold.dev/api/v1beta1"
@@ -151,15 +152,33 @@ func TestStatusFollowsTheChildren(t *testing.T) {
 	}
 }
 
-// The status repeats the request that was handled, within its limit.
+// The status repeats the request that was handled, within its limit, also after an earlier one.
 func TestRequestIsRepeated(t *testing.T) {
-	for request, want := range map[string]string{"now": "now", "": "", strings.Repeat("x", 129): strings.Repeat("x", 128)} {
-		o := appliedObservation(t, view(func(v *v1beta1.MarkdownView) {
-			v.Annotations = map[string]string{v1beta1.AnnotationRequestedAt: request}
-		}))
-		if got := summarize(o, plan{}, succeeded(), epoch).LastHandledReconcileAt; got != want {
+	o := appliedObservation(t, view())
+	for _, request := range []string{"", "1", "2", "2", strings.Repeat("x", 129)} {
+		o.view.Annotations = map[string]string{v1beta1.AnnotationRequestedAt: request}
+		o.view.Status = summarize(o, plan{}, succeeded(), epoch)
+		if got, want := o.view.Status.LastHandledReconcileAt, request[:min(len(request), 128)]; got != want {
 			t.Errorf("after the request %q the status has %q, want %q", request, got, want)
 		}
+	}
+}
+
+// A pause changes nothing but its condition, which it sets once.
+func TestPauseLeavesTheStatus(t *testing.T) {
+	o := appliedObservation(t, view())
+	o.view.Status = summarize(o, plan{}, succeeded(), epoch)
+	o.view.Generation++
+	o.view.Annotations = map[string]string{v1beta1.AnnotationRequestedAt: "1"}
+	got := paused(o.view, epoch)
+	before := o.view.DeepCopy()
+	o.view.Status = *got.DeepCopy()
+	if again := paused(o.view, epoch.Add(time.Hour)); !cmp.Equal(got, again) {
+		t.Errorf("it is reported again: %+v", again)
+	}
+	meta.RemoveStatusCondition(&got.Conditions, v1beta1.ConditionPaused)
+	if diff := cmp.Diff(before.Status, got); diff != "" {
+		t.Errorf("the rest of the status (-before +paused):\n%s", diff)
 	}
 }
 

@@ -138,6 +138,22 @@ func TestProbe(t *testing.T) {
 	}
 }
 
+// A redirect is of another region if the service says so, by its header or its code, and the region is not spec.region.
+func TestVerdictOnRedirects(t *testing.T) {
+	for _, code := range []string{"", "XCustom", "PermanentRedirect", "TemporaryRedirect"} {
+		for region, want := range map[string]Verdict{"": redirected, "us-east-1": redirected, "eu-west-1": otherRegion} {
+			if region == "" && strings.HasSuffix(code, "Redirect") {
+				want = otherRegion
+			}
+			for _, status := range []int{300, 301, 302, 307, 399} {
+				if got := verdictOn(answer{status: status, code: code, region: region}, "us-east-1"); got != want {
+					t.Errorf("%d %q to the region %q: %+v, want %+v", status, code, region, got, want)
+				}
+			}
+		}
+	}
+}
+
 // Only a HEAD response with status 200 means that the bucket can be used.
 func TestProbe_status_codes(t *testing.T) {
 	status := 0
