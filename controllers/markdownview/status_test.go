@@ -152,6 +152,48 @@ func TestStatusFollowsTheChildren(t *testing.T) {
 	}
 }
 
+// A correction is reported of a child that differs although the view is settled: reported, without a problem, for this
+// spec and this default image.
+func TestCorrectionsAreOfSettledViews(t *testing.T) {
+	for name, tc := range map[string]struct {
+		change func(*observation)
+		want   int
+	}{
+		"settled":             {func(*observation) {}, 1},
+		"another spec":        {func(o *observation) { o.view.Generation++ }, 0},
+		"another content":     {func(o *observation) { o.want.hash = "other" }, 0},
+		"another image":       {func(o *observation) { o.want.image = "other" }, 0},
+		"without its Service": {func(o *observation) { o.view.Status.URL = "" }, 0},
+		"with a problem": {func(o *observation) {
+			setProblem(&o.view.Status, o.view, condition("", true, "Boom", ""), false, epoch)
+		}, 0},
+	} {
+		o, res := appliedObservation(t, view()), succeeded()
+		o.view.Status = summarize(o, plan{}, res, epoch)
+		tc.change(o)
+		res.wrote[service] = true
+		p := plan{steps: []step{{kind: configMap, action: keep}, {kind: service, action: update}}}
+		if got := corrections(o, p, res); len(got) != tc.want {
+			t.Errorf("%s: %d corrections are reported, want %d: %+v", name, len(got), tc.want, got)
+		}
+	}
+}
+
+// While the Deployment controller has not seen an update, the former viewers serve: a view that is Available stays so.
+func TestUpdateLeavesAvailable(t *testing.T) {
+	for _, serving := range []int32{0, 2} {
+		o := observationOf(appsv1.DeploymentStatus{ObservedGeneration: 3, Replicas: 2, AvailableReplicas: serving})
+		o.view.Status = summarize(o, plan{}, succeeded(), epoch)
+		before := reporting.FindCondition(o.view.Status.Conditions, v1beta1.ConditionAvailable)
+		o.deployment.Generation++
+		after := reporting.FindCondition(summarize(o, plan{}, succeeded(), epoch.Add(time.Hour)).Conditions,
+			v1beta1.ConditionAvailable)
+		if (before.Status == metav1.ConditionTrue) != (serving > 0) || after != before {
+			t.Errorf("%d serve: Available %+v, after an update %+v", serving, before, after)
+		}
+	}
+}
+
 // The status repeats the request that was handled, within its limit, also after an earlier one.
 func TestRequestIsRepeated(t *testing.T) {
 	o := appliedObservation(t, view())

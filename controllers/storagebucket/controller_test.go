@@ -316,6 +316,18 @@ func TestLostKeysEndTheWaitWithTheNamespace(t *testing.T) {
 	}
 }
 
+// A removal that waits is tried again after the period of the bucket, and at the latest after removalPeriod.
+func TestRemovalIsRetried(t *testing.T) {
+	for seconds, want := range map[int32]time.Duration{10: 10 * time.Second, 29: 29 * time.Second, 30: removalPeriod,
+		31: removalPeriod, 86400: removalPeriod} {
+		w := newFixture(t, scenario{with: both(removable, every(seconds)), removed: true,
+			service: withFailures(owned, "DELETE", "409 BucketNotEmpty")})
+		if result, err := w.Reconcile(t.Context(), bReq); err != nil || result.RequeueAfter != want {
+			t.Errorf("a period of %d s: again after %s, %v, want %s", seconds, result.RequeueAfter, err, want)
+		}
+	}
+}
+
 // The bundle may be in the data or in the binary data of the ConfigMap, where kubectl puts a file that is not UTF-8.
 func TestBundleIsReadFromEitherData(t *testing.T) {
 	server := httptest.NewTLSServer(nil)

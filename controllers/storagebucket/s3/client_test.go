@@ -203,6 +203,25 @@ func TestHostHeader(t *testing.T) {
 	}
 }
 
+// AWS refuses its default region as a location, and requires each other one.
+func TestCreateNamesTheRegion(t *testing.T) {
+	for region, want := range map[string]string{"us-east-1": "", "eu-west-1": "<LocationConstraint>eu-west-1</LocationConstraint>"} {
+		sent := ""
+		c := New(Target{Endpoint: parse("http://s3.example.com"), Region: region, Bucket: "team-data", Timeout: time.Minute},
+			Credentials{}, Rules{Guard: func(*http.Transport) http.RoundTripper {
+				return roundTripper(func(r *http.Request) (*http.Response, error) {
+					body, err := io.ReadAll(r.Body)
+					sent = string(body)
+					return httptest.NewRecorder().Result(), err
+				})
+			}})
+		if err := c.Create(t.Context(), "k", "v"); err != nil || !strings.Contains(sent, "<Key>k</Key>") ||
+			strings.Contains(sent, "LocationConstraint") != (want != "") || !strings.Contains(sent, want) {
+			t.Errorf("in %s: %v, sent %s", region, err, sent)
+		}
+	}
+}
+
 // Each operation returns the verdict on S3's error.
 func TestErrors(t *testing.T) {
 	create := func(ctx context.Context, c *Client) error { return c.Create(ctx, "k", "v") }
