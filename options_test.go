@@ -7,29 +7,27 @@ import (
 	"crypto/x509"
 	"errors"
 	"flag"
-	"net"
-	"net/netip"
+	"fmt"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-	"github.com/google/go-cmp/cmp/cmpopts"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil"
 	"gotest.tools/v3/golden"
 	appsv1 "k8s.io/api/apps/v1"
-	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
+	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/webhook"
 	"sigs.k8s.io/yaml"
 
-	"leasehold.dev/controllers/markdownview"
-	"leasehold.dev/controllers/storagebucket"
-	"leasehold.dev/controllers/tenant"
+	"leasehold.dev/runners/election"
 	"leasehold.dev/runners/version"
 )
 
@@ -185,45 +183,116 @@ func shippedArguments(t *testing.T, overlay string) []string {
 	return nil
 }
 
-// ranges returns the value of a flag that takes several CIDRs.
-func ranges(cidrs ...string) (all prefixes) {
-	for _, cidr := range cidrs {
-		all = append(all, netip.MustParsePrefix(cidr))
-	}
-	return all
+// wire is what a flag is for: the option of a library, or what a reconcile does. It is observed by default and
+// with another value. The defaults are stated here by hand.
+type wire struct {
+	value     string
+	observe   func(*testing.T, *options) string
+	byDefault string
+	set       string
 }
 
-// Each flag sets its own option and no other. All values differ.
+// Each flag reaches what it is for, and by default that has a value that is stated here. A new flag needs a line.
 func TestFlagsSetTheirOptions(t *testing.T) {
-	o, err := parseOptions([]string{
-		"--metrics-bind-address=:1", "--metrics-secure=false", "--metrics-cert-path=/metrics",
-		"--webhook-bind-address=host:2", "--webhook-cert-path=/webhooks",
-		"--tenant-admin-cluster-role=role", "--tenant-pod-security-level=restricted", "--sync-period=3s",
-		"--default-viewer-image=viewer:v1", "--max-concurrent-reconciles=5", "--max-concurrent-probes=6",
-		"--endpoint-allow-cidr=10.1.2.3/8, fd00::/8", "--endpoint-allow-cidr=127.0.0.1/32", "--endpoint-deny-cidr=11.0.0.0/8",
-	}, inPod)
+	kubeconfig := kubeconfigFor(t, "http://203.0.113.1")
+	t.Setenv("KUBECONFIG", kubeconfigFor(t, "http://127.0.0.1"))
+	t.Cleanup(func() { _, _ = parseOptions(nil, inPod) }) // the variable of --kubeconfig is controller-runtime's
+	wires := map[string]wire{
+		"default-viewer-image": {"viewer:v1", viewerImage, "leasehold-viewer:dev", "viewer:v1"},
+		"enable-webhooks":      {"false", readiness, "[caches webhook]", "[caches]"},
+		"endpoint-allow-cidr": {"127.0.0.0/16,169.254.0.0/16", dialled,
+			"10.1.2.3",
+			"10.1.2.3 127.0.0.1 169.254.169.254"},
+		"endpoint-deny-cidr": {"10.0.0.0/8", dialled, "10.1.2.3", ""},
+		"graceful-shutdown-timeout": {"7s", ofManager(func(m ctrl.Options) any { return *m.GracefulShutdownTimeout }),
+			"30s", "7s"},
+		"health-probe-bind-address": {":1", ofManager(func(m ctrl.Options) any { return m.HealthProbeBindAddress }),
+			":8081", ":1"},
+		"kube-api-qps": {"3", rates, "50 a second, 100 at once", "3 a second, 6 at once"},
+		"kubeconfig":   {kubeconfig, server, "http://127.0.0.1", "http://203.0.113.1"},
+		"leader-elect": {"true", elects, "the manager false, the term false, the fence 0",
+			"the manager true, the term true, the fence 1"},
+		"leader-elect-lease-duration": {"16s", ofManager(func(m ctrl.Options) any { return *m.LeaseDuration }),
+			"15s",
+			"16s"},
+		"leader-elect-renew-deadline": {"11s", times(func(m ctrl.Options) any { return *m.RenewDeadline },
+			func(l election.Options) any { return l.RenewDeadline }), "10s 10s", "11s 11s"},
+		"leader-elect-retry-period": {"3s", times(func(m ctrl.Options) any { return *m.RetryPeriod },
+			func(l election.Options) any { return l.RetryPeriod }), "2s 2s", "3s 3s"},
+		"leader-election-id": {"lease", leaseNames,
+			"manager.leasehold.dev manager.leasehold.dev system/manager.leasehold.dev",
+			"lease lease system/lease"},
+		"max-concurrent-probes": {"5", workers,
+			"tenant 4, storagebucket 32, markdownview 4",
+			"tenant 4, storagebucket 5, markdownview 4"},
+		"max-concurrent-reconciles": {"5", workers,
+			"tenant 4, storagebucket 32, markdownview 4",
+			"tenant 5, storagebucket 32, markdownview 5"},
+		"metrics-bind-address": {":1", ofManager(func(m ctrl.Options) any { return m.Metrics.BindAddress }),
+			":8443",
+			":1"},
+		"metrics-cert-path": {"/a", ofManager(func(m ctrl.Options) any { return m.Metrics.CertDir }), "", "/a"},
+		"metrics-secure": {"false", ofManager(func(m ctrl.Options) any {
+			return []bool{m.Metrics.SecureServing, m.Metrics.FilterProvider != nil}
+		}), "[true true]", "[false false]"},
+		"probe-tick-interval": {"20s", ticks, "tenant 0, storagebucket 59, markdownview 0",
+			"tenant 0, storagebucket 2, markdownview 0"},
+		"sync-period": {"10s", ticks, "tenant 0, storagebucket 59, markdownview 0",
+			"tenant 5, storagebucket 59, markdownview 5"},
+		"tenant-admin-cluster-role": {"ops", adminRole, "admin leasehold:tenant-reader:a", "ops leasehold:tenant-reader:a"},
+		"tenant-pod-security-level": {"restricted", podSecurity, "baseline", "restricted"},
+		"version": {"true", func(_ *testing.T, o *options) string { return fmt.Sprint(o.showVersion) },
+			"false",
+			"true"},
+		"webhook-bind-address": {"[::1]:1", ofWebhooks(func(w webhook.Options) any { return []any{w.Host, w.Port} }),
+			"[ 9443]", "[::1 1]"},
+		"webhook-cert-path": {"/a", ofWebhooks(func(w webhook.Options) any { return w.CertDir }), "", "/a"},
+		"webhook-name-prefix": {"ops-", rotated, "system/leasehold-webhook-server-cert leasehold-webhook-service.system.svc " +
+			"leasehold-validating-webhook-configuration leasehold-mutating-webhook-configuration",
+			"system/ops-webhook-server-cert ops-webhook-service.system.svc " +
+				"ops-validating-webhook-configuration ops-mutating-webhook-configuration"},
+		"zap-devel": {"true", logged,
+			"JSON true, text time true, verbosity 0, stack false",
+			"JSON false, text time true, verbosity 1, stack false"},
+		"zap-encoder": {"console", logged,
+			"JSON true, text time true, verbosity 0, stack false",
+			"JSON false, text time true, verbosity 0, stack false"},
+		"zap-log-level": {"2", logged,
+			"JSON true, text time true, verbosity 0, stack false",
+			"JSON true, text time true, verbosity 2, stack false"},
+		"zap-stacktrace-level": {"error", logged,
+			"JSON true, text time true, verbosity 0, stack false",
+			"JSON true, text time true, verbosity 0, stack true"},
+		"zap-time-encoding": {"epoch", logged,
+			"JSON true, text time true, verbosity 0, stack false",
+			"JSON true, text time false, verbosity 0, stack false"},
+	}
+	for name, w := range wires {
+		t.Run(name, func(t *testing.T) {
+			for _, tc := range []struct {
+				args []string
+				want string
+			}{{nil, w.byDefault}, {[]string{"--" + name + "=" + w.value}, w.set}} {
+				o, err := parseOptions(tc.args, inPod)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if got := w.observe(t, o); got != tc.want {
+					t.Errorf("with %q: %q, want %q", tc.args, got, tc.want)
+				}
+			}
+		})
+	}
+	documented, err := os.ReadFile("docs/flags.txt") // see TestFlagsGolden
 	if err != nil {
 		t.Fatal(err)
 	}
-	metrics, webhooks := o.metrics(), o.webhooks(nil)
-	metrics.TLSOpts, webhooks.TLSOpts = nil, nil // see TestHTTP2IsOff
-	for what, pair := range map[string][2]any{
-		"metrics":  {metricsserver.Options{BindAddress: ":1", CertDir: "/metrics"}, metrics},
-		"webhooks": {webhook.Options{Host: "host", Port: 2, CertDir: "/webhooks"}, webhooks},
-		"tenants": {tenant.Options{
-			AdminClusterRole: "role", PodSecurityLevel: "restricted", OperatorNamespace: "system", MaxConcurrentReconciles: 5,
-		}, o.tenants()},
-		"buckets": {storagebucket.Options{
-			MaxConcurrentReconciles: 6,
-			AllowCIDRs:              ranges("10.0.0.0/8", "fd00::/8", "127.0.0.1/32"),
-			DenyCIDRs:               ranges("11.0.0.0/8"),
-		}, o.storageBuckets()},
-		"views": {markdownview.Options{DefaultViewerImage: "viewer:v1", MaxConcurrentReconciles: 5}, o.markdownViews()},
-	} {
-		if diff := cmp.Diff(pair[0], pair[1], cmpopts.IgnoreUnexported(net.ListenConfig{}),
-			cmpopts.EquateComparable(netip.Prefix{})); diff != "" {
-			t.Errorf("%s (-want +got):\n%s", what, diff)
-		}
+	var names []string
+	for _, match := range regexp.MustCompile(`(?m)^  -(\S+)`).FindAllStringSubmatch(string(documented), -1) {
+		names = append(names, match[1])
+	}
+	if diff := cmp.Diff(names, slices.Sorted(maps.Keys(wires))); diff != "" {
+		t.Errorf("the flags that are observed here (-flags +observed):\n%s", diff)
 	}
 }
 

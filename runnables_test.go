@@ -9,13 +9,10 @@ import (
 	"net/http/httptest"
 	"net/netip"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
-	"testing/synctest"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -77,46 +74,11 @@ func shippedRunnables(t *testing.T) *options {
 	return o
 }
 
-// Each controller lists its kind in the cache when its ticker ticks, and reconciles what the tick
-// names: all Ready Tenants and all views each --sync-period.
+// Each controller lists its kind in the cache when its ticker ticks, and reconciles what the tick names. The flags
+// of the intervals are in TestFlagsSetTheirOptions.
 func TestTicks(t *testing.T) {
-	for name, tc := range map[string]struct {
-		set  func(*options)
-		want map[string]int // lists within a minute
-	}{
-		"as it ships": {func(*options) {}, map[string]int{"Tenant": 0, "MarkdownView": 0, "StorageBucket": 59}},
-		"synced more often": {func(o *options) { o.syncPeriod = 10 * time.Second },
-			map[string]int{"Tenant": 5, "MarkdownView": 5, "StorageBucket": 59}},
-		"buckets less often": {func(o *options) { o.probeTick = 20 * time.Second },
-			map[string]int{"Tenant": 0, "MarkdownView": 0, "StorageBucket": 2}},
-	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				o := shippedRunnables(t)
-				tc.set(o)
-				var mu sync.Mutex
-				got := map[string]int{"Tenant": 0, "MarkdownView": 0, "StorageBucket": 0}
-				startRunnables(t, o, nil, interceptor.Funcs{
-					List: func(ctx context.Context, c client.WithWatch, list client.ObjectList, opts ...client.ListOption) error {
-						mu.Lock()
-						defer mu.Unlock()
-						for kind := range got {
-							if fmt.Sprintf("%T", list) == "*v1beta1."+kind+"List" {
-								got[kind]++
-							}
-						}
-						return c.List(ctx, list, opts...)
-					},
-				})
-				<-time.After(59*time.Second + 500*time.Millisecond)
-				synctest.Wait()
-				mu.Lock()
-				defer mu.Unlock()
-				if diff := cmp.Diff(tc.want, got); diff != "" {
-					t.Errorf("lists in a minute (-want +got):\n%s", diff)
-				}
-			})
-		})
+	if got, want := ticks(t, shippedRunnables(t)), "tenant 0, storagebucket 59, markdownview 0"; got != want {
+		t.Errorf("lists in a minute: %s, want %s", got, want)
 	}
 }
 

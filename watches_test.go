@@ -7,6 +7,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"slices"
@@ -67,8 +68,12 @@ var watchEvents = map[string]func(*informer, client.Object){
 			{Type: "Ready", Status: "False", Reason: "AdminBindingRepaired", LastTransitionTime: metav1.Now()}}
 		i.change(before, o)
 	},
-	"paused":                     annotated(v1beta1.AnnotationPaused, "true"),
-	"with a reconcile requested": annotated(v1beta1.AnnotationRequestedAt, "now"),
+	"paused":                   annotated(v1beta1.AnnotationPaused, "", "true"),
+	"paused as before":         annotated(v1beta1.AnnotationPaused, "true", "true"),
+	"resumed":                  annotated(v1beta1.AnnotationPaused, "true", ""),
+	"with a request":           annotated(v1beta1.AnnotationRequestedAt, "", "1"),
+	"with another request":     annotated(v1beta1.AnnotationRequestedAt, "1", "2"),
+	"with a request as before": annotated(v1beta1.AnnotationRequestedAt, "2", "2"),
 }
 
 // change sends an update. An update that changes no version has a low priority in the queue, so a mark
@@ -79,11 +84,17 @@ func (i *informer) change(before, o client.Object) {
 	i.Update(before, o)
 }
 
-// annotated sends an update that adds an annotation.
-func annotated(key, value string) func(*informer, client.Object) {
+// annotated sends an update that changes an annotation; "" is none.
+func annotated(key, from, to string) func(*informer, client.Object) {
+	set := func(o client.Object, value string) {
+		if o.SetAnnotations(map[string]string{key: value}); value == "" {
+			o.SetAnnotations(nil)
+		}
+	}
 	return func(i *informer, o client.Object) {
 		before := o.DeepCopyObject().(client.Object)
-		o.SetAnnotations(map[string]string{key: value})
+		set(before, from)
+		set(o, to)
 		i.change(before, o)
 	}
 }
@@ -104,7 +115,11 @@ func TestWatches(t *testing.T) {
 			"without its finalizers": want}
 	}
 	itself := map[string]string{"created": "[a]", "deleted": "[a]", "with another spec": "[a]",
-		"with another annotation": "[]", "without its finalizers": "[]"}
+		"with another annotation": "[]", "without its finalizers": "[]",
+		"paused": "[a]", "paused as before": "[]", "resumed": "[a]",
+		"with a request": "[a]", "with another request": "[a]", "with a request as before": "[]"}
+	ofTenant := maps.Clone(itself)
+	ofTenant["without its finalizers"], ofTenant["with a repaired binding"] = "[a]", "[a]"
 	named := func(name string) metav1.ObjectMeta {
 		return metav1.ObjectMeta{Namespace: "x-dev", Name: name, Generation: 1, Finalizers: []string{v1beta1.TenantFinalizer}}
 	}
@@ -113,10 +128,7 @@ func TestWatches(t *testing.T) {
 		object client.Object
 		want   map[string]string // by event
 	}{
-		"a Tenant": {tenants, sharing[0], map[string]string{
-			"created": "[a]", "deleted": "[a]", "with another spec": "[a]", "with another annotation": "[]",
-			"without its finalizers": "[a]", "paused": "[a]", "with a reconcile requested": "[a]",
-			"with a repaired binding": "[a]"}},
+		"a Tenant":           {tenants, sharing[0], ofTenant},
 		"a namespace":        {tenants, &corev1.Namespace{ObjectMeta: named("x-dev")}, all("[a b]")},
 		"a namespace of one": {tenants, &corev1.Namespace{ObjectMeta: named("x-b")}, all("[b]")},
 		"the admins' binding": {tenants, &rbacv1.RoleBinding{ObjectMeta: named("leasehold:tenant-admin")},

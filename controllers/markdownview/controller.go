@@ -110,6 +110,8 @@ func (r *Reconciler) report(ctx context.Context, v *v1beta1.MarkdownView, status
 	if equality.Semantic.DeepEqual(before.Status, status) {
 		return nil
 	}
+	ctx, cancel := reconciler.ReportContext(ctx)
+	defer cancel()
 	if err := apply.PatchStatus(ctx, r.Client, v, before); err != nil {
 		return fmt.Errorf("writing status: %w", err)
 	}

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"strings"
 	"testing"
+	"testing/synctest"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -21,6 +22,7 @@ import (
 	"leasehold.dev/api/v1beta1"
 	"leasehold.dev/controllers/internal/reconciler"
 	"leasehold.dev/controllers/internal/reconciler/reconcilertest"
+	"leasehold.dev/controllers/internal/reporting"
 )
 
 // Before children are written, a live read must return the same view as the cache. A label or a
@@ -88,6 +90,35 @@ func TestNothingIsWrittenBesideADeletion(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// A reconcile that has used up its time reports that, whichever request hangs. One that is canceled, because the
+// operator stops, reports nothing.
+func TestHangingRequests(t *testing.T) {
+	for _, hangs := range []string{"get MarkdownView ns/book", "apply as leasehold ConfigMap ", "apply as leasehold Deployment ",
+		"apply as leasehold Service "} {
+		for _, stops := range []bool{false, true} {
+			r := newRecording(t, view())
+			_ = t.Context().Done() // a channel that was made in the bubble could not end
+			want := context.DeadlineExceeded
+			if stops {
+				want = context.Canceled
+			}
+			synctest.Test(t, func(t *testing.T) {
+				if err := r.Ended(t.Context(), r.Reconciler, request, hangs, stops); !errors.Is(err, want) {
+					t.Errorf("%s: %v, want %v", hangs, err, want)
+				}
+			})
+			v := &v1beta1.MarkdownView{}
+			if err := r.stored.Get(t.Context(), request.NamespacedName, v); err != nil {
+				t.Fatal(err)
+			}
+			got := reporting.FindCondition(v.Status.Conditions, v1beta1.ConditionDegraded)
+			if (got.Reason == v1beta1.ReasonReconcileFailed) == stops {
+				t.Errorf("%s, the operator stops %t: Degraded %s %s: %s", hangs, stops, got.Status, got.Reason, got.Message)
+			}
+		}
 	}
 }
 

@@ -13,6 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"leasehold.dev/api/v1beta1"
@@ -151,15 +152,75 @@ func TestStatusFollowsTheChildren(t *testing.T) {
 	}
 }
 
-// The status repeats the request that was handled, within its limit.
+// A correction is reported of a child that differs although the view is settled: reported, without a problem, for this
+// spec and this default image.
+func TestCorrectionsAreOfSettledViews(t *testing.T) {
+	for name, tc := range map[string]struct {
+		change func(*observation)
+		want   int
+	}{
+		"settled":             {func(*observation) {}, 1},
+		"another spec":        {func(o *observation) { o.view.Generation++ }, 0},
+		"another content":     {func(o *observation) { o.want.hash = "other" }, 0},
+		"another image":       {func(o *observation) { o.want.image = "other" }, 0},
+		"without its Service": {func(o *observation) { o.view.Status.URL = "" }, 0},
+		"with a problem": {func(o *observation) {
+			setProblem(&o.view.Status, o.view, condition("", true, "Boom", ""), false, epoch)
+		}, 0},
+	} {
+		o, res := appliedObservation(t, view()), succeeded()
+		o.view.Status = summarize(o, plan{}, res, epoch)
+		tc.change(o)
+		res.wrote[service] = true
+		p := plan{steps: []step{{kind: configMap, action: keep}, {kind: service, action: update}}}
+		if got := corrections(o, p, res); len(got) != tc.want {
+			t.Errorf("%s: %d corrections are reported, want %d: %+v", name, len(got), tc.want, got)
+		}
+	}
+}
+
+// While the Deployment controller has not seen an update, the former viewers serve: a view that is Available stays so.
+func TestUpdateLeavesAvailable(t *testing.T) {
+	for _, serving := range []int32{0, 2} {
+		o := observationOf(appsv1.DeploymentStatus{ObservedGeneration: 3, Replicas: 2, AvailableReplicas: serving})
+		o.view.Status = summarize(o, plan{}, succeeded(), epoch)
+		before := reporting.FindCondition(o.view.Status.Conditions, v1beta1.ConditionAvailable)
+		o.deployment.Generation++
+		after := reporting.FindCondition(summarize(o, plan{}, succeeded(), epoch.Add(time.Hour)).Conditions,
+			v1beta1.ConditionAvailable)
+		if (before.Status == metav1.ConditionTrue) != (serving > 0) || after != before {
+			t.Errorf("%d serve: Available %+v, after an update %+v", serving, before, after)
+		}
+	}
+}
+
+// The status repeats the request that was handled, within its limit, also after an earlier one.
 func TestRequestIsRepeated(t *testing.T) {
-	for request, want := range map[string]string{"now": "now", "": "", strings.Repeat("x", 129): strings.Repeat("x", 128)} {
-		o := appliedObservation(t, view(func(v *v1beta1.MarkdownView) {
-			v.Annotations = map[string]string{v1beta1.AnnotationRequestedAt: request}
-		}))
-		if got := summarize(o, plan{}, succeeded(), epoch).LastHandledReconcileAt; got != want {
+	o := appliedObservation(t, view())
+	for _, request := range []string{"", "1", "2", "2", strings.Repeat("x", 129)} {
+		o.view.Annotations = map[string]string{v1beta1.AnnotationRequestedAt: request}
+		o.view.Status = summarize(o, plan{}, succeeded(), epoch)
+		if got, want := o.view.Status.LastHandledReconcileAt, request[:min(len(request), 128)]; got != want {
 			t.Errorf("after the request %q the status has %q, want %q", request, got, want)
 		}
+	}
+}
+
+// A pause changes nothing but its condition, which it sets once.
+func TestPauseLeavesTheStatus(t *testing.T) {
+	o := appliedObservation(t, view())
+	o.view.Status = summarize(o, plan{}, succeeded(), epoch)
+	o.view.Generation++
+	o.view.Annotations = map[string]string{v1beta1.AnnotationRequestedAt: "1"}
+	got := paused(o.view, epoch)
+	before := o.view.DeepCopy()
+	o.view.Status = *got.DeepCopy()
+	if again := paused(o.view, epoch.Add(time.Hour)); !cmp.Equal(got, again) {
+		t.Errorf("it is reported again: %+v", again)
+	}
+	meta.RemoveStatusCondition(&got.Conditions, v1beta1.ConditionPaused)
+	if diff := cmp.Diff(before.Status, got); diff != "" {
+		t.Errorf("the rest of the status (-before +paused):\n%s", diff)
 	}
 }
 

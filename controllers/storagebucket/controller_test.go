@@ -4,9 +4,11 @@ package storagebucket
 
 import (
 	"context"
+	"encoding/pem"
 	"errors"
 	"io"
 	"net/http"
+	"net/http/httptest"
 	"net/netip"
 	"slices"
 	"strings"
@@ -15,6 +17,7 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus/testutil"
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -156,6 +159,34 @@ func TestErrorsAreReported(t *testing.T) {
 	}
 }
 
+// A reconcile that has used up its time reports that at once, whichever request hangs. One that is canceled, because the
+// operator stops, reports nothing.
+func TestHangingRequests(t *testing.T) {
+	for _, hangs := range []string{"get Secret team/creds", "get StorageBucket team/b", "patch as leasehold StorageBucket team/b"} {
+		for _, stops := range []bool{false, true} {
+			w := newFixture(t, scenario{with: both(manage, both(probed(epoch, v1beta1.ReasonServerError), newSpec)),
+				service: owned})
+			before, want := readyOf(w.read()), context.DeadlineExceeded
+			if stops {
+				want = context.Canceled
+			}
+			r := &reconcilertest.Recording{T: t, OnRequest: func(reconcilertest.Request) error { return nil }}
+			w.Client, w.Live = r.Intercept(w.stored, true), r.Intercept(w.stored, false)
+			w.clock.SetTime(epoch.Add(time.Hour))
+			w.serveLate("")
+			synctest.Test(t, func(t *testing.T) {
+				if err := r.Ended(t.Context(), w.Reconciler, bReq, hangs, stops); !errors.Is(err, want) {
+					t.Errorf("%s: %v, want %v", hangs, err, want)
+				}
+			})
+			got := readyOf(w.read())
+			if stops && got != before || !stops && (got.Status != "Unknown" || got.Reason != v1beta1.ReasonReconcileFailed) {
+				t.Errorf("%s, the operator stops %t: Ready %s %s: %s", hangs, stops, got.Status, got.Reason, got.Message)
+			}
+		}
+	}
+}
+
 // The intent to create a bucket is not in the status if its write failed, and the report of that is complete.
 func TestFailedIntentIsReported(t *testing.T) {
 	w, writes := newFixture(t, scenario{with: manage}), 0
@@ -252,23 +283,74 @@ func TestOnlyTheTagProvesTheOwner(t *testing.T) {
 	}
 }
 
-// A StorageBucket without its keys waits for them, unless its namespace is terminating too and accepts
-// no new ones. With its keys it waits in either namespace, and names the way out.
+// A StorageBucket whose Secret or ConfigMap is gone waits for it, unless its namespace is terminating too and accepts no
+// new one. With them, right or wrong, it waits in either namespace, and names the way out.
 func TestLostKeysEndTheWaitWithTheNamespace(t *testing.T) {
-	for _, isLost := range []bool{false, true} {
+	for name, tc := range map[string]struct {
+		scenario scenario
+		isLost   bool
+		reason   string
+	}{
+		"right":               {scenario{}, false, v1beta1.ReasonServerError},
+		"a wrong Secret":      {lackings()["no key"], false, v1beta1.ReasonCredentialsNotFound},
+		"a missing Secret":    {lackings()["no Secret"], true, v1beta1.ReasonCredentialsNotFound},
+		"a wrong ConfigMap":   {lackings()["no certificate"], false, v1beta1.ReasonTLSVerificationFailed},
+		"a missing ConfigMap": {lackings()["no ConfigMap"], true, v1beta1.ReasonTLSVerificationFailed},
+	} {
 		for _, isEnding := range []bool{false, true} {
-			with, want := removable, isLost && isEnding
-			if isLost {
-				with = both(noSecret, removable)
+			s, want := tc.scenario, tc.isLost && isEnding
+			if s.with == nil {
+				s.with = removable
+			} else {
+				s.with = both(s.with, removable)
 			}
-			w := newFixture(t, scenario{with: with, service: withFailures(owned, "DELETE", "500 -"), removed: true,
-				ending: isEnding})
+			s.service, s.removed, s.ending = withFailures(owned, "DELETE", "500 -"), true, isEnding
+			w := newFixture(t, s)
 			b := w.reconcile()
-			kept := testutil.ToFloat64(w.metrics.retained.WithLabelValues(v1beta1.ReasonCredentialsNotFound)) == 1
-			if kept != want || (b.Name == "") != want ||
-				!want && !strings.Contains(readyOf(b).Message, "set spec.deletionPolicy to Retain") {
-				t.Errorf("lost %t, ending %t: counted as kept: %t, %q with %+v", isLost, isEnding, kept, b.Name, b.Status)
+			kept := testutil.ToFloat64(w.metrics.retained.WithLabelValues(tc.reason)) == 1
+			if kept != want || (b.Name == "") != want || !want && (readyOf(b).Reason != tc.reason ||
+				!strings.Contains(readyOf(b).Message, "set spec.deletionPolicy to Retain")) {
+				t.Errorf("%s, ending %t: counted as kept: %t, %q with %+v", name, isEnding, kept, b.Name, b.Status)
 			}
+		}
+	}
+}
+
+// A removal that waits is tried again after the period of the bucket, and at the latest after removalPeriod.
+func TestRemovalIsRetried(t *testing.T) {
+	for seconds, want := range map[int32]time.Duration{10: 10 * time.Second, 29: 29 * time.Second, 30: removalPeriod,
+		31: removalPeriod, 86400: removalPeriod} {
+		w := newFixture(t, scenario{with: both(removable, every(seconds)), removed: true,
+			service: withFailures(owned, "DELETE", "409 BucketNotEmpty")})
+		if result, err := w.Reconcile(t.Context(), bReq); err != nil || result.RequeueAfter != want {
+			t.Errorf("a period of %d s: again after %s, %v, want %s", seconds, result.RequeueAfter, err, want)
+		}
+	}
+}
+
+// The bundle may be in the data or in the binary data of the ConfigMap, where kubectl puts a file that is not UTF-8.
+func TestBundleIsReadFromEitherData(t *testing.T) {
+	server := httptest.NewTLSServer(nil)
+	t.Cleanup(server.Close)
+	valid := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw})
+	for name, tc := range map[string]struct {
+		data    map[string]string
+		binary  map[string][]byte
+		lacking bool
+	}{
+		"text":              {map[string]string{"ca.crt": string(valid)}, nil, false},
+		"binary":            {nil, map[string][]byte{"ca.crt": append([]byte("\xff\n"), valid...)}, false},
+		"wrong text":        {map[string]string{"ca.crt": "x"}, nil, true},
+		"wrong binary data": {nil, map[string][]byte{"ca.crt": []byte("\xff")}, true},
+		"another text":      {map[string]string{"tls.crt": string(valid)}, nil, true},
+		"neither":           {nil, nil, true},
+	} {
+		w := newFixture(t, scenario{objects: []client.Object{&corev1.ConfigMap{
+			ObjectMeta: metav1.ObjectMeta{Namespace: "team", Name: "ca"}, Data: tc.data, BinaryData: tc.binary}}})
+		var o observation
+		roots, err := w.roots(t.Context(), bucket("b", withCA), &o)
+		if err != nil || o.lacking != tc.lacking || roots == nil || o.lost {
+			t.Errorf("%s: certificates %t, lacking %t, lost %t, %v", name, roots != nil, o.lacking, o.lost, err)
 		}
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 	"net/http"
+	"strings"
 	"testing"
 	"time"
 
@@ -38,6 +39,17 @@ func probed(at time.Time, reason string) func(*v1beta1.StorageBucket) {
 
 func newSpec(b *v1beta1.StorageBucket) { b.Generation++ }
 
+// requested requests a probe, after one that was handled; "" is no request.
+func requested(earlier, value string) func(*v1beta1.StorageBucket) {
+	return func(b *v1beta1.StorageBucket) {
+		if earlier != "" {
+			annotated(v1beta1.AnnotationRequestedAt, earlier)(b)
+			b.Status = handled(b)
+		}
+		annotated(v1beta1.AnnotationRequestedAt, value)(b)
+	}
+}
+
 func resumed(b *v1beta1.StorageBucket) {
 	b.Status.Conditions = []metav1.Condition{{Type: v1beta1.ConditionPaused, Status: metav1.ConditionTrue}}
 }
@@ -56,9 +68,13 @@ func TestDue(t *testing.T) {
 		"changed since": {bucket: bucket("b", probed(just, ""), newSpec)},
 		"a former leader's": {bucket: bucket("b", every(3600), probed(before, "")),
 			from: 3001 * time.Second, to: 3361 * time.Second},
-		"overdue":      {bucket: bucket("b", probed(before, "")), to: time.Minute},
-		"long overdue": {bucket: bucket("b", every(day), probed(epoch.Add(-100*time.Hour), "")), to: refresh},
-		"in a year":    {bucket: bucket("b", probed(epoch.AddDate(1, 0, 0), "")), to: time.Minute},
+		"overdue":                  {bucket: bucket("b", probed(before, "")), to: time.Minute},
+		"long overdue":             {bucket: bucket("b", every(day), probed(epoch.Add(-100*time.Hour), "")), to: refresh},
+		"an hour ago":              {bucket: bucket("b", probed(epoch.Add(-time.Hour), "")), to: time.Minute},
+		"in an hour":               {bucket: bucket("b", probed(epoch.Add(time.Hour), "")), to: time.Minute},
+		"in a year":                {bucket: bucket("b", probed(epoch.AddDate(1, 0, 0), "")), to: time.Minute},
+		"in a period":              {bucket: bucket("b", probed(epoch.Add(59*time.Second), "")), from: 2 * time.Minute, to: 126 * time.Second},
+		"in a period and a second": {bucket: bucket("b", probed(epoch.Add(time.Minute), "")), to: time.Minute},
 		"a missing Secret": {bucket: bucket("b", every(day), probed(just, v1beta1.ReasonCredentialsNotFound)),
 			from: firstRetry, to: 6 * time.Second},
 		"a missing ConfigMap": {bucket: bucket("b", every(day), probed(just, v1beta1.ReasonTLSVerificationFailed)),
@@ -69,6 +85,14 @@ func TestDue(t *testing.T) {
 			from: time.Minute, to: 66 * time.Second},
 		"probed and changed": {bucket: bucket("b", newSpec), known: probe{ended: epoch, generation: 1}},
 		"probed and resumed": {bucket: bucket("b", resumed), known: probe{ended: epoch, generation: 1}},
+		"requested":          {bucket: bucket("b", requested("", "1")), known: probe{ended: epoch, generation: 1}},
+		"requested again":    {bucket: bucket("b", requested("1", "2")), known: probe{ended: epoch, generation: 1}},
+		"requested as before": {bucket: bucket("b", requested("1", "1")), known: probe{ended: epoch, generation: 1},
+			from: time.Minute, to: 66 * time.Second},
+		"requested at length, as before": {bucket: bucket("b", requested(strings.Repeat("é", 200), strings.Repeat("é", 200))),
+			known: probe{ended: epoch, generation: 1}, from: time.Minute, to: 66 * time.Second},
+		"requested at length, then anew": {bucket: bucket("b", requested(strings.Repeat("é", 200), "é")),
+			known: probe{ended: epoch, generation: 1}},
 	} {
 		s := tc.known
 		if s.ended.IsZero() {

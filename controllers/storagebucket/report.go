@@ -5,6 +5,7 @@ package storagebucket
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -70,11 +71,11 @@ func (r *Reconciler) reportPaused(ctx context.Context, b *v1beta1.StorageBucket)
 
 // reportError reports an error that prevented a probe, and returns it for the queue, which retries. It is
 // not the endpoint's, so Ready is Unknown and no probe counts as failed. Most errors pass, so the first
-// one of a bucket with a condition is not reported, unless it is a denial.
+// one of a bucket with a condition is not reported, unless it is a denial or has used up the time of the reconcile.
 func (r *Reconciler) reportError(ctx context.Context, b *v1beta1.StorageBucket, err error) error {
 	denied, isFirst := denial.Of(err), !r.probes.of(b, r.Clock.Now()).retrying
-	if ctx.Err() != nil || apierrors.IsConflict(err) || denial.ByFence(err) ||
-		isFirst && denied.Kind == denial.None && len(b.Status.Conditions) > 0 {
+	if errors.Is(ctx.Err(), context.Canceled) || apierrors.IsConflict(err) || denial.ByFence(err) ||
+		isFirst && ctx.Err() == nil && denied.Kind == denial.None && len(b.Status.Conditions) > 0 {
 		return err
 	}
 	r.metrics.up.WithLabelValues(b.Namespace, b.Name).Set(0)
@@ -93,6 +94,8 @@ func (r *Reconciler) write(ctx context.Context, b *v1beta1.StorageBucket, status
 	before := b.DeepCopy()
 	if needsWrite(before.Status, status) {
 		b.Status = status
+		ctx, cancel := reconciler.ReportContext(ctx)
+		defer cancel()
 		if err := apply.PatchStatus(ctx, r.Client, b, before); err != nil {
 			return fmt.Errorf("writing status: %w", err)
 		}

@@ -9,7 +9,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	"github.com/prometheus/client_golang/prometheus/testutil"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"leasehold.dev/api/v1beta1"
@@ -105,9 +107,33 @@ func TestStatusIsRefreshed(t *testing.T) {
 			t.Errorf("%s: %d writes in the hour after the first, want 12 and the first", result.Reason, writes)
 		}
 	}
-	future := bucket("b", probed(epoch.Add(refresh), "")).Status
-	if after := bucket("b", probed(epoch, "")).Status; !needsWrite(future, after) {
-		t.Error("a time in the future is kept")
+	after := bucket("b", probed(epoch, "")).Status
+	for age, want := range map[time.Duration]bool{
+		0: false, refresh - time.Second: false, refresh: true, time.Hour: true, // the past
+		time.Second - refresh: false, -refresh: true, -time.Hour: true,
+	} {
+		if got := needsWrite(bucket("b", probed(epoch.Add(-age), "")).Status, after); got != want {
+			t.Errorf("a status that is %s old is written: %t, want %t", age, got, want)
+		}
+	}
+}
+
+// A pause changes nothing but its condition, which it sets once.
+func TestPauseLeavesTheStatus(t *testing.T) {
+	w := newFixture(t, scenario{with: both(probed(epoch, v1beta1.ReasonServerError), newSpec), service: exists})
+	before := w.read().Status
+	for range 2 {
+		w.edit(annotated(v1beta1.AnnotationPaused, "true"))
+		after := w.reconcile().Status
+		if got := reporting.FindCondition(after.Conditions, v1beta1.ConditionPaused); got.Status != metav1.ConditionTrue ||
+			!got.LastTransitionTime.Time.Equal(epoch) {
+			t.Errorf("Paused %+v", got)
+		}
+		meta.RemoveStatusCondition(&after.Conditions, v1beta1.ConditionPaused)
+		if diff := cmp.Diff(before, after); diff != "" {
+			t.Errorf("the rest of the status (-before +paused):\n%s", diff)
+		}
+		w.clock.SetTime(epoch.Add(time.Hour))
 	}
 }
 

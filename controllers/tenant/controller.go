@@ -123,8 +123,7 @@ func (r *Reconciler) report(ctx context.Context, o *observation, p plan, res *re
 	return ctrl.Result{RequeueAfter: untilTrusted(t.Status, now)}, kerrors.NewAggregate(res.errs)
 }
 
-// reportTimeout bounds a report after a reconcile has used up its time.
-const releasePoll, releaseTimeout, reportTimeout = 5 * time.Millisecond, time.Second, 10 * time.Second
+const releasePoll, releaseTimeout = 5 * time.Millisecond, time.Second
 
 // awaitRelease waits until the cache shows that the finalizer is gone. The client waits only for writes that
 // leave a new version, and queued events would repeat the work of the last reconcile, which does no harm.
@@ -150,6 +149,8 @@ func (r *Reconciler) writeStatus(ctx context.Context, t, before *v1beta1.Tenant)
 	if equality.Semantic.DeepEqual(before.Status, t.Status) {
 		return nil
 	}
+	ctx, cancel := reconciler.ReportContext(ctx)
+	defer cancel()
 	if err := apply.PatchStatus(ctx, r.Client, t, before); err != nil {
 		return fmt.Errorf("writing status: %w", err)
 	}
@@ -161,11 +162,6 @@ func (r *Reconciler) writeStatus(ctx context.Context, t, before *v1beta1.Tenant)
 func (r *Reconciler) fail(ctx context.Context, t *v1beta1.Tenant, err error) error {
 	if apierrors.IsConflict(err) || denial.ByFence(err) || errors.Is(err, context.Canceled) {
 		return err
-	}
-	if errors.Is(err, context.DeadlineExceeded) {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(context.WithoutCancel(ctx), reportTimeout)
-		defer cancel()
 	}
 	before := t.DeepCopy()
 	t.Status.ObservedGeneration = t.Generation

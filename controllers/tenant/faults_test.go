@@ -3,17 +3,20 @@
 package tenant
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"maps"
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 
 	"gotest.tools/v3/golden"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"leasehold.dev/api/v1beta1"
 	"leasehold.dev/controllers/internal/denial"
@@ -148,6 +151,31 @@ func TestRefusedWritesAreNoFailures(t *testing.T) {
 				t.Errorf("%d writes were denied, and the reconcile ended with %v:\n%s", writes, err, w.last)
 			}
 		})
+	}
+}
+
+// A reconcile that has used up its time reports that, whichever request hangs. One that is canceled, because the
+// operator stops, reports nothing.
+func TestHangingRequests(t *testing.T) {
+	for _, hangs := range []string{"patch as leasehold Tenant a", "get Namespace a-old", "apply as leasehold Namespace a-dev",
+		"apply as leasehold ClusterRole "} {
+		for _, stops := range []bool{false, true} {
+			w := newWorld(t, tenant("a", fresh, owning("a-old")))
+			_ = t.Context().Done() // a channel that was made in the bubble could not end
+			want := context.DeadlineExceeded
+			if stops {
+				want = context.Canceled
+			}
+			synctest.Test(t, func(t *testing.T) {
+				err := w.Ended(t.Context(), w.r, ctrl.Request{NamespacedName: client.ObjectKey{Name: "a"}}, hangs, stops)
+				if !errors.Is(err, want) {
+					t.Errorf("%s: %v, want %v", hangs, err, want)
+				}
+			})
+			if got := w.ready(); (got.Reason == v1beta1.ReasonReconcileFailed) == stops {
+				t.Errorf("%s, the operator stops %t: Ready %s %s: %s", hangs, stops, got.Status, got.Reason, got.Message)
+			}
+		}
 	}
 }
 

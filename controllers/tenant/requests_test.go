@@ -7,8 +7,11 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 	"github.com/prometheus/client_golang/prometheus/testutil"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"leasehold.dev/api/v1beta1"
@@ -19,25 +22,33 @@ func annotated(key, value string) func(*v1beta1.Tenant) {
 	return func(t *v1beta1.Tenant) { t.Annotations = map[string]string{key: value} }
 }
 
-// A paused Tenant gets the condition, once, and nothing else: no finalizer, no child, no deletion. A
-// resumed one loses the condition.
+// A paused Tenant gets the condition, once, and nothing else: no finalizer, no child, no deletion, and no other
+// change of its status. A resumed one loses the condition.
 func TestPausedTenant(t *testing.T) {
 	paused := annotated(v1beta1.AnnotationPaused, "true")
 	for name, w := range map[string]*world{
 		"new":     newWorld(t, tenant("a", fresh, paused)),
 		"drifted": newWorld(t, provision(unbound, paused)...),
 		"deleted": newWorld(t, provision(nil, paused, deleted)...),
+		"changed, with a request": newWorld(t, provision(nil, next, func(t *v1beta1.Tenant) {
+			t.Annotations = map[string]string{v1beta1.AnnotationPaused: "true", v1beta1.AnnotationRequestedAt: "1"}
+		})...),
 	} {
-		before := w.ready()
+		before := w.status()
 		w.settle()
 		if writes := strings.Count(strings.Join(w.Lines, "\n"), " as leasehold ") +
 			strings.Count(strings.Join(w.Lines, "\n"), "delete "); writes > 0 || w.requests["merge-patch+json of status Tenant a"] != 1 {
 			t.Errorf("%s: it is written to:\n%s", name, strings.Join(w.Lines, "\n"))
 		}
-		got := reporting.FindCondition(w.status().Conditions, v1beta1.ConditionPaused)
+		after := w.status()
+		got := reporting.FindCondition(after.Conditions, v1beta1.ConditionPaused)
 		if got.Status != metav1.ConditionTrue || got.Reason != v1beta1.ReasonPaused ||
-			!strings.Contains(got.Message, v1beta1.AnnotationPaused) || w.ready() != before {
-			t.Errorf("%s: Paused %+v, Ready %+v, want %+v", name, got, w.ready(), before)
+			!strings.Contains(got.Message, v1beta1.AnnotationPaused) {
+			t.Errorf("%s: Paused %+v", name, got)
+		}
+		meta.RemoveStatusCondition(&after.Conditions, v1beta1.ConditionPaused)
+		if diff := cmp.Diff(before, after, cmpopts.EquateEmpty()); diff != "" {
+			t.Errorf("%s: the rest of the status (-before +paused):\n%s", name, diff)
 		}
 		resumed := find[v1beta1.Tenant](w, "", "a")
 		resumed.Annotations = map[string]string{v1beta1.AnnotationPaused: "no"}
@@ -51,10 +62,15 @@ func TestPausedTenant(t *testing.T) {
 
 // The status repeats the value of the request that was handled last, as far as the schema permits.
 func TestRequestedReconcile(t *testing.T) {
-	w := newWorld(t, provision(nil, annotated(v1beta1.AnnotationRequestedAt, strings.Repeat("é", 200)))...)
-	w.settle()
-	if got := w.status().LastHandledReconcileAt; got != strings.Repeat("é", 128) {
-		t.Errorf("the request handled last is %q, want 128 letters", got)
+	w := newWorld(t, provision(nil)...)
+	for _, value := range []string{"1", "2", "2", strings.Repeat("é", 200)} {
+		requested := find[v1beta1.Tenant](w, "", "a")
+		requested.Annotations = map[string]string{v1beta1.AnnotationRequestedAt: value}
+		w.must(w.live.Update(t.Context(), requested))
+		w.settle()
+		if got, want := w.status().LastHandledReconcileAt, string([]rune(value)[:min(len([]rune(value)), 128)]); got != want {
+			t.Errorf("the request handled last is %q, want %q", got, want)
+		}
 	}
 }
 

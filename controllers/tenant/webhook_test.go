@@ -12,6 +12,7 @@ import (
 
 	"gotest.tools/v3/golden"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/sets"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
@@ -97,6 +98,10 @@ func TestAdmissionGolden(t *testing.T) {
 		if response := fmt.Sprint(warnings, err); strings.Contains(response, "zeta") ||
 			tc.tenant == nil && strings.Contains(response, "a-x") {
 			t.Errorf("%s: the response is %s", tc.name, response)
+		}
+		if tc.old != nil && tc.tenant != nil && err != nil &&
+			sets.New(namespaceNames(tc.old)...).HasAll(namespaceNames(tc.tenant)...) {
+			t.Errorf("%s: an update that adds no name is refused: %v", tc.name, err)
 		}
 		fmt.Fprintf(&got, "== %s\n", tc.name)
 		for _, warning := range warnings {

@@ -35,6 +35,21 @@ func TestFieldsAreDocumented(t *testing.T) {
 	}
 }
 
+// A column shows the field that it is called after.
+func TestColumnsShowTheirFields(t *testing.T) {
+	for _, crd := range all[*apiextensionsv1.CustomResourceDefinition](render(t, "default")) {
+		for _, column := range crd.Spec.Versions[0].AdditionalPrinterColumns {
+			name := strings.ToLower(column.Name)
+			if name == "age" {
+				name = "creationtimestamp"
+			}
+			if !strings.Contains(strings.ToLower(column.JSONPath), name) {
+				t.Errorf("the column %s of %s shows %s", column.Name, crd.Spec.Names.Kind, column.JSONPath)
+			}
+		}
+	}
+}
+
 // undocumented returns gaps in the documentation of a kind: each field needs a description, and
 // each field of the spec a valid example. The API server documents metadata.
 func undocumented(kind string, schema apiextensionsv1.JSONSchemaProps) []string {

@@ -47,6 +47,18 @@ func Finish(result ctrl.Result, err error) (ctrl.Result, error) {
 	return result, err
 }
 
+// reportTimeout bounds a report after a reconcile has used up its time.
+const reportTimeout = 10 * time.Second
+
+// ReportContext returns the context of a status write. A reconcile that has used up its time still reports, but not one
+// that is canceled because the operator stops.
+func ReportContext(ctx context.Context) (context.Context, context.CancelFunc) {
+	if !errors.Is(ctx.Err(), context.DeadlineExceeded) {
+		return context.WithCancel(ctx)
+	}
+	return context.WithTimeout(context.WithoutCancel(ctx), reportTimeout)
+}
+
 // Failed returns the error of a reconcile and that of its report, but no Conflict of the report: for
 // Finish the whole would be no failure. The retry reports again.
 func Failed(err, report error) error {

@@ -103,24 +103,40 @@ func TestRateLimiter(t *testing.T) {
 	}
 }
 
-// An event requires a reconcile if the spec, the pause or the request has changed.
+// An event requires a reconcile if the spec, the pause or the request has changed, be it the first such change or a
+// later one.
 func TestChanged(t *testing.T) {
+	with := func(annotations ...string) *corev1.ConfigMap {
+		o := config("5")
+		for i := 0; i < len(annotations); i += 2 {
+			metav1.SetMetaDataAnnotation(&o.ObjectMeta, annotations[i], annotations[i+1])
+		}
+		return o
+	}
+	spec, label := with(), with()
+	spec.Generation, label.Labels = 1, map[string]string{"a": "b"}
+	const paused, requested = "leasehold.dev/paused", "leasehold.dev/requested-at"
 	for name, tc := range map[string]struct {
-		change func(*corev1.ConfigMap)
-		want   bool
+		before, after *corev1.ConfigMap
+		want          bool
 	}{
-		"nothing":          {func(*corev1.ConfigMap) {}, false},
-		"the spec":         {func(o *corev1.ConfigMap) { o.Generation++ }, true},
-		"a label":          {func(o *corev1.ConfigMap) { o.Labels = map[string]string{"a": "b"} }, false},
-		"a pause":          {func(o *corev1.ConfigMap) { o.Annotations = map[string]string{"leasehold.dev/paused": "true"} }, true},
-		"a pause of false": {func(o *corev1.ConfigMap) { o.Annotations = map[string]string{"leasehold.dev/paused": "false"} }, false},
-		"a request":        {func(o *corev1.ConfigMap) { o.Annotations = map[string]string{"leasehold.dev/requested-at": "1"} }, true},
+		"nothing":                    {with(), with(), false},
+		"the spec":                   {with(), spec, true},
+		"a label":                    {with(), label, false},
+		"another annotation":         {with(paused, "true", requested, "1"), with(paused, "true", requested, "1", "a", "b"), false},
+		"a pause":                    {with(), with(paused, "true"), true},
+		"the same pause":             {with(paused, "true"), with(paused, "true"), false},
+		"a pause that is false":      {with(), with(paused, "false"), false},
+		"the end of a pause":         {with(paused, "true"), with(), true},
+		"a pause that becomes false": {with(paused, "true"), with(paused, "false"), true},
+		"a request":                  {with(), with(requested, "1"), true},
+		"the same request":           {with(requested, "1"), with(requested, "1"), false},
+		"a second request":           {with(requested, "1"), with(requested, "2"), true},
+		"a request while paused":     {with(paused, "true", requested, "1"), with(paused, "true", requested, "2"), true},
+		"a pause after a request":    {with(requested, "1"), with(paused, "true", requested, "1"), true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			before := config("5")
-			after := before.DeepCopy()
-			tc.change(after)
-			if got := Changed.Update(event.UpdateEvent{ObjectOld: before, ObjectNew: after}); got != tc.want {
+			if got := Changed.Update(event.UpdateEvent{ObjectOld: tc.before, ObjectNew: tc.after}); got != tc.want {
 				t.Errorf("it requires a reconcile: %t, want %t", got, tc.want)
 			}
 		})

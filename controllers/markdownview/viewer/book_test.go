@@ -122,7 +122,10 @@ func TestChaptersAreReadOnce(t *testing.T) {
 	if want := []string{"one.md", "two.md", "three.md"}; !slices.Equal(b.chapters, want) {
 		t.Errorf("the chapters are %q, want %q", b.chapters, want)
 	}
-	if previous, next := b.neighbours("three.md"); previous != "two.md" || next != "" {
-		t.Errorf("beside the last chapter are %q and %q", previous, next)
+	for file, want := range map[string][2]string{"one.md": {"", "two.md"}, "two.md": {"one.md", "three.md"},
+		"three.md": {"two.md", ""}, "outside.md": {"", ""}} {
+		if previous, next := b.neighbours(file); previous != want[0] || next != want[1] {
+			t.Errorf("beside %s are %q and %q, want %q", file, previous, next, want)
+		}
 	}
 }

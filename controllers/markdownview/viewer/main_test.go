@@ -72,7 +72,7 @@ func serving(t *testing.T, m *mount) (address string, stop func() error) {
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() {
-		ended <- run(ctx, options{dir: m.dir, address: "127.0.0.1:0"}, slog.New(slog.NewTextHandler(log, nil)))
+		ended <- run(ctx, options{dir: m.dir, address: "127.0.0.1:0", title: "Notes", language: "de"}, slog.New(slog.NewTextHandler(log, nil)))
 		log.Close()
 	}()
 	return awaitAddress(t, logged), func() error {
@@ -92,9 +92,11 @@ func TestRun_ends_with_context(t *testing.T) {
 	address, stop := serving(t, newMount(t, sample()))
 	client := &http.Client{Transport: &http.Transport{}}
 	defer client.CloseIdleConnections()
-	if status, page := fetch(t, client, http.MethodGet, "http://"+address+"/"); status != http.StatusOK ||
-		!strings.Contains(page, "First page") {
-		t.Errorf("status %d:\n%s", status, page)
+	status, page := fetch(t, client, http.MethodGet, "http://"+address+"/")
+	for _, want := range []string{"First page", `<html lang="de"`, "Notes</title>"} { // of each flag
+		if status != http.StatusOK || !strings.Contains(page, want) {
+			t.Errorf("status %d, want %s:\n%s", status, want, page)
+		}
 	}
 	if status, page := fetch(t, client, http.MethodHead, "http://"+address+"/no"); status != http.StatusNotFound ||
 		page != "" {

@@ -138,6 +138,22 @@ func TestProbe(t *testing.T) {
 	}
 }
 
+// A redirect is of another region if the service says so, by its header or its code, and the region is not spec.region.
+func TestVerdictOnRedirects(t *testing.T) {
+	for _, code := range []string{"", "XCustom", "PermanentRedirect", "TemporaryRedirect"} {
+		for region, want := range map[string]Verdict{"": redirected, "us-east-1": redirected, "eu-west-1": otherRegion} {
+			if region == "" && strings.HasSuffix(code, "Redirect") {
+				want = otherRegion
+			}
+			for _, status := range []int{300, 301, 302, 307, 399} {
+				if got := verdictOn(answer{status: status, code: code, region: region}, "us-east-1"); got != want {
+					t.Errorf("%d %q to the region %q: %+v, want %+v", status, code, region, got, want)
+				}
+			}
+		}
+	}
+}
+
 // Only a HEAD response with status 200 means that the bucket can be used.
 func TestProbe_status_codes(t *testing.T) {
 	status := 0
@@ -183,6 +199,25 @@ func TestHostHeader(t *testing.T) {
 			if c.Probe(t.Context()); sent != prefix+want {
 				t.Errorf("%s, virtual host %t: %q, want %q", endpoint, virtualHost, sent, prefix+want)
 			}
+		}
+	}
+}
+
+// AWS refuses its default region as a location, and requires each other one.
+func TestCreateNamesTheRegion(t *testing.T) {
+	for region, want := range map[string]string{"us-east-1": "", "eu-west-1": "<LocationConstraint>eu-west-1</LocationConstraint>"} {
+		sent := ""
+		c := New(Target{Endpoint: parse("http://s3.example.com"), Region: region, Bucket: "team-data", Timeout: time.Minute},
+			Credentials{}, Rules{Guard: func(*http.Transport) http.RoundTripper {
+				return roundTripper(func(r *http.Request) (*http.Response, error) {
+					body, err := io.ReadAll(r.Body)
+					sent = string(body)
+					return httptest.NewRecorder().Result(), err
+				})
+			}})
+		if err := c.Create(t.Context(), "k", "v"); err != nil || !strings.Contains(sent, "<Key>k</Key>") ||
+			strings.Contains(sent, "LocationConstraint") != (want != "") || !strings.Contains(sent, want) {
+			t.Errorf("in %s: %v, sent %s", region, err, sent)
 		}
 	}
 }

@@ -42,6 +42,8 @@ type Recording struct {
 	Reported []client.Object // with each status that was sent
 	// OnRequest is called before each request. The request fails with its error.
 	OnRequest func(Request) error
+	// Hangs is the beginning of the names of requests to the API server that get no answer.
+	Hangs string
 }
 
 // Line adds a line.
@@ -64,11 +66,37 @@ func (r *Recording) must(err error) {
 	}
 }
 
+// onRequest is called before each request. As with a client of the API server, a request ends with its context.
+func (r *Recording) onRequest(ctx context.Context, q Request) error {
+	isRead := q.Verb == "get" || q.Verb == "list"
+	if r.Hangs != "" && !(q.Cached && isRead) && strings.HasPrefix(q.Name, r.Hangs) {
+		<-ctx.Done()
+	}
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	return r.OnRequest(q)
+}
+
+// Ended reconciles while a request hangs, and returns the error. The context ends by the time limit of a reconcile, or
+// because the operator stops. It runs in a synctest bubble.
+func (r *Recording) Ended(ctx context.Context, c reconcile.Reconciler, request reconcile.Request, hangs string,
+	stops bool) error {
+	ctx, cancel := context.WithTimeout(ctx, 150*time.Second)
+	defer cancel()
+	if stops {
+		defer time.AfterFunc(time.Minute, cancel).Stop()
+	}
+	r.Hangs = hangs
+	_, err := c.Reconcile(ctx, request)
+	return err
+}
+
 // Intercept returns a client that calls OnRequest before each request to c.
 func (r *Recording) Intercept(c client.WithWatch, cached bool) client.WithWatch {
-	send := func(verb, name string, o client.Object, body []byte, do func() error) error {
+	send := func(ctx context.Context, verb, name string, o client.Object, body []byte, do func() error) error {
 		q := Request{Cached: cached, Verb: verb, Name: name, Object: o, Key: client.ObjectKeyFromObject(o), Body: body}
-		if err := r.OnRequest(q); err != nil {
+		if err := r.onRequest(ctx, q); err != nil {
 			return err
 		}
 		return do()
@@ -77,13 +105,13 @@ func (r *Recording) Intercept(c client.WithWatch, cached bool) client.WithWatch 
 		Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, o client.Object,
 			opts ...client.GetOption) error {
 			q := Request{Cached: cached, Verb: "get", Name: "get " + KindOf(o) + " " + keyText(key), Object: o, Key: key}
-			if err := r.OnRequest(q); err != nil {
+			if err := r.onRequest(ctx, q); err != nil {
 				return err
 			}
 			return c.Get(ctx, key, o, opts...)
 		},
 		List: func(ctx context.Context, c client.WithWatch, list client.ObjectList, opts ...client.ListOption) error {
-			if err := r.OnRequest(Request{Cached: cached, Verb: "list", Name: listName(list, opts)}); err != nil {
+			if err := r.onRequest(ctx, Request{Cached: cached, Verb: "list", Name: listName(list, opts)}); err != nil {
 				return err
 			}
 			return c.List(ctx, list, opts...)
@@ -94,30 +122,30 @@ func (r *Recording) Intercept(c client.WithWatch, cached bool) client.WithWatch 
 			r.must(json.Unmarshal(body, o))
 			name := fmt.Sprintf("apply as %s %s %s", (&client.ApplyOptions{}).ApplyOptions(opts).FieldManager, o.Kind,
 				keyText(client.ObjectKeyFromObject(o)))
-			return send("apply", name, o, body, func() error { return c.Apply(ctx, config, opts...) })
+			return send(ctx, "apply", name, o, body, func() error { return c.Apply(ctx, config, opts...) })
 		},
 		Create: func(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.CreateOption) error {
 			by := (&client.CreateOptions{}).ApplyOptions(opts)
 			name := fmt.Sprintf("create as %s %s dry run %s", by.FieldManager, NameOf(o), by.DryRun)
-			return send("create", name, o, r.JSON(o), func() error { return c.Create(ctx, o, opts...) })
+			return send(ctx, "create", name, o, r.JSON(o), func() error { return c.Create(ctx, o, opts...) })
 		},
 		Patch: func(ctx context.Context, c client.WithWatch, o client.Object, p client.Patch,
 			opts ...client.PatchOption) error {
 			body, err := p.Data(o)
 			r.must(err)
 			name := "patch as " + (&client.PatchOptions{}).ApplyOptions(opts).FieldManager + " " + NameOf(o)
-			return send("patch", name, o, body, func() error { return c.Patch(ctx, o, p, opts...) })
+			return send(ctx, "patch", name, o, body, func() error { return c.Patch(ctx, o, p, opts...) })
 		},
 		Delete: func(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.DeleteOption) error {
 			body := r.JSON((&client.DeleteOptions{}).ApplyOptions(opts).AsDeleteOptions())
-			return send("delete", "delete "+NameOf(o), o, body, func() error { return c.Delete(ctx, o, opts...) })
+			return send(ctx, "delete", "delete "+NameOf(o), o, body, func() error { return c.Delete(ctx, o, opts...) })
 		},
 		SubResourcePatch: func(ctx context.Context, c client.Client, sub string, o client.Object, p client.Patch,
 			opts ...client.SubResourcePatchOption) error {
 			body, err := p.Data(o)
 			r.must(err)
 			name := fmt.Sprintf("%s of %s %s", path.Base(string(p.Type())), sub, NameOf(o))
-			return send("patch "+sub, name, o, body, func() error {
+			return send(ctx, "patch "+sub, name, o, body, func() error {
 				r.Reported = append(r.Reported, o.DeepCopyObject().(client.Object))
 				return c.SubResource(sub).Patch(ctx, o, p, opts...)
 			})
