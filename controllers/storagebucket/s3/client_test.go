@@ -13,6 +13,7 @@ import (
 	"net/url"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -235,21 +236,30 @@ func TestErrors(t *testing.T) {
 // lists nothing can still have versions, which the operator never removes.
 func TestRemove_lists_first(t *testing.T) {
 	const empty, full = "<ListBucketResult/>", "<ListBucketResult><Contents><Key>a</Key></Contents></ListBucketResult>"
+	const version, marker = "<ListVersionsResult><Version/></ListVersionsResult>",
+		"<ListVersionsResult><DeleteMarker/></ListVersionsResult>"
 	for name, tc := range map[string]struct {
-		status  int
-		list    string
-		removal int
-		want    Verdict // without a reason a success
-		removes bool
+		status   int
+		list     string
+		versions string // an XML body, or a status
+		removal  int
+		want     Verdict // without a reason a success
+		removes  bool
 	}{
-		"with an object":           {200, full, 204, hasObjects, false},
-		"empty":                    {200, empty, 204, Verdict{}, true},
-		"with versions":            {200, empty, 409, hasMore, true},
-		"not to be listed":         {403, "<Error><Code>AccessDenied</Code></Error>", 204, denied, false},
-		"not a list":               {200, "<html>welcome</html>", 204, notS3, false},
-		"gone":                     {404, "<Error><Code>NoSuchBucket</Code></Error>", 204, Verdict{}, false},
-		"a balancer's words":       {404, "404 page not found", 204, notS3, false},
-		"gone since it was listed": {200, empty, 404, Verdict{}, true},
+		"with an object":             {200, full, empty, 204, hasObjects, false},
+		"empty":                      {200, empty, "<ListVersionsResult/>", 204, Verdict{}, true},
+		"with versions":              {200, empty, "403", 409, hasMore, true},
+		"with versions in the list":  {200, empty, version, 204, hasMore, false},
+		"with markers":               {200, empty, marker, 204, hasMore, false},
+		"a server without versions":  {200, empty, "501", 204, Verdict{}, true},
+		"no right to list versions":  {200, empty, "403", 204, Verdict{}, true},
+		"versions, a failing server": {200, empty, "500", 204, failing, false},
+		"versions, a page":           {200, empty, "<html>welcome</html>", 204, notS3, false},
+		"not to be listed":           {403, "<Error><Code>AccessDenied</Code></Error>", empty, 204, denied, false},
+		"not a list":                 {200, "<html>welcome</html>", empty, 204, notS3, false},
+		"gone":                       {404, "<Error><Code>NoSuchBucket</Code></Error>", empty, 204, Verdict{}, false},
+		"a balancer's words":         {404, "404 page not found", empty, 204, notS3, false},
+		"gone since it was listed":   {200, empty, empty, 404, Verdict{}, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			codes := map[int]string{409: "BucketNotEmpty", 404: "NoSuchBucket"}
@@ -258,7 +268,15 @@ func TestRemove_lists_first(t *testing.T) {
 					respond(tc.removal, "<Error><Code>"+codes[tc.removal]+"</Code></Error>")(w, r)
 					return
 				}
-				respond(tc.status, tc.list)(w, r)
+				status, err := strconv.Atoi(tc.versions)
+				switch hasVersions := r.URL.Query().Has("versions"); {
+				case hasVersions && err == nil:
+					w.WriteHeader(status)
+				case hasVersions:
+					respond(200, tc.versions)(w, r)
+				default:
+					respond(tc.status, tc.list)(w, r)
+				}
 			})
 			err, _ := c.Remove(t.Context()).(Error) //nolint:errorlint // the error is not wrapped
 			if removes := slices.Contains(requests(), "DELETE /team-data"); err.Verdict != tc.want || removes != tc.removes {

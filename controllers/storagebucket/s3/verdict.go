@@ -47,8 +47,8 @@ var (
 		"operator recognizes those that it created; observe a bucket there with managementPolicy Observe"}
 	tooMany    = Verdict{v1beta1.ReasonQuotaExceeded, "the account may have no more buckets; remove one or raise the limit"}
 	hasObjects = Verdict{v1beta1.ReasonBucketNotEmpty, "the bucket has objects; remove them, as the operator never does"}
-	hasMore    = Verdict{v1beta1.ReasonBucketNotEmpty, "the bucket lists no objects, and the service reports that it is " +
-		"not empty: old versions, delete markers or unfinished uploads remain; remove them"}
+	hasMore    = Verdict{v1beta1.ReasonBucketNotEmpty, "the bucket lists no objects and is not empty: old versions, " +
+		"delete markers or unfinished uploads remain; remove them"}
 
 	denied     = Verdict{v1beta1.ReasonAccessDenied, "the credentials have no access to the bucket; grant it to them"}
 	deniedTags = Verdict{v1beta1.ReasonAccessDenied, "the credentials have no access to the bucket's tags, by which " +
