@@ -26,12 +26,13 @@ type implementation struct {
 	removesAll     bool   // DELETE removes a bucket with its contents
 }
 
-// implementations are of MinIO 7aac2a2c5 (2026-02), Ceph (main of 2025, and before it renamed a code), SeaweedFS
-// cc8364a03 (2026-08) and Garage 3f4ab3a4 (2025-06), read in their handlers, and of AWS, by its documentation.
-// versitygw and SeaweedFS run in the integration suites.
+// implementations are of MinIO 7aac2a2c5 (2026-02), Ceph (main of 2025, and before it renamed a code),
+// SeaweedFS cc8364a03 (2026-08) and Garage 3f4ab3a4 (2025-06), as their handlers have them, and of AWS, as
+// its documentation has them.
 var implementations = map[string]implementation{
 	"AWS, us-east-1": {tagsOfMissing: missing404, tagsOfUntagged: "404 NoSuchTagSet", namesRegion: true},
-	"AWS, elsewhere": {tagsOfMissing: missing404, tagsOfUntagged: "404 NoSuchTagSet", existing: exists409, namesRegion: true},
+	"AWS, elsewhere": {tagsOfMissing: missing404, tagsOfUntagged: "404 NoSuchTagSet", existing: exists409,
+		namesRegion: true},
 	"MinIO": {tagsOfMissing: "404 NoSuchTagSet", tagsOfUntagged: "404 NoSuchTagSet", existing: exists409,
 		taggedCreation: "ignored"},
 	"Ceph": {tagsOfMissing: missing404, tagsOfUntagged: "404 NoSuchTagSet", taggedCreation: "400 InvalidArgument"},

@@ -32,6 +32,8 @@ type answer struct {
 	code    string // of S3; empty if the body is not S3's XML, as that of a proxy or a web page
 	region  string // of the bucket, if the service names it
 	body    []byte
+	// namesEndpoint is true if an error names another endpoint, as those of OSS and AWS do.
+	namesEndpoint bool
 }
 
 func (a answer) err() error {
@@ -207,15 +209,17 @@ func (c *Client) send(ctx context.Context, method, query string, payload []byte)
 		return a
 	}
 	var read struct {
-		XMLName xml.Name `xml:"Error"`
-		Code    string
-		Region  string
+		XMLName                xml.Name `xml:"Error"`
+		Code, Region, Endpoint string
 	}
 	if xml.Unmarshal(body, &read) == nil {
-		a.code, a.region = read.Code, cmp.Or(a.region, read.Region)
+		a.code, a.region, a.namesEndpoint = read.Code, cmp.Or(a.region, read.Region), read.Endpoint != ""
 	}
-	if a.verdict = verdictOn(a, c.target.Region); a.verdict == denied && query == tagging {
+	switch a.verdict = verdictOn(a, c.target.Region); {
+	case a.verdict == Denied && query == tagging:
 		a.verdict = deniedTags
+	case a.verdict == Denied && (method == http.MethodPut || method == http.MethodDelete):
+		a.verdict = deniedChange
 	}
 	return a
 }
