@@ -39,9 +39,10 @@ func (r *Reconciler) act(ctx context.Context, b *v1beta1.StorageBucket, o observ
 // declare records in the status that the operator is about to create a bucket. The write fails if the
 // StorageBucket was changed or deleted since it was read. A service without tags gets no bucket,
 // because the operator could not recognize it, and one that appeared after the probe is no new one.
+// That a bucket has no tags does not prove that it exists: MinIO answers so for a missing one.
 func (r *Reconciler) declare(ctx context.Context, b *v1beta1.StorageBucket, o observation) error {
 	tags, err := o.client.Tags(ctx)
-	if err == nil && !owns(b, tags) {
+	if err == nil && !owns(b, tags) && (len(tags) > 0 || o.client.Probe(ctx).OK()) {
 		return s3.Error{Verdict: conflict(b, tags)}
 	}
 	if refused, _ := errors.AsType[s3.Error](err); refused.Reason == v1beta1.ReasonTagsNotSupported {

@@ -28,6 +28,7 @@ import (
 	"leasehold.dev/api/v1beta1"
 	"leasehold.dev/controllers/internal/reconciler"
 	"leasehold.dev/controllers/internal/reconciler/reconcilertest"
+	"leasehold.dev/controllers/storagebucket/s3"
 )
 
 // staleCache returns a client that reads the bucket as it is now, whatever happens to it later.
@@ -351,6 +352,24 @@ func TestBundleIsReadFromEitherData(t *testing.T) {
 		roots, err := w.roots(t.Context(), bucket("b", withCA), &o)
 		if err != nil || o.lacking != tc.lacking || roots == nil || o.lost {
 			t.Errorf("%s: certificates %t, lacking %t, lost %t, %v", name, roots != nil, o.lacking, o.lost, err)
+		}
+	}
+}
+
+// A service that denies access may have a bucket of another account under that name, unless the operator has
+// created the bucket. Only a managed bucket can have another name.
+func TestDeniedNameMayBelongToAnother(t *testing.T) {
+	for _, provisioning := range []v1beta1.BucketProvisioning{"", v1beta1.BucketIntended, v1beta1.BucketCreated} {
+		for _, policy := range []v1beta1.BucketManagementPolicy{v1beta1.BucketObserve, v1beta1.BucketManage} {
+			b := bucket("b", func(b *v1beta1.StorageBucket) {
+				b.Spec.ManagementPolicy, b.Status.Provisioning = policy, provisioning
+			})
+			got := decide(b, observation{verdict: s3.Denied}).verdict
+			want := map[bool]s3.Verdict{true: s3.DeniedName, false: s3.Denied}[policy == v1beta1.BucketManage &&
+				provisioning != v1beta1.BucketCreated]
+			if got != want {
+				t.Errorf("%s, provisioning %q: %+v, want %+v", policy, provisioning, got, want)
+			}
 		}
 	}
 }

@@ -53,6 +53,8 @@ func decide(b *v1beta1.StorageBucket, o observation) plan {
 	case o.verdict.Missing():
 		p.steps = []step{(*Reconciler).declare, (*Reconciler).create}
 		p.verdict, p.provisioning = s3.Succeeded, v1beta1.BucketCreated
+	case o.verdict == s3.Denied && b.Status.Provisioning != v1beta1.BucketCreated:
+		p.verdict = s3.DeniedName
 	case !o.verdict.OK():
 	case owns(b, o.tags):
 		p.provisioning = v1beta1.BucketCreated

@@ -96,6 +96,7 @@ type fakeService struct {
 const (
 	requestHead, requestList, requestCreate, requestTags, requestSetTag = "HEAD", "GET list-type=2&max-keys=1", "PUT",
 		"GET tagging", "PUT tagging"
+	requestVersions = "GET max-keys=1&versions"
 )
 
 func nameOf(r *http.Request) string {
@@ -144,6 +145,8 @@ func (s *fakeService) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		s.exists = true
 	case s.exists && request == requestList:
 		_, _ = io.WriteString(w, "<ListBucketResult/>")
+	case s.exists && request == requestVersions:
+		_, _ = io.WriteString(w, "<ListVersionsResult/>")
 	case request == requestSetTag && marked:
 		s.ownerTag = "uid-b"
 	case !s.exists:
@@ -184,7 +187,8 @@ type fixture struct {
 	clock    *testingclock.FakePassiveClock
 	recorder *events.FakeRecorder
 	service  fakeService
-	requests []string // to the service
+	instead  http.Handler // of the service, unless nil
+	requests []string     // to the service
 	// onRequest and onResponse, unless nil, run before and after the service handles a request.
 	onRequest  func(*http.Request)
 	onResponse func(request string, status int)
@@ -237,7 +241,11 @@ func (w *fixture) ServeHTTP(answer http.ResponseWriter, r *http.Request) {
 		w.onRequest(r)
 	}
 	recorded := httptest.NewRecorder()
-	w.service.ServeHTTP(recorded, r)
+	if w.instead != nil {
+		w.instead.ServeHTTP(recorded, r)
+	} else {
+		w.service.ServeHTTP(recorded, r)
+	}
 	if w.onResponse != nil {
 		w.onResponse(nameOf(r), recorded.Code)
 	}

@@ -40,7 +40,6 @@ func creations() map[string]fakeService {
 		"another account's":                                           withFailures(absent, requestCreate, taken),
 		"created meanwhile by this operator":                          raced(owned, requestCreate, ours),
 		"created meanwhile by another":                                raced(others, requestCreate, ours),
-		"created after the probe":                                     withFailures(exists, requestHead, "404 -", requestList, "404 NoSuchBucket"),
 		"created meanwhile by another, with a success response":       raced(others),
 		"created meanwhile with another tag, with a success response": raced(fakeService{exists: true, otherTag: true}),
 		"exists and owned":                                            owned,

@@ -77,7 +77,8 @@ func New(target Target, creds Credentials, rules Rules) *Client {
 	c.deadline = time.Now().Add(target.Timeout) //nolint:forbidigo // contexts have deadlines of the real clock
 	c.transport = &http.Transport{
 		// Proxy is not set: the rules would not apply to the endpoint behind it.
-		DialContext:            (&net.Dialer{Control: rules.control}).DialContext,
+		// net/http dials in a context that outlives the request.
+		DialContext:            (&net.Dialer{Control: rules.control, Deadline: c.deadline}).DialContext,
 		DialTLSContext:         c.dialTLS,
 		MaxResponseHeaderBytes: maxHeaders,
 		DisableCompression:     true,        // the bounds are of what the network sends
@@ -118,7 +119,8 @@ type boundedConn struct {
 func (c *boundedConn) Read(into []byte) (int, error) { return c.reader.Read(into) }
 
 // dialTLS dials through the transport's dialer, which the guard has wrapped, and bounds what is read
-// before the handshake ends. crypto/tls keeps all of a peer's certificates in memory.
+// before the handshake ends. crypto/tls keeps all of a peer's certificates in memory. Like the dialer, it
+// needs the deadline itself.
 func (c *Client) dialTLS(ctx context.Context, network, address string) (net.Conn, error) {
 	conn, err := c.transport.DialContext(ctx, network, address)
 	if err != nil {
@@ -128,6 +130,8 @@ func (c *Client) dialTLS(ctx context.Context, network, address string) (net.Conn
 	secured := tls.Client(bounded, &tls.Config{
 		ServerName: strings.TrimSuffix(c.location.Hostname(), "."), RootCAs: c.target.Roots, MinVersion: tls.VersionTLS12,
 	})
+	ctx, cancel := context.WithDeadline(ctx, c.deadline)
+	defer cancel()
 	if err := secured.HandshakeContext(ctx); err != nil {
 		_ = conn.Close() // the handshake's error is the cause
 		return nil, fmt.Errorf("%w: %w", errHandshake, err)

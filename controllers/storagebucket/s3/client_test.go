@@ -13,6 +13,7 @@ import (
 	"net/url"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -86,17 +87,34 @@ func TestProbe(t *testing.T) {
 		"200, and wrong keys":                   {200, 403, "", xmlError("InvalidAccessKeyId"), badKeys},
 		"204":                                   {204, 0, "", "", notS3},
 
-		"404":                        {404, 404, "", xmlError("NoSuchBucket"), missing},
-		"404 of a proxy":             {404, 404, "", page, notS3},
-		"404 to HEAD alone":          {404, 200, "", listing, Succeeded},
-		"403":                        {403, 403, "", xmlError("AccessDenied"), denied},
-		"403, unknown code":          {403, 403, "", xmlError("UserSuspended"), denied},
+		"404":               {404, 404, "", xmlError("NoSuchBucket"), missing},
+		"404 of a proxy":    {404, 404, "", page, notS3},
+		"404 to HEAD alone": {404, 200, "", listing, Succeeded},
+		"403":               {403, 403, "", xmlError("AccessDenied"), Denied},
+		"403, unknown code": {403, 403, "", xmlError("$(id)"), Verdict{refused.Reason, "the service refuses the request " +
+			"with HTTP status 403 and an unknown error code; see its documentation"}},
+		"403, a suspended user": {403, 403, "", xmlError("UserSuspended"), Verdict{account.Reason, "the service has " +
+			"suspended, disabled or not activated the account or the bucket: it answers with HTTP status 403 and the error " +
+			"code UserSuspended; see its console, or ask its support"}},
+		"403, an unknown key of STS": {403, 403, "", xmlError("InvalidClientTokenId"), badKeys},
+		"403, path style, OSS":       {403, 403, "", xmlError("SecondLevelDomainForbidden"), needsHost},
+		"405, path style, OBS":       {405, 405, "", xmlError("VirtualHostDomainRequired"), needsHost},
+		"403, another endpoint": {403, 403, "", "<Error><Code>AccessDenied</Code><Endpoint>o</Endpoint></Error>",
+			otherEndpoint},
+		"400, a header": {400, 400, "", xmlError("AuthorizationHeaderMalformed"), badHeader},
+		"400, a header, with the same region": {400, 400, "us-east-1", xmlError("AuthorizationHeaderMalformed"),
+			badHeader},
+		"400, a header, with another region": {400, 400, "", "<Error><Code>AuthorizationHeaderMalformed</Code>" +
+			"<Region>eu-west-1</Region></Error>", otherRegion},
+		"400, a header, and another region": {400, 400, "eu-west-1", xmlError("AuthorizationHeaderMalformed"),
+			otherRegion},
 		"403 of a proxy":             {403, 403, "", page, deniedBefore},
 		"403, wrong signature":       {403, 403, "", xmlError("SignatureDoesNotMatch"), badSignature},
 		"400, expired token":         {400, 400, "", xmlError("ExpiredToken"), expiredToken},
-		"400, of a kind of its own":  {400, 400, "", xmlError("XCustom"), refused},
+		"400, of a kind of its own":  {400, 400, "", xmlError("XCustom"), refused.naming(answer{status: 400})},
 		"403, then a failing server": {403, 500, "", xmlError("InternalError"), failing},
-		"403 with the code of a 404": {403, 403, "", xmlError("NoSuchBucket"), denied},
+		"403 with the code of a 404": {403, 403, "", xmlError("NoSuchBucket"),
+			refused.naming(answer{status: 403, code: "NoSuchBucket"})},
 		"500 with the code of a 404": {404, 500, "", xmlError("NoSuchBucket"), failing},
 		"401 of a proxy":             {401, 0, "", "", deniedBefore},
 
@@ -168,6 +186,22 @@ func TestProbe_status_codes(t *testing.T) {
 		err := c.Create(t.Context(), "k", "v")
 		if (err == nil) != (status == http.StatusOK || status == http.StatusNoContent) {
 			t.Errorf("%d to the creation: %v", status, err)
+		}
+	}
+}
+
+// A code in a message is one of the table: any other one is text of the server. Each message is complete, and asks to
+// grant access only where access is denied.
+func TestMessagesShowKnownCodesOnly(t *testing.T) {
+	for code := range byCode {
+		for _, shown := range []string{code, code + "$(id)"} {
+			for status := 300; status < 600; status++ {
+				got := verdictOn(answer{status: status, code: shown}, "us-east-1")
+				if strings.Contains(got.Message, "$(id)") || strings.Contains(got.Message, "%") || got.Reason == "" ||
+					strings.Contains(got.Message, "grant") && shown != "AccessDenied" {
+					t.Errorf("%d %s: %+v", status, shown, got)
+				}
+			}
 		}
 	}
 }
@@ -250,7 +284,7 @@ func TestErrors(t *testing.T) {
 		"tags on a page":             {tags, 200, "", notS3},
 		"no right to read tags":      {tags, 403, "AccessDenied", deniedTags},
 		"no right to tag":            {tag, 403, "AccessDenied", deniedTags},
-		"no right to create":         {create, 403, "AccessDenied", denied},
+		"no right to create":         {create, 403, "AccessDenied", deniedChange},
 		"tags with bad keys":         {tags, 403, "InvalidAccessKeyId", badKeys},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -270,21 +304,30 @@ func TestErrors(t *testing.T) {
 // lists nothing can still have versions, which the operator never removes.
 func TestRemove_lists_first(t *testing.T) {
 	const empty, full = "<ListBucketResult/>", "<ListBucketResult><Contents><Key>a</Key></Contents></ListBucketResult>"
+	const version, marker = "<ListVersionsResult><Version/></ListVersionsResult>",
+		"<ListVersionsResult><DeleteMarker/></ListVersionsResult>"
 	for name, tc := range map[string]struct {
-		status  int
-		list    string
-		removal int
-		want    Verdict // without a reason a success
-		removes bool
+		status   int
+		list     string
+		versions string // an XML body, or a status
+		removal  int
+		want     Verdict // without a reason a success
+		removes  bool
 	}{
-		"with an object":           {200, full, 204, hasObjects, false},
-		"empty":                    {200, empty, 204, Verdict{}, true},
-		"with versions":            {200, empty, 409, hasMore, true},
-		"not to be listed":         {403, "<Error><Code>AccessDenied</Code></Error>", 204, denied, false},
-		"not a list":               {200, "<html>welcome</html>", 204, notS3, false},
-		"gone":                     {404, "<Error><Code>NoSuchBucket</Code></Error>", 204, Verdict{}, false},
-		"a balancer's words":       {404, "404 page not found", 204, notS3, false},
-		"gone since it was listed": {200, empty, 404, Verdict{}, true},
+		"with an object":             {200, full, empty, 204, hasObjects, false},
+		"empty":                      {200, empty, "<ListVersionsResult/>", 204, Verdict{}, true},
+		"with versions":              {200, empty, "403", 409, hasMore, true},
+		"with versions in the list":  {200, empty, version, 204, hasMore, false},
+		"with markers":               {200, empty, marker, 204, hasMore, false},
+		"a server without versions":  {200, empty, "501", 204, Verdict{}, true},
+		"no right to list versions":  {200, empty, "403", 204, Verdict{}, true},
+		"versions, a failing server": {200, empty, "500", 204, failing, false},
+		"versions, a page":           {200, empty, "<html>welcome</html>", 204, notS3, false},
+		"not to be listed":           {403, "<Error><Code>AccessDenied</Code></Error>", empty, 204, Denied, false},
+		"not a list":                 {200, "<html>welcome</html>", empty, 204, notS3, false},
+		"gone":                       {404, "<Error><Code>NoSuchBucket</Code></Error>", empty, 204, Verdict{}, false},
+		"a balancer's words":         {404, "404 page not found", empty, 204, notS3, false},
+		"gone since it was listed":   {200, empty, empty, 404, Verdict{}, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			codes := map[int]string{409: "BucketNotEmpty", 404: "NoSuchBucket"}
@@ -293,7 +336,15 @@ func TestRemove_lists_first(t *testing.T) {
 					respond(tc.removal, "<Error><Code>"+codes[tc.removal]+"</Code></Error>")(w, r)
 					return
 				}
-				respond(tc.status, tc.list)(w, r)
+				status, err := strconv.Atoi(tc.versions)
+				switch hasVersions := r.URL.Query().Has("versions"); {
+				case hasVersions && err == nil:
+					w.WriteHeader(status)
+				case hasVersions:
+					respond(200, tc.versions)(w, r)
+				default:
+					respond(tc.status, tc.list)(w, r)
+				}
 			})
 			err, _ := c.Remove(t.Context()).(Error) //nolint:errorlint // the error is not wrapped
 			if removes := slices.Contains(requests(), "DELETE /team-data"); err.Verdict != tc.want || removes != tc.removes {

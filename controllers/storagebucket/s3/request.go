@@ -13,14 +13,16 @@ import (
 	"encoding/xml"
 	"io"
 	"net/http"
+	"strings"
 
 	"github.com/minio/minio-go/v7/pkg/signer"
 )
 
 const (
-	listOneKey    = "list-type=2&max-keys=1"
-	tagging       = "tagging"
-	defaultRegion = "us-east-1" // S3 does not accept it in the body of CreateBucket
+	listOneKey     = "list-type=2&max-keys=1"
+	listOneVersion = "max-keys=1&versions"
+	tagging        = "tagging"
+	defaultRegion  = "us-east-1" // S3 does not accept it in the body of CreateBucket
 )
 
 // answer is the response to a request, or why there is none.
@@ -30,6 +32,8 @@ type answer struct {
 	code    string // of S3; empty if the body is not S3's XML, as that of a proxy or a web page
 	region  string // of the bucket, if the service names it
 	body    []byte
+	// namesEndpoint is true if an error names another endpoint, as those of OSS and AWS do.
+	namesEndpoint bool
 }
 
 func (a answer) err() error {
@@ -60,24 +64,24 @@ func (c *Client) Probe(ctx context.Context) Verdict {
 	if !head.isAmbiguous() {
 		return head.verdict
 	}
-	_, listed := c.list(ctx)
+	_, listed := c.list(ctx, listOneKey)
 	if head.verdict.OK() && listed.code == "AccessDenied" {
 		return Succeeded // S3 permits to probe the bucket, and not to list it
 	}
 	return listed.verdict
 }
 
-// list lists at most one key and returns how many there are. A success has S3's XML.
-func (c *Client) list(ctx context.Context) (keys int, a answer) {
-	a = c.send(ctx, http.MethodGet, listOneKey, nil)
+// list lists at most one key or version, and returns how many there are. A success has S3's XML.
+func (c *Client) list(ctx context.Context, query string) (found int, a answer) {
+	a = c.send(ctx, http.MethodGet, query, nil)
 	var listed struct {
-		XMLName  xml.Name   `xml:"ListBucketResult"`
-		Contents []struct{} `xml:"Contents"`
+		XMLName                         xml.Name
+		Contents, Version, DeleteMarker []struct{}
 	}
-	if a.verdict.OK() && xml.Unmarshal(a.body, &listed) != nil {
+	if a.verdict.OK() && (xml.Unmarshal(a.body, &listed) != nil || !strings.HasPrefix(listed.XMLName.Local, "List")) {
 		a.verdict = notS3
 	}
-	return len(listed.Contents), a
+	return len(listed.Contents) + len(listed.Version) + len(listed.DeleteMarker), a
 }
 
 // bucketTag is a tag of a bucket. minio-go's parser refuses what is not ASCII, and S3 permits it.
@@ -112,7 +116,8 @@ func (c *Client) Create(ctx context.Context, key, value string) error {
 		body.Location = c.target.Region
 	}
 	a := c.send(ctx, http.MethodPut, "", encode(body))
-	if a.code == "MalformedXML" || a.code == "NotImplemented" {
+	switch a.code {
+	case "MalformedXML", "NotImplemented", "InvalidArgument": // the last one of Ceph
 		var payload []byte
 		if body.Tags = nil; body.Location != "" {
 			payload = encode(body)
@@ -122,15 +127,21 @@ func (c *Client) Create(ctx context.Context, key, value string) error {
 	return a.err()
 }
 
-// Remove removes an empty bucket. Some servers would remove objects too, so Remove lists the bucket
-// before. A missing bucket is a success. The error is an Error.
+// Remove removes an empty bucket. Some servers would remove objects too, and SeaweedFS old versions, so
+// Remove lists both before. A server that refuses to list versions has none, or protects them itself. A
+// missing bucket is a success. The error is an Error.
 func (c *Client) Remove(ctx context.Context) error {
-	keys, a := c.list(ctx)
+	keys, a := c.list(ctx, listOneKey)
 	if keys > 0 {
 		return Error{hasObjects}
 	}
 	if a.verdict.OK() {
-		a = c.send(ctx, http.MethodDelete, "", nil)
+		if keys, a = c.list(ctx, listOneVersion); keys > 0 {
+			return Error{hasMore}
+		}
+		if a.verdict.OK() || a.status/100 == 4 || a.status == http.StatusNotImplemented {
+			a = c.send(ctx, http.MethodDelete, "", nil)
+		}
 	}
 	if a.verdict.Missing() {
 		return nil
@@ -143,7 +154,7 @@ func (c *Client) Tags(ctx context.Context) (map[string]string, error) {
 	a := c.send(ctx, http.MethodGet, tagging, nil)
 	var read taggingBody
 	switch {
-	case a.code == "NoSuchTagSet":
+	case a.code == "NoSuchTagSet", a.code == "NoSuchTagSetError": // the latter of older versions of Ceph
 		return nil, nil
 	case a.status == http.StatusNotImplemented, a.status == http.StatusMethodNotAllowed, a.code == "NotImplemented":
 		a.verdict = noTags
@@ -198,15 +209,17 @@ func (c *Client) send(ctx context.Context, method, query string, payload []byte)
 		return a
 	}
 	var read struct {
-		XMLName xml.Name `xml:"Error"`
-		Code    string
-		Region  string
+		XMLName                xml.Name `xml:"Error"`
+		Code, Region, Endpoint string
 	}
 	if xml.Unmarshal(body, &read) == nil {
-		a.code, a.region = read.Code, cmp.Or(a.region, read.Region)
+		a.code, a.region, a.namesEndpoint = read.Code, cmp.Or(a.region, read.Region), read.Endpoint != ""
 	}
-	if a.verdict = verdictOn(a, c.target.Region); a.verdict == denied && query == tagging {
+	switch a.verdict = verdictOn(a, c.target.Region); {
+	case a.verdict == Denied && query == tagging:
 		a.verdict = deniedTags
+	case a.verdict == Denied && (method == http.MethodPut || method == http.MethodDelete):
+		a.verdict = deniedChange
 	}
 	return a
 }

@@ -12,8 +12,13 @@ import (
 	"net/http/httptest"
 	"net/url"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
+	"time"
+
+	"go.uber.org/goleak"
 )
 
 // An address is checked after the name of the endpoint is resolved. No proxy is dialled in its place.
@@ -109,5 +114,97 @@ func TestConnectionErrors(t *testing.T) {
 		if got := verdictOnError(tc.err); got != tc.want {
 			t.Errorf("%s: %+v, want %+v", name, got, tc.want)
 		}
+	}
+}
+
+// closingConn calls a function at the first Close.
+type closingConn struct {
+	net.Conn
+	closed func()
+}
+
+func (c closingConn) Close() error {
+	c.closed()
+	return c.Conn.Close()
+}
+
+// fullBacklog returns the address of a socket that accepts nothing, and whose queue is full.
+func fullBacklog(t *testing.T) string {
+	t.Helper()
+	fd, err := syscall.Socket(syscall.AF_INET, syscall.SOCK_STREAM, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = syscall.Close(fd) })
+	err = errors.Join(syscall.Bind(fd, &syscall.SockaddrInet4{Addr: [4]byte{127, 0, 0, 1}}), syscall.Listen(fd, 0))
+	name, nameErr := syscall.Getsockname(fd)
+	if err := errors.Join(err, nameErr); err != nil {
+		t.Fatal(err)
+	}
+	address := fmt.Sprintf("127.0.0.1:%d", name.(*syscall.SockaddrInet4).Port)
+	for range 10 {
+		conn, err := (&net.Dialer{Timeout: 100 * time.Millisecond}).DialContext(t.Context(), "tcp", address)
+		if err != nil {
+			return address
+		}
+		t.Cleanup(func() { _ = conn.Close() })
+	}
+	t.Fatal("the queue of a listener does not fill up")
+	return ""
+}
+
+// net/http neither cancels a dial nor a handshake with the request. Nothing of them outlives the timeout of the
+// client, however an endpoint is silent.
+func TestSilentEndpointsLeaveNothing(t *testing.T) {
+	silent := func(first string) string {
+		listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = listener.Close() })
+		go func() {
+			for {
+				conn, err := listener.Accept()
+				if err != nil {
+					return
+				}
+				_, _ = conn.Read(make([]byte, 1)) // the request, or the ClientHello, has begun
+				_, _ = io.WriteString(conn, first)
+				t.Cleanup(func() { _ = conn.Close() })
+			}
+		}()
+		return listener.Addr().String()
+	}
+	for name, endpoint := range map[string]string{
+		"HTTP, no answer":            "http://" + silent(""),
+		"HTTP, half an answer":       "http://" + silent("HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\n<"),
+		"HTTP, nothing accepted":     "http://" + fullBacklog(t),
+		"TLS, no answer":             "https://" + silent(""),
+		"TLS, half of a ServerHello": "https://" + silent("\x16\x03\x03\x00\x7a\x02\x00\x00\x76"),
+		"TLS, nothing accepted":      "https://" + fullBacklog(t),
+	} {
+		t.Run(name, func(t *testing.T) {
+			before := goleak.IgnoreCurrent()
+			var open atomic.Int32
+			c := New(Target{Endpoint: parse(endpoint), Bucket: "team-data", Timeout: 200 * time.Millisecond}, Credentials{},
+				Rules{Allow: allowLoopback.Allow, Guard: func(transport *http.Transport) http.RoundTripper {
+					dial := transport.DialContext
+					transport.DialContext = func(ctx context.Context, network, address string) (net.Conn, error) {
+						conn, err := dial(ctx, network, address)
+						if err == nil {
+							open.Add(1)
+							conn = closingConn{conn, sync.OnceFunc(func() { open.Add(-1) })}
+						}
+						return conn, err
+					}
+					return transport
+				}})
+			if got := c.Probe(t.Context()); got != timedOut {
+				t.Errorf("%+v, want a timeout", got)
+			}
+			if err := goleak.Find(before); err != nil || open.Load() != 0 {
+				t.Errorf("%d connections are open; %v", open.Load(), err)
+			}
+		})
 	}
 }

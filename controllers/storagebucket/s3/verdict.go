@@ -7,9 +7,11 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
+	"strings"
 	"syscall"
 
 	"leasehold.dev/api/v1beta1"
@@ -47,19 +49,31 @@ var (
 		"operator recognizes those that it created; observe a bucket there with managementPolicy Observe"}
 	tooMany    = Verdict{v1beta1.ReasonQuotaExceeded, "the account may have no more buckets; remove one or raise the limit"}
 	hasObjects = Verdict{v1beta1.ReasonBucketNotEmpty, "the bucket has objects; remove them, as the operator never does"}
-	hasMore    = Verdict{v1beta1.ReasonBucketNotEmpty, "the bucket lists no objects, and the service reports that it is " +
-		"not empty: old versions, delete markers or unfinished uploads remain; remove them"}
+	hasMore    = Verdict{v1beta1.ReasonBucketNotEmpty, "the bucket lists no objects and is not empty: old versions, " +
+		"delete markers or unfinished uploads remain; remove them"}
 
-	denied     = Verdict{v1beta1.ReasonAccessDenied, "the credentials have no access to the bucket; grant it to them"}
+	// Denied is the verdict on a bucket that the credentials may not use.
+	Denied = Verdict{v1beta1.ReasonAccessDenied, "the credentials have no access to the bucket; grant it to them"}
+	// DeniedName is the same of a bucket that the operator has not created: names can be global.
+	DeniedName = Verdict{v1beta1.ReasonAccessDenied, "the credentials have no access to a bucket of this name, which may " +
+		"belong to another account; grant it to them, or create another StorageBucket with another name"}
 	deniedTags = Verdict{v1beta1.ReasonAccessDenied, "the credentials have no access to the bucket's tags, by which " +
 		"the operator recognizes its buckets; grant s3:GetBucketTagging and s3:PutBucketTagging to them"}
+	deniedChange = Verdict{v1beta1.ReasonAccessDenied, "the credentials may not create or remove the bucket; grant " +
+		"s3:CreateBucket and s3:DeleteBucket to them"}
 	deniedBefore = Verdict{v1beta1.ReasonAccessDenied, "the endpoint denies the request without an error of S3, as a " +
 		"proxy or firewall before the service does; let the operator's requests pass, or correct spec.endpoint"}
 	badKeys      = Verdict{v1beta1.ReasonInvalidCredentials, "the endpoint rejects the keys in the Secret; correct them"}
 	expiredToken = Verdict{v1beta1.ReasonInvalidCredentials, "the session token has expired or is not valid; renew it"}
+	badHeader    = Verdict{v1beta1.ReasonInvalidCredentials, "the endpoint cannot read the credentials of the request; " +
+		"correct the access key in the Secret, such as one in the place of the secret key, or spec.region"}
+	account = Verdict{v1beta1.ReasonAccessDenied, "the service has suspended, disabled or not activated the account or " +
+		"the bucket: it answers with %s; see its console, or ask its support"}
 	badSignature = Verdict{v1beta1.ReasonInvalidCredentials, "the endpoint computes another signature of the request; " +
 		"correct the secret key in the Secret, or the proxy that changes the Host header or the path"}
-	otherRegion  = Verdict{v1beta1.ReasonRegionMismatch, "the bucket, or spec.endpoint, is not in spec.region; correct it"}
+	otherRegion   = Verdict{v1beta1.ReasonRegionMismatch, "the bucket, or spec.endpoint, is not in spec.region; correct it"}
+	otherEndpoint = Verdict{v1beta1.ReasonRegionMismatch, "the service has the bucket at another endpoint; correct " +
+		"spec.endpoint"}
 	noSuchRegion = Verdict{v1beta1.ReasonRegionMismatch, "the endpoint creates no buckets in spec.region; correct it"}
 	redirected   = Verdict{v1beta1.ReasonEndpointForbidden, "the endpoint redirects to another address, and the " +
 		"operator follows no redirects; name that address, such as the endpoint of the region, in spec.endpoint"}
@@ -87,42 +101,78 @@ var (
 	notS3       = Verdict{v1beta1.ReasonServerError, "the answer is not one of S3; check spec.endpoint and the service"}
 	unavailable = Verdict{v1beta1.ReasonServerError, "the service, or a balancer before it, is not available; check them"}
 	failing     = Verdict{v1beta1.ReasonServerError, "the service, or a proxy before it, reports its own error; check it"}
-	refused     = Verdict{v1beta1.ReasonServerError, "the service refuses the request for an unknown reason; see its log"}
-	skewed      = Verdict{v1beta1.ReasonServerError, "the clocks of the service and of the node differ; synchronize them"}
-	badName     = Verdict{v1beta1.ReasonServerError, "the service refuses spec.bucketName; create another StorageBucket"}
-	busy        = Verdict{v1beta1.ReasonServerError, "the service still changes a bucket of this name; the operator tries again"}
-	throttled   = Verdict{v1beta1.ReasonThrottled, "the service limits requests; raise periodSeconds or its limit"}
+	refused     = Verdict{v1beta1.ReasonServerError, "the service refuses the request with %s; see its documentation"}
+	needsHost   = Verdict{v1beta1.ReasonServerError, "the service requires the bucket's name in the host name; set " +
+		"spec.addressingStyle to VirtualHost"}
+	badHost   = Verdict{v1beta1.ReasonServerError, "the service does not know the host in the request; correct spec.endpoint"}
+	skewed    = Verdict{v1beta1.ReasonServerError, "the clocks of the service and of the node differ; synchronize them"}
+	badName   = Verdict{v1beta1.ReasonServerError, "the service refuses spec.bucketName; create another StorageBucket"}
+	busy      = Verdict{v1beta1.ReasonServerError, "the service still changes a bucket of this name; the operator tries again"}
+	throttled = Verdict{v1beta1.ReasonThrottled, "the service limits requests; raise periodSeconds or its limit"}
 )
 
-// byCode and byStatus have the verdicts on S3's error codes and, for other codes, on the HTTP status.
-var byCode = map[string]Verdict{
-	"NoSuchBucket": missing, "BucketNotEmpty": hasMore, "BucketAlreadyExists": Taken, "TooManyBuckets": tooMany,
-	"BucketAlreadyOwnedByYou": Owned, "OperationAborted": busy, "AccessDenied": denied, "InvalidBucketName": badName,
-	"InvalidAccessKeyId": badKeys, "InvalidSecurity": badKeys, "SignatureDoesNotMatch": badSignature,
-	"ExpiredToken": expiredToken, "InvalidToken": expiredToken, "TokenRefreshRequired": expiredToken,
-	"AuthorizationHeaderMalformed": otherRegion, "PermanentRedirect": otherRegion, "TemporaryRedirect": otherRegion,
-	"InvalidRegion": otherRegion, "InvalidLocationConstraint": noSuchRegion,
-	"IllegalLocationConstraintException": noSuchRegion, "RequestTimeTooSkewed": skewed,
-	"SlowDown": throttled, "SlowDownRead": throttled, "SlowDownWrite": throttled, "RequestLimitExceeded": throttled,
-	"Throttling": throttled, "ThrottlingException": throttled,
+// byCode has the error codes that messages may show: any other one is text of the server. They are those
+// of AWS, MinIO, Ceph, Garage, R2, OSS, COS and OBS. The verdict on one that names no cause is empty.
+var byCode = table(map[Verdict]string{
+	missing: "NoSuchBucket", hasMore: "BucketNotEmpty", Taken: "BucketAlreadyExists", Owned: "BucketAlreadyOwnedByYou",
+	tooMany: "TooManyBuckets", busy: "OperationAborted", Denied: "AccessDenied", badName: "InvalidBucketName",
+	badKeys:      "InvalidAccessKeyId InvalidClientTokenId InvalidSecurity Unauthorized UnrecognizedClientException",
+	badSignature: "SignatureDoesNotMatch", badHeader: "AuthorizationHeaderMalformed",
+	expiredToken: "ExpiredToken InvalidToken TokenRefreshRequired AccessKeyIdAndSecurityTokenNotMatch " +
+		"InvalidSecurityToken SecurityTokenExpired",
+	account: "AbnormalBucketOwnerStatus AccountProblem AllAccessDisabled BucketDisable DeregisterUserId FrozenUserId " +
+		"InDebt InDebtOverdue NotEntitled NotSignedUp UserDisable UserSuspended",
+	otherRegion:  "InvalidRegion PermanentRedirect TemporaryRedirect",
+	noSuchRegion: "IllegalLocationConstraintException InvalidLocationConstraint",
+	needsHost:    "PathStyleDomainForbidden SecondLevelDomainForbidden VirtualHostDomainRequired",
+	badHost:      "BadDomainName NonStandardHostForbidden", skewed: "ExpiredRequest RequestTimeTooSkewed",
+	throttled: "QpsLimitExceeded RequestLimitExceeded SlowDown SlowDownRead SlowDownWrite Throttling " +
+		"ThrottlingException TooManyRequests",
+	{}: "AccessForbidden AuthorizationQueryParametersError BadDigest BadRequest BucketNotBelongTo " +
+		"CredentialsNotSupported InvalidArgument InvalidBucketState InvalidDigest InvalidPayer InvalidRequest InvalidTag " +
+		"InvalidURI LimitExceeded MalformedXML MethodNotAllowed MissingSecurityHeader NoSuchKey NoSuchUser NotImplemented " +
+		"QuotaExceeded RequestTimeout XAmzContentSHA256Mismatch",
+})
+
+func table(codes map[Verdict]string) map[string]Verdict {
+	all := map[string]Verdict{}
+	for v, list := range codes {
+		for code := range strings.FieldsSeq(list) {
+			all[code] = v
+		}
+	}
+	return all
 }
 
+// byStatus has the verdicts on the HTTP status for other codes. A 403 with an unknown one has many causes.
 var byStatus = map[int]Verdict{
-	http.StatusUnauthorized: badKeys, http.StatusForbidden: denied, http.StatusTooManyRequests: throttled,
+	http.StatusUnauthorized: badKeys, http.StatusTooManyRequests: throttled,
 	http.StatusBadGateway: unavailable, http.StatusServiceUnavailable: unavailable, http.StatusGatewayTimeout: unavailable,
+}
+
+// naming fills the HTTP status into a message, and the error code if it is in byCode.
+func (v Verdict) naming(a answer) Verdict {
+	code := "an unknown error code"
+	if _, isKnown := byCode[a.code]; isKnown {
+		code = "the error code " + a.code
+	}
+	v.Message = strings.Replace(v.Message, "%s", fmt.Sprintf("HTTP status %d and %s", a.status, code), 1)
+	return v
 }
 
 // verdictOn returns the verdict on a response that is not a success.
 func verdictOn(a answer, region string) Verdict {
-	byCode, isKnown := byCode[a.code]
+	known, isElsewhere := byCode[a.code], a.region != "" && a.region != region
 	switch s := a.status; {
-	case s >= 300 && s < 400 && a.region != region && (a.region != "" || byCode == otherRegion):
+	case s >= 300 && s < 400 && (isElsewhere || a.region == "" && known == otherRegion), known == badHeader && isElsewhere:
 		return otherRegion
 	case s >= 300 && s < 400:
 		return redirected
+	case known == Denied && a.namesEndpoint:
+		return otherEndpoint
 	// The operator creates a bucket that does not exist, so a code alone is no proof.
-	case s >= 400 && isKnown && (!byCode.Missing() || s == http.StatusNotFound):
-		return byCode
+	case s >= 400 && known.Reason != "" && (!known.Missing() || s == http.StatusNotFound):
+		return known.naming(a)
 	case a.code == "" && (s == http.StatusUnauthorized || s == http.StatusForbidden):
 		return deniedBefore
 	case byStatus[s] != Verdict{}:
@@ -130,7 +180,7 @@ func verdictOn(a answer, region string) Verdict {
 	case s >= 500:
 		return failing
 	case s >= 400 && a.code != "":
-		return refused
+		return refused.naming(a)
 	}
 	return notS3
 }
