@@ -245,11 +245,12 @@ uninstall: $(TOOLS)/kustomize ## Remove the CRDs; refuses while there are Tenant
 deploy: $(TOOLS)/kustomize ## Deploy the operator with the images IMG and VIEWER_IMG, CRDs included.
 	@hack/render.sh $(TOOLS)/kustomize $(OVERLAY) $(IMG) $(VIEWER_IMG) | $(KUBECTL) apply --server-side --force-conflicts -f -
 
-# The namespace is deleted first, and the Lease with it: an API server that has observed the end of the
-# fence while there was a Lease would apply it to the next installation. See docs/decisions/fence.md.
+# The overlay's namespace is deleted first, and the Lease with it: an API server that has observed the end of
+# the fence while there was a Lease would apply it to the next installation. See docs/decisions/fence.md.
 undeploy: $(TOOLS)/kustomize ## Remove the operator, CRDs included; refuses while there are Tenants or managed buckets.
 	@hack/nothing-held.sh $(KUBECTL)
-	@$(KUBECTL) delete namespace leasehold-system --ignore-not-found
+	@$(KUBECTL) delete namespace --ignore-not-found "$$(hack/render.sh $(TOOLS)/kustomize $(OVERLAY) $(IMG) $(VIEWER_IMG) | \
+		awk '/^kind: Namespace$$/ {found = 1} found && /^  name: / {print $$2; found = 0}')"
 	@hack/render.sh $(TOOLS)/kustomize $(OVERLAY) $(IMG) $(VIEWER_IMG) | $(KUBECTL) delete --ignore-not-found -f -
 
 # Allows `make bin/tools/helm`.

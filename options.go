@@ -73,7 +73,7 @@ func parseOptions(args []string, getenv func(string) string) (*options, error) {
 		zap: zap.Options{StacktraceLevel: zapcore.PanicLevel}}
 	flags := flag.NewFlagSet("manager", flag.ContinueOnError)
 	flags.BoolVar(&o.showVersion, "version", false,
-		"Print the version, the commit, the Go version and the platform, and exit.")
+		"Print the version, the commit, the Go version and the platform, then exit.")
 	o.bindServing(flags)
 	o.bindElection(flags)
 	o.bindWork(flags)
@@ -102,56 +102,75 @@ func namePrefix(pod string) string {
 }
 
 func (o *options) bindServing(f *flag.FlagSet) {
-	f.StringVar(&o.metricsAddress, "metrics-bind-address", ":8443", "Address of the metrics endpoint; \"0\" turns it off.")
+	f.StringVar(&o.metricsAddress, "metrics-bind-address", ":8443",
+		"The address to serve metrics on. Set to \"0\" to disable the metrics endpoint.")
 	f.BoolVar(&o.metricsSecure, "metrics-secure", true,
-		"Serve metrics over HTTPS, to those whom the cluster allows to read them.")
+		"Serve metrics over HTTPS, and only to clients that the cluster authenticates and that may get /metrics. "+
+			"If false, serve them over HTTP to any client.")
 	f.StringVar(&o.metricsCertPath, "metrics-cert-path", "",
-		"Folder of the metrics certificate, tls.crt and tls.key; empty makes a self-signed one.")
+		"The directory that contains tls.crt and tls.key for the metrics endpoint. If empty, a self-signed "+
+			"certificate is generated at each start.")
 	f.StringVar(&o.probeAddress, "health-probe-bind-address", ":8081",
-		"Address of /healthz and /readyz; \"0\" turns them off.")
+		"The address to serve /healthz and /readyz on. Set to \"0\" to disable the health probes.")
 	f.DurationVar(&o.shutdownTimeout, "graceful-shutdown-timeout", 30*time.Second,
-		"How long running work may take to finish at shutdown.")
-	f.BoolVar(&o.enableWebhooks, "enable-webhooks", true, "Serve the admission webhooks.")
+		"How long to wait at shutdown for running reconciles and requests to finish.")
+	f.BoolVar(&o.enableWebhooks, "enable-webhooks", true,
+		"Serve the admission webhooks. Disable them only where no webhook configuration of the operator is "+
+			"installed.")
 	o.webhookAddress.port = 9443
-	f.Var(&o.webhookAddress, "webhook-bind-address", "Address of the webhooks.")
+	f.Var(&o.webhookAddress, "webhook-bind-address",
+		"The address to serve the admission webhooks on. The host may be empty.")
 	f.StringVar(&o.webhookCertPath, "webhook-cert-path", "",
-		"Folder of the webhook certificate, tls.crt and tls.key; empty issues one and keeps it in a Secret.")
+		"The directory that contains tls.crt and tls.key for the webhook server. If empty, the leader issues a "+
+			"certificate, renews it, and stores it in a Secret.")
 	f.StringVar(&o.webhookPrefix, "webhook-name-prefix", namePrefix(o.podName),
-		"What the names of the webhooks' Service, configurations and Secret start with; by default, with POD_NAME, as the Pod's.")
+		"The prefix of the names of the webhooks' Service, configurations and Secret. Defaults to the prefix of "+
+			"the name in POD_NAME, and without POD_NAME to leasehold-.")
 }
 
 func (o *options) bindElection(f *flag.FlagSet) {
-	f.BoolVar(&o.leaderElect, "leader-elect", false, "Let only one of several replicas act.")
+	f.BoolVar(&o.leaderElect, "leader-elect", false,
+		"Enable leader election, so that only one replica reconciles at a time. Required with more than one "+
+			"replica.")
 	f.DurationVar(&o.leaseDuration, "leader-elect-lease-duration", 15*time.Second,
-		"How long a Lease that is not renewed keeps others away; whole seconds.")
+		"How long a candidate waits after the last renewal before it takes over an expired Lease. Whole seconds.")
 	f.DurationVar(&o.renewDeadline, "leader-elect-renew-deadline", 10*time.Second,
-		"How long the leader tries to renew before it gives up and exits.")
+		"How long the leader retries a failed renewal before it gives up the lead and exits. Must be shorter than "+
+			"the lease duration.")
 	f.DurationVar(&o.retryPeriod, "leader-elect-retry-period", 2*time.Second,
-		"Pause between two tries to get or renew the Lease.")
+		"How long a replica waits between two attempts to acquire or renew the Lease.")
 	f.StringVar(&o.electionID, "leader-election-id", "manager.leasehold.dev",
-		"Name of the Lease, which the fence names too.")
+		"The name of the Lease of the leader election. The admission policy in config/fencing must use the same "+
+			"name.")
 }
 
 func (o *options) bindWork(f *flag.FlagSet) {
 	f.StringVar(&o.adminClusterRole, "tenant-admin-cluster-role", "admin",
-		"ClusterRole that a Tenant's admins get in its namespaces.")
+		"The name of the ClusterRole to bind to the admins of a Tenant in its namespaces. The operator needs the "+
+			"verb bind on it.")
 	f.StringVar(&o.podSecurityLevel, "tenant-pod-security-level", "baseline",
-		"Pod security level of a Tenant's namespaces: privileged, baseline, restricted, or empty for none.")
+		"The Pod Security level to enforce in the namespaces of Tenants: privileged, baseline or restricted. If "+
+			"empty, none is set.")
 	f.StringVar(&o.defaultViewerImage, "default-viewer-image", "leasehold-viewer:dev",
-		"Image of the viewer of MarkdownViews that name none; give it a tag or a digest.")
+		"The image of the page server for MarkdownViews without spec.viewerImage. Use a fixed tag or a digest.")
 	f.DurationVar(&o.syncPeriod, "sync-period", 10*time.Minute,
-		"How often Tenants and MarkdownViews are reconciled though nothing changed.")
-	f.IntVar(&o.workers, "max-concurrent-reconciles", 4, "How many Tenants, and how many MarkdownViews, are worked on at once.")
+		"How often to reconcile Tenants and MarkdownViews even if nothing has changed.")
+	f.IntVar(&o.workers, "max-concurrent-reconciles", 4,
+		"The number of Tenants that are reconciled at the same time, and separately of MarkdownViews.")
 	f.DurationVar(&o.probeTick, "probe-tick-interval", time.Second,
-		"How often is looked which StorageBuckets are due for a probe.")
+		"How often to check which StorageBuckets are due for a probe.")
 	f.IntVar(&o.probeWorkers, "max-concurrent-probes", 32,
-		"How many StorageBuckets are probed at once. A probe needs at most 2 MiB, for its Secret and its certificates.")
+		"The number of StorageBuckets that are probed at the same time. A probe needs at most 2 MiB, for its "+
+			"Secret and its certificates.")
 	f.Var(&o.allowCIDRs, "endpoint-allow-cidr",
-		"Range of addresses that endpoints of StorageBuckets may have although they are forbidden otherwise; may be repeated.")
+		"A CIDR that StorageBucket endpoints may resolve to although the operator refuses it by default, such as "+
+			"127.0.0.0/8. May be repeated.")
 	f.Var(&o.denyCIDRs, "endpoint-deny-cidr",
-		"Range of addresses that endpoints of StorageBuckets may not have, whatever is allowed, such as the cluster's Service, Pod and node ranges; may be repeated.")
+		"A CIDR that StorageBucket endpoints must not resolve to, such as the cluster's Service, Pod and node "+
+			"ranges. Takes precedence over --endpoint-allow-cidr. May be repeated.")
 	f.Float64Var(&o.apiQPS, "kube-api-qps", 50,
-		"Requests a second to the API server for each kind of object, on average; twice as many may follow each other at once.")
+		"The maximum number of requests per second to the API server, separately for each kind of object. Bursts "+
+			"may be twice as large.")
 }
 
 // validate reports all invalid options, not only the first.

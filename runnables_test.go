@@ -8,13 +8,16 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
 	"k8s.io/utils/clock"
@@ -48,9 +51,9 @@ func (r live) List(ctx context.Context, list client.ObjectList, opts ...client.L
 	return r.Reader.List(ctx, list, opts...)
 }
 
-// startRunnables runs all that addControllers adds, on a cache over these objects.
+// startRunnables runs all that addControllers adds, on a cache over these objects, and returns that cache.
 func startRunnables(t *testing.T, o *options, term *election.Term, funcs interceptor.Funcs,
-	objects ...client.Object) {
+	objects ...client.Object) *watches {
 	t.Helper()
 	w, mgr, reader := newWatches(t, objects...)
 	w.stored.WithInterceptorFuncs(funcs).WithReturnManagedFields().
@@ -63,6 +66,7 @@ func startRunnables(t *testing.T, o *options, term *election.Term, funcs interce
 		t.Fatal(err)
 	}
 	w.start(t, mgr, reader)
+	return w
 }
 
 func shippedRunnables(t *testing.T) *options {
@@ -79,6 +83,67 @@ func shippedRunnables(t *testing.T) *options {
 func TestTicks(t *testing.T) {
 	if got, want := ticks(t, shippedRunnables(t)), "tenant 0, storagebucket 59, markdownview 0"; got != want {
 		t.Errorf("lists in a minute: %s, want %s", got, want)
+	}
+}
+
+// A change waits for the object that the worker is at, and not for all objects that a tick of --sync-period has
+// queued before it. Of those, one that changes is moved forward.
+func TestChangesOvertakeTicks(t *testing.T) {
+	const many, each = 100, time.Second
+	ready := []metav1.Condition{{Type: v1beta1.ConditionReady, Status: metav1.ConditionTrue}}
+	for name, object := range map[string]func(name string) client.Object{
+		"Tenant": func(name string) client.Object {
+			return &v1beta1.Tenant{ObjectMeta: metav1.ObjectMeta{Name: name}, Status: v1beta1.TenantStatus{Conditions: ready}}
+		},
+		"MarkdownView": func(name string) client.Object {
+			return &v1beta1.MarkdownView{ObjectMeta: metav1.ObjectMeta{Namespace: "team", Name: name}}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				o := shippedRunnables(t)
+				o.workers, o.syncPeriod = 1, 2*many*each
+				var mu sync.Mutex
+				var reconciled []string
+				var objects []client.Object
+				for i := range many {
+					objects = append(objects, object(fmt.Sprint("unchanged-", i)))
+				}
+				w := startRunnables(t, o, nil, interceptor.Funcs{
+					// Each reconcile begins with a Get, takes a second here, and ends because its object is gone.
+					Get: func(_ context.Context, _ client.WithWatch, key client.ObjectKey, _ client.Object, _ ...client.GetOption) error {
+						<-time.After(each)
+						mu.Lock()
+						defer mu.Unlock()
+						reconciled = append(reconciled, key.Name)
+						return apierrors.NewNotFound(schema.GroupResource{}, key.Name)
+					},
+				}, objects...)
+				since := func(wait time.Duration) []string {
+					<-time.After(wait)
+					synctest.Wait()
+					mu.Lock()
+					defer mu.Unlock()
+					names := reconciled
+					reconciled = nil
+					return names
+				}
+				if first := since(o.syncPeriod - each/2); len(first) != many {
+					t.Fatalf("%d reconciles at the start, want %d", len(first), many)
+				}
+				if ticked := since(10 * each); len(ticked) == 0 || slices.Contains(ticked, "unchanged-99") {
+					t.Fatalf("10 s after a tick, %q are reconciled; want some, and not the last one", ticked)
+				}
+				w.informerOf(object("")).Add(object("changed"))
+				w.informerOf(object("")).Add(object("unchanged-99"))
+				if next, want := since(3*each), []string{"changed", "unchanged-99"}; len(next) != 3 || !slices.Equal(next[1:], want) {
+					t.Errorf("after changes during a tick, %q are reconciled; want the one that has begun, and then %q", next, want)
+				}
+				if rest := len(since(2 * many * each)); rest < many/2 {
+					t.Errorf("then %d of the tick's objects are reconciled, want the rest", rest)
+				}
+			})
+		})
 	}
 }
 

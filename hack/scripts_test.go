@@ -236,6 +236,32 @@ func TestRuncHostCaps(t *testing.T) {
 	}
 }
 
+// An overlay may have another namespace. It is deleted, with its Lease, before the rest of the overlay.
+func TestDeployment(t *testing.T) {
+	tools := t.TempDir()
+	kustomize := `#!/usr/bin/env bash
+[[ $1 != build ]] || printf '%s\n' 'kind: Namespace' 'metadata:' '  labels:' '    name: x' '  name: platform-ops' \
+  --- "# $(basename "$2")" 'kind: Service' 'metadata:' '  name: webhooks' '  namespace: platform-ops'
+`
+	if err := os.WriteFile(filepath.Join(tools, "kustomize"), []byte(kustomize), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for target, want := range map[string]string{
+		"install":   "apply --server-side -f -: # crd",
+		"uninstall": "delete --ignore-not-found -f -: # crd",
+		"deploy":    "apply --server-side --force-conflicts -f -: # ops",
+		"undeploy":  "delete namespace --ignore-not-found platform-ops\ndelete --ignore-not-found -f -: # ops",
+	} {
+		got := run(t, `make --no-print-directory -C .. $TARGET TOOLS="$DIR" OVERLAY=config/ops`, map[string]string{"kubectl": `case $* in
+*"-f -") echo "$*: $(grep '^#')" ;;
+"delete "*) echo "$*" ;;
+esac`}, "DIR="+tools, "TARGET="+target)
+		if !got.ok || got.stdout != want {
+			t.Errorf("make %s: got %+v, want %q", target, got, want)
+		}
+	}
+}
+
 func write(t *testing.T, path, text string) {
 	t.Helper()
 	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {

@@ -116,7 +116,7 @@ func SetupWithManager(mgr ctrl.Manager, o Options) error {
 		Watches(&appsv1.Deployment{}, child).
 		Watches(&corev1.Service{}, child)
 	if o.Ticks != nil {
-		b = b.WatchesRawSource(source.Channel(o.Ticks, handler.EnqueueRequestsFromMapFunc(r.allViews)))
+		b = b.WatchesRawSource(source.Channel(o.Ticks, reconciler.Resync(r.allViews)))
 	}
 	if err := b.Complete(r); err != nil {
 		return fmt.Errorf("adding markdownview controller: %w", err)

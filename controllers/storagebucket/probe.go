@@ -41,8 +41,8 @@ type probe struct {
 }
 
 // due returns the time of the next probe. A bucket or a spec that was never probed, a resumed one and
-// a requested probe are due at once. Probes that became due while no leader ran are spread over the
-// period or over refresh, whichever is shorter. Otherwise a restart would probe all buckets at once.
+// a requested probe are due immediately. After a change of leader the first probes are spread over the period
+// or over refresh, whichever is shorter. Otherwise a restart would probe all buckets at the same time.
 func (p probe) due(b *v1beta1.StorageBucket) time.Time {
 	conditions, pause := b.Status.Conditions, p.pause(b)
 	switch {
@@ -54,9 +54,14 @@ func (p probe) due(b *v1beta1.StorageBucket) time.Time {
 		reporting.FindCondition(conditions, v1beta1.ConditionReady).Status == metav1.ConditionUnknown:
 		return time.Time{}
 	}
-	// The status has whole seconds, rounded down. A time in the future is that of a wrong clock.
-	last := b.Status.LastProbeTime.Add(time.Second)
-	if next := reconciler.NextDue(last, pause, b.UID); next.After(p.seen) && !last.After(p.seen.Add(period(b))) {
+	const rounding = time.Second // the status has whole seconds, rounded down
+	last := b.Status.LastProbeTime.Add(rounding)
+	switch next := reconciler.NextDue(last, pause, b.UID); {
+	case last.After(p.seen.Add(period(b))): // the time of a wrong clock
+	case pause < refresh && next.Add(-rounding).Before(p.seen) && last.Add(refresh+pause).After(p.seen):
+		// The previous leader may have probed until now: it writes an unchanged result once per refresh.
+		return reconciler.NextDue(p.seen, pause, b.UID).Add(reconciler.Offset(min(pause, refresh-pause), b.UID))
+	case next.After(p.seen):
 		return next
 	}
 	return p.seen.Add(reconciler.Offset(min(pause, refresh), b.UID))

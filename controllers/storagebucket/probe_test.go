@@ -12,6 +12,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"pgregory.net/rapid"
 
 	"leasehold.dev/api/v1beta1"
 	"leasehold.dev/controllers/storagebucket/s3"
@@ -75,6 +76,11 @@ func TestDue(t *testing.T) {
 		"in a year":                {bucket: bucket("b", probed(epoch.AddDate(1, 0, 0), "")), to: time.Minute},
 		"in a period":              {bucket: bucket("b", probed(epoch.Add(59*time.Second), "")), from: 2 * time.Minute, to: 126 * time.Second},
 		"in a period and a second": {bucket: bucket("b", probed(epoch.Add(time.Minute), "")), to: time.Minute},
+		"maybe probed since": {bucket: bucket("b", probed(epoch.Add(-refresh), "")),
+			from: time.Minute, to: 126 * time.Second},
+		"maybe probed since, nearly as long as a status is kept": {bucket: bucket("b", every(299), probed(epoch.Add(-400*time.Second), "")),
+			from: 299 * time.Second, to: 330 * time.Second},
+		"each probe is in the status": {bucket: bucket("b", every(300), probed(epoch.Add(-400*time.Second), "")), to: refresh},
 		"a missing Secret": {bucket: bucket("b", every(day), probed(just, v1beta1.ReasonCredentialsNotFound)),
 			from: firstRetry, to: 6 * time.Second},
 		"a missing ConfigMap": {bucket: bucket("b", every(day), probed(just, v1beta1.ReasonTLSVerificationFailed)),
@@ -102,6 +108,36 @@ func TestDue(t *testing.T) {
 			t.Errorf("%s: due after %s, want %s to %s", name, after, tc.from, tc.to)
 		}
 	}
+}
+
+// No bucket is probed more often than its period, even when another replica begins to lead at any time: a leader
+// that reports an unchanged result once in five minutes, and its successor, which knows the status only.
+func TestNextLeaderKeepsThePeriod(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		b := bucket(rapid.StringMatching("[a-z]{8}").Draw(t, "name"), every(rapid.Int32Range(10, 900).Draw(t, "period")))
+		now, last := epoch, time.Time{}
+		for range rapid.IntRange(2, 5).Draw(t, "leaders") {
+			var leader probes
+			for range rapid.IntRange(0, 8).Draw(t, "probes") {
+				p := leader.of(b, now)
+				if due := p.due(b); due.After(now) {
+					now = due.Add(time.Duration(rapid.Int64Range(0, int64(2*time.Second)).Draw(t, "late")))
+				}
+				if gap := now.Sub(last); !last.IsZero() && gap < period(b) {
+					t.Fatalf("probed %s after the last probe, with a period of %s", gap, period(b))
+				}
+				p = p.after(b.Generation, false, good, now)
+				leader.store(b, p)
+				status := summarize(b, p, "1", findings{verdict: good}, now)
+				status.LastProbeTime = new(metav1.NewTime(now.Truncate(time.Second))) // as the API server stores it
+				if needsWrite(b.Status, status) {
+					b.Status = status
+				}
+				last = now
+			}
+			now = now.Add(time.Duration(rapid.Int64Range(0, int64(10*time.Minute)).Draw(t, "without a leader")))
+		}
+	})
 }
 
 func TestRestartSpreadsProbes(t *testing.T) {

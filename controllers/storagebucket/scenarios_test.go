@@ -136,7 +136,7 @@ func courses() map[string]scenario {
 			before: map[int]change{1: requests("a"), 3: requests(strings.Repeat("b", 200))}},
 		"failures between successes": {reconciles: 8,
 			before: map[int]change{1: fails("500 -"), 5: fails("503 -"), 7: recovers}},
-		"failures of two leaders": {reconciles: 5, before: map[int]change{
+		"failures of two leaders": {reconciles: 6, before: map[int]change{
 			1: fails("500 -"), 2: (*fixture).changeLeader}},
 		"deleted": {before: map[int]change{1: (*fixture).delete}},
 		"another Secret, then none": {reconciles: 3,

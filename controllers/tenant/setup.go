@@ -76,7 +76,7 @@ func SetupWithManager(ctx context.Context, mgr ctrl.Manager, o Options) error {
 		Watches(&rbacv1.ClusterRole{}, handler.EnqueueRequestsFromMapFunc(r.tenantsOfRole)).
 		Watches(&rbacv1.ClusterRoleBinding{}, handler.EnqueueRequestsFromMapFunc(r.tenantsOfRole))
 	if o.Ticks != nil {
-		b = b.WatchesRawSource(source.Channel(o.Ticks, handler.EnqueueRequestsFromMapFunc(r.tenantsReady)))
+		b = b.WatchesRawSource(source.Channel(o.Ticks, reconciler.Resync(r.tenantsReady)))
 	}
 	if err := b.Complete(r); err != nil {
 		return fmt.Errorf("adding tenant controller: %w", err)

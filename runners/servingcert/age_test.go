@@ -13,13 +13,16 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"os"
 	"strconv"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/go-logr/logr/funcr"
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -31,6 +34,7 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 	"sigs.k8s.io/controller-runtime/pkg/metrics/server"
 )
 
@@ -284,6 +288,32 @@ func (c cluster) served(ctx context.Context, source *Source) (leaf, ca *x509.Cer
 	return chain[0], chain[len(chain)-1], nil
 }
 
+// logged has the errors in the log of the process, which has one logger.
+var logged struct {
+	mu     sync.Mutex
+	errors []string
+}
+
+func TestMain(m *testing.M) {
+	ctrl.SetLogger(funcr.New(func(_, line string) {
+		if strings.Contains(line, `"error"=`) {
+			logged.mu.Lock()
+			defer logged.mu.Unlock()
+			logged.errors = append(logged.errors, line)
+		}
+	}, funcr.Options{}))
+	os.Exit(m.Run())
+}
+
+// loggedErrors returns the errors that were logged since its last call.
+func loggedErrors() []string {
+	logged.mu.Lock()
+	defer logged.mu.Unlock()
+	lines := logged.errors
+	logged.errors = nil
+	return lines
+}
+
 // Each certificate is replaced long before its end, with the CA that signed it if that ends too. At
 // no time do the webhook configurations distrust the served certificate. The bubble is some hours longer
 // than the 12 hours after which the rotator looks again, and no longer: the work queues have tickers of
@@ -302,6 +332,7 @@ func TestCertificatesAreReplacedEarly(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				c := newCluster(t, aged(t, tc.certificate, tc.ca))
+				loggedErrors()
 				source := age(t, c)
 				leaves, cas := map[string]bool{}, map[string]bool{}
 				for began := time.Now(); time.Since(began) < day/2+3*time.Hour; {
@@ -321,6 +352,9 @@ func TestCertificatesAreReplacedEarly(t *testing.T) {
 				}
 				if got := fmt.Sprintf("%d of %d", len(leaves), len(cas)); got != tc.want {
 					t.Errorf("certificates and CAs: %s, want %s", got, tc.want)
+				}
+				if lines := loggedErrors(); len(lines) > 0 {
+					t.Errorf("nothing failed, and these errors are logged:\n%s", strings.Join(lines, "\n"))
 				}
 			})
 		})
@@ -352,6 +386,37 @@ func TestCertificateOfALaterTimeIsReplaced(t *testing.T) {
 			if err := c.Update(t.Context(), &secret); err != nil {
 				t.Fatal(err)
 			}
+		}
+	})
+}
+
+// The rotator's runnable and its controller both issue the first certificate. The later one gets a Conflict,
+// which is no error: the Secret has a certificate.
+func TestConflictOfTheFirstCertificateIsNoError(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, first := newCluster(t, &corev1.Secret{}), aged(t, 365*day, 3650*day)
+		var once sync.Once
+		c.WithWatch = interceptor.NewClient(c.WithWatch, interceptor.Funcs{Update: func(ctx context.Context,
+			inner client.WithWatch, o client.Object, opts ...client.UpdateOption) error {
+			if _, isSecret := o.(*corev1.Secret); isSecret {
+				once.Do(func() {
+					first.Namespace, first.Name = key.Namespace, key.Name
+					if err := inner.Update(ctx, first); err != nil {
+						t.Error(err)
+					}
+				})
+			}
+			return inner.Update(ctx, o, opts...)
+		}})
+		loggedErrors()
+		source := age(t, c)
+		<-time.After(time.Minute)
+		synctest.Wait()
+		if leaf, _, err := c.served(t.Context(), source); err != nil || time.Until(leaf.NotAfter) > 366*day {
+			t.Errorf("the certificate that was first is not served: %v", err)
+		}
+		if lines := loggedErrors(); len(lines) > 0 {
+			t.Errorf("nothing failed, and these errors are logged:\n%s", strings.Join(lines, "\n"))
 		}
 	})
 }

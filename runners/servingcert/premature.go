@@ -36,6 +36,9 @@ func (premature) NeedLeaderElection() bool { return true }
 // Start implements manager.Runnable.
 func (p premature) Start(ctx context.Context) error {
 	logger := log.FromContext(ctx).WithName("serving-certificate").WithValues("secret", p.source.secret.String())
+	if !p.source.cache.WaitForCacheSync(ctx) {
+		return nil // the replica stops
+	}
 	wait.UntilWithContext(ctx, func(ctx context.Context) {
 		switch emptied, err := p.empty(ctx); {
 		case err != nil:

@@ -9,6 +9,8 @@ import (
 	"net/url"
 
 	"github.com/open-policy-agent/cert-controller/pkg/rotator"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
@@ -114,7 +116,21 @@ func narrowed(mgr manager.Manager, writer client.Client, secret types.Namespaced
 			selector: fields.OneTermEqualSelector("metadata.name", secret.Name).String(),
 		}
 	})
-	return narrowedManager{Manager: mgr, config: config, client: writer}
+	return narrowedManager{Manager: mgr, config: config, client: issuing{writer}}
+}
+
+// issuing writes what the rotator issues. Its runnable and its controller both issue the first certificate, and
+// the rotator would log the Conflict of the later one as two errors. The watch event of the Secret that
+// caused a Conflict triggers the next check.
+type issuing struct{ client.Client }
+
+// Update implements client.Writer.
+func (i issuing) Update(ctx context.Context, o client.Object, opts ...client.UpdateOption) error {
+	err := i.Client.Update(ctx, o, opts...)
+	if _, isSecret := o.(*corev1.Secret); isSecret && apierrors.IsConflict(err) {
+		return nil
+	}
+	return err
 }
 
 // oneSecret adds a field selector to requests for the collection at path.

@@ -77,8 +77,8 @@ func TestDependencyUpdates(t *testing.T) {
 
 // step is a step of a job or of an action.
 type step struct {
-	Uses string
-	With map[string]any
+	Uses, Run string
+	With      map[string]any
 }
 
 // pinned is an action at a commit, with its version in a comment.
@@ -98,6 +98,44 @@ func TestWorkflows(t *testing.T) {
 		}
 		for _, problem := range untrusted(text) {
 			t.Errorf("%s: %s", filepath.Base(file), problem)
+		}
+	}
+}
+
+// A pull request runs make test and make e2e, from a line of its own or from a matrix.
+func TestWorkflowsRunTheSuites(t *testing.T) {
+	for name, want := range map[string]string{"test": "test", "e2e": "e2e"} {
+		file := filepath.Join(".github", "workflows", name+".yml")
+		text, err := os.ReadFile(filepath.Join(root, file))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !strings.Contains(string(text), "\n  pull_request:\n") {
+			t.Errorf("%s does not run for pull requests", file)
+		}
+		var targets []string
+		for _, job := range read[struct {
+			Jobs map[string]struct {
+				Strategy struct {
+					Matrix struct{ Include []map[string]string }
+				}
+				Steps []step
+			}
+		}](t, file).Jobs {
+			for _, s := range job.Steps {
+				target, isMake := strings.CutPrefix(s.Run, "make ")
+				switch {
+				case isMake && strings.HasPrefix(target, "${{ matrix.target }}"):
+					for _, entry := range job.Strategy.Matrix.Include {
+						targets = append(targets, entry["target"])
+					}
+				case isMake:
+					targets = append(targets, target)
+				}
+			}
+		}
+		if !slices.Contains(targets, want) {
+			t.Errorf("%s runs make %q, want make %s", file, targets, want)
 		}
 	}
 }

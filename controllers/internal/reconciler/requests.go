@@ -3,11 +3,14 @@
 package reconciler
 
 import (
+	"context"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/util/workqueue"
+	"sigs.k8s.io/controller-runtime/pkg/controller/priorityqueue"
 	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
@@ -31,6 +34,16 @@ var Changed = predicate.Or(predicate.GenerationChangedPredicate{}, predicate.Fun
 		return Paused(e.ObjectOld) != Paused(e.ObjectNew) || RequestedAt(e.ObjectOld) != RequestedAt(e.ObjectNew)
 	},
 })
+
+// Resync returns a handler for the ticks of --sync-period. It queues the objects with the priority that
+// controller-runtime gives to resyncs, so changes do not wait for them.
+func Resync(objects handler.MapFunc) handler.EventHandler {
+	return handler.Funcs{GenericFunc: func(ctx context.Context, e event.GenericEvent,
+		q workqueue.TypedRateLimitingInterface[reconcile.Request]) {
+		q.(priorityqueue.PriorityQueue[reconcile.Request]).AddWithOpts(
+			priorityqueue.AddOpts{Priority: new(handler.LowPriority)}, objects(ctx, e.Object)...)
+	}}
+}
 
 const (
 	// FirstRetry is the pause after the first failure of an object.

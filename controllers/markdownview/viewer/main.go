@@ -58,12 +58,12 @@ func parse(args []string, usage io.Writer) (options, error) {
 	var o options
 	flags := flag.NewFlagSet("viewer", flag.ContinueOnError)
 	flags.SetOutput(usage)
-	flags.StringVar(&o.dir, "dir", "/book/src", "The folder with SUMMARY.md and the other Markdown files.")
-	flags.StringVar(&o.address, "bind-address", ":3000", "The address to serve on.")
-	flags.StringVar(&o.title, "title", "", "The title of the book. By default the first heading of SUMMARY.md.")
-	flags.StringVar(&o.language, "language", "en", "The language of the text, for browsers and screen readers.")
+	flags.StringVar(&o.dir, "dir", "/book/src", "The directory that contains SUMMARY.md and the other Markdown files.")
+	flags.StringVar(&o.address, "bind-address", ":3000", "The address to serve the pages on.")
+	flags.StringVar(&o.title, "title", "", "The title of the book. Defaults to the first heading of SUMMARY.md.")
+	flags.StringVar(&o.language, "language", "en", "The language of the text, as a BCP 47 tag such as de, for browsers and screen readers.")
 	flags.BoolVar(&o.showVersion, "version", false,
-		"Print the version, the commit, the Go version and the platform, and exit.")
+		"Print the version, the commit, the Go version and the platform, then exit.")
 	if err := flags.Parse(args); err != nil {
 		return o, fmt.Errorf("reading the flags: %w", err)
 	}
