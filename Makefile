@@ -7,12 +7,29 @@ SHELL := /usr/bin/env bash -o pipefail
 
 BIN       := $(CURDIR)/bin
 TOOLS     := $(BIN)/tools
-ARTIFACTS ?= $(CURDIR)/artifacts
 IMG       ?= leasehold:dev
 VIEWER_IMG ?= leasehold-viewer:dev
 GO        ?= go
 # Runs a program and prints every 30 s how long it takes.
 PROGRESS  := $(CURDIR)/hack/progress.sh
+
+# Make and the shell split paths at spaces and give these characters a meaning. A recipe would then work on another
+# path: it would build into, or remove, a folder beside this one.
+SPECIAL := ' " ` $$ \ ( ) [ ] { } < > | & ; * ? ! \# % :
+special = $(filter-out 1,$(words [$1]))$(strip $(foreach c,$(SPECIAL),$(findstring $c,$1)))
+ifeq ($(wildcard hack/tools/go.mod),)
+$(error "$(CURDIR)" is not the folder of this Makefile, and nothing was done; run make -C FOLDER)
+endif
+$(if $(call special,$(CURDIR)),$(error the path of this checkout, "$(CURDIR)", contains a space or a special character, \
+	and nothing was done; move the checkout to a path of letters, digits, ".", "_" and "-"))
+$(foreach v,ARTIFACTS BIN TOOLS GO KUBECTL,$(if $(call special,$($v)),$(error $v="$($v)" contains a \
+	space or a special character, and nothing was done; set $v to a path of letters, digits, ".", "_" and "-")))
+# Programs read these in other folders.
+override ARTIFACTS := $(abspath $(or $(ARTIFACTS),artifacts))
+ifneq ($(KUBEBUILDER_ASSETS),) # with a space where setup-envtest runs on macOS
+override KUBEBUILDER_ASSETS := $(if $(filter /%,$(firstword $(KUBEBUILDER_ASSETS))),,$(CURDIR)/)$(KUBEBUILDER_ASSETS)
+endif
+export ARTIFACTS KUBEBUILDER_ASSETS
 
 # All programs, tests and images are static, without paths and without what only debuggers read, which takes a tenth
 # of each build. One set of flags is one Go build cache, which the control planes share.
@@ -24,7 +41,7 @@ export GOFLAGS     := $(GOFLAGS) -trimpath -gcflags=all=-dwarf=false
 # Programs that the user provides, such as those of setup-envtest.
 OWN_ASSETS := $(if $(K8S),,$(KUBEBUILDER_ASSETS))
 ifneq ($(K8S),)
-export KUBEBUILDER_ASSETS := $(BIN)/controlplane/$(K8S)
+override KUBEBUILDER_ASSETS := $(BIN)/controlplane/$(K8S)
 endif
 
 # Only the tools are files.
@@ -47,15 +64,19 @@ s3server: needs-go $(if $(S3SERVER),,$(BIN)/s3server/versitygw) ## Build the S3 
 # operator alone.
 run: $(if $(CLUSTER),,controlplane s3server) build ## Run control plane, operator (2 replicas) and samples here, or the operator against CLUSTER=current; ARGS=-once ends when they are Ready.
 ifneq ($(CLUSTER),)
-	@KUBECTL='$(KUBECTL)' exec hack/current.sh $(BIN)/manager '$(CLUSTER)' $(ARGS)
+	@KUBECTL=$(KUBECTL) exec hack/current.sh $(BIN)/manager '$(CLUSTER)' $(ARGS)
 else
 	@$(GO) build -o $(TOOLS)/run ./hack/run
 	@exec $(TOOLS)/run $(ARGS)
 endif
 
+# Only names inside this folder: any other folder that ARTIFACTS names may contain files of the user. Without a slash at
+# the end, a symbolic link is removed and its target is not.
 clean: ## Remove bin/, artifacts/ and the links to built specs.
-	@echo "removing $(BIN) and $(ARTIFACTS); the next make controlplane starts from the Go build cache"
-	@rm -rf $(BIN) $(ARTIFACTS) test/integration/*/*.test
+	@echo "removing bin/ and artifacts/ of $(CURDIR); the next make controlplane starts from the Go build cache"
+	@rm -rf bin artifacts
+	@rm -f test/integration/*/*.test
+	@$(if $(filter-out $(CURDIR)/artifacts,$(ARTIFACTS)),echo "ARTIFACTS=$(ARTIFACTS) was not removed: make clean removes only bin/ and artifacts/ of this checkout")
 
 needs-go:
 	@hack/needs-go.sh $(GO)
@@ -83,9 +104,10 @@ TEST_FLAGS   := -ldflags=-w -vet=off
 
 # A cluster or binaries that the user provides replace those built here.
 CONTROLPLANE := $(if $(filter true,$(USE_EXISTING_CLUSTER))$(OWN_ASSETS),,controlplane)
+OWN_CONTROLLERS := $(wildcard $(subst $() ,\ ,$(OWN_ASSETS))/kube-controller-manager)
 # The reason to skip the prover's smoke test; empty to run it.
 UNPROVABLE   := $(if $(filter true,$(USE_EXISTING_CLUSTER)),USE_EXISTING_CLUSTER is true and the prover reads the API server's audit log,$\
-	$(if $(OWN_ASSETS),$(if $(wildcard $(OWN_ASSETS)/kube-controller-manager),,KUBEBUILDER_ASSETS has no kube-controller-manager and the prover judges what the garbage collector removes)))
+	$(if $(OWN_ASSETS),$(if $(OWN_CONTROLLERS),,KUBEBUILDER_ASSETS has no kube-controller-manager and the prover judges what the garbage collector removes)))
 
 # Unit tests run while specs wait, at a lower priority because specs have time limits. The prover
 # runs alone: its verdicts depend on times.
@@ -185,11 +207,11 @@ endif
 # variables.
 E2E_TAG     ?= e2e
 # Set here, where KUBECTL has no default yet: no kubectl is built if the user names one.
-E2E_KUBECTL := $(or $(KUBECTL),$(KUBEBUILDER_ASSETS:%=%/kubectl),$(BIN)/controlplane/current/kubectl)
+E2E_KUBECTL := $(or $(KUBECTL),$(if $(KUBEBUILDER_ASSETS),$(KUBEBUILDER_ASSETS)/kubectl),$(BIN)/controlplane/current/kubectl)
 
 e2e: needs-go $(if $(KUBECTL),,controlplane) $(TOOLS)/kind $(TOOLS)/kustomize $(TOOLS)/helm $(TOOLS)/gotestsum ## Run the end-to-end features on a kind cluster of its own; needs Docker.
 	@$(GO) build -o $(TOOLS)/testsummary ./hack/testsummary
-	@MAKE="$(MAKE_COMMAND)" GO="$(GO)" E2E_TAG=$(E2E_TAG) ARTIFACTS=$(abspath $(ARTIFACTS)) \
+	@MAKE="$(MAKE_COMMAND)" GO=$(GO) E2E_TAG=$(E2E_TAG) ARTIFACTS=$(ARTIFACTS) \
 		KUBECTL="$(E2E_KUBECTL)" hack/e2e.sh $(E2E_FLAGS)
 
 ##@ Generate and check
@@ -232,8 +254,8 @@ CONTAINER_TOOL ?= docker
 OVERLAY        ?= config/default
 
 docker-build: ## Build the images IMG (the operator) and VIEWER_IMG (the page server).
-	$(CONTAINER_TOOL) build $(DOCKER_BUILD_FLAGS) -t $(IMG) .
-	$(CONTAINER_TOOL) build $(DOCKER_BUILD_FLAGS) -t $(VIEWER_IMG) --target viewer .
+	$(CONTAINER_TOOL) build $(DOCKER_BUILD_FLAGS) -t '$(IMG)' .
+	$(CONTAINER_TOOL) build $(DOCKER_BUILD_FLAGS) -t '$(VIEWER_IMG)' --target viewer .
 
 install: $(TOOLS)/kustomize ## Install the CRDs.
 	@$(TOOLS)/kustomize build config/crd | $(KUBECTL) apply --server-side -f -
@@ -243,15 +265,15 @@ uninstall: $(TOOLS)/kustomize ## Remove the CRDs; refuses while there are Tenant
 	@$(TOOLS)/kustomize build config/crd | $(KUBECTL) delete --ignore-not-found -f -
 
 deploy: $(TOOLS)/kustomize ## Deploy the operator with the images IMG and VIEWER_IMG, CRDs included.
-	@hack/render.sh $(TOOLS)/kustomize $(OVERLAY) $(IMG) $(VIEWER_IMG) | $(KUBECTL) apply --server-side --force-conflicts -f -
+	@hack/render.sh $(TOOLS)/kustomize '$(OVERLAY)' '$(IMG)' '$(VIEWER_IMG)' | $(KUBECTL) apply --server-side --force-conflicts -f -
 
 # The overlay's namespace is deleted first, and the Lease with it: an API server that has observed the end of
 # the fence while there was a Lease would apply it to the next installation. See docs/decisions/fence.md.
 undeploy: $(TOOLS)/kustomize ## Remove the operator, CRDs included; refuses while there are Tenants or managed buckets.
 	@hack/nothing-held.sh $(KUBECTL)
-	@$(KUBECTL) delete namespace --ignore-not-found "$$(hack/render.sh $(TOOLS)/kustomize $(OVERLAY) $(IMG) $(VIEWER_IMG) | \
+	@$(KUBECTL) delete namespace --ignore-not-found "$$(hack/render.sh $(TOOLS)/kustomize '$(OVERLAY)' '$(IMG)' '$(VIEWER_IMG)' | \
 		awk '/^kind: Namespace$$/ {found = 1} found && /^  name: / {print $$2; found = 0}')"
-	@hack/render.sh $(TOOLS)/kustomize $(OVERLAY) $(IMG) $(VIEWER_IMG) | $(KUBECTL) delete --ignore-not-found -f -
+	@hack/render.sh $(TOOLS)/kustomize '$(OVERLAY)' '$(IMG)' '$(VIEWER_IMG)' | $(KUBECTL) delete --ignore-not-found -f -
 
 # Allows `make bin/tools/helm`.
 bin/%: $(BIN)/% ;

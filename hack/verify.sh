@@ -14,7 +14,9 @@ while IFS= read -r file; do
   generated+=("$file")
 done < <(find api -name 'zz_generated.*.go')
 
-copy=$(mktemp -d)
+# The Makefile refuses a path with spaces, which TMPDIR may have, and this tree does not.
+mkdir -p bin
+copy=$(mktemp -d "$PWD/bin/verify-XXXXXX")
 trap 'rm -rf "$copy"' EXIT
 mkdir -p "$copy/hack" "$copy/test/harness"
 cp -Rp Makefile go.mod go.sum api controllers runners config docs "$copy/"
