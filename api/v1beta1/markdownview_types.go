@@ -202,9 +202,6 @@ const (
 	EventContentUpdated = "ContentUpdated"
 	// EventChildConflict (Warning): the operator does not own an object whose name it needs.
 	EventChildConflict = "ChildConflict"
-	// EventDriftCorrected (Normal): the operator restored a child that
-	// another client had changed or deleted.
-	EventDriftCorrected = "DriftCorrected"
 )
 
 // AnnotationContentHash is MarkdownViewStatus.ContentHash on the viewers' ConfigMap and on their
