@@ -61,12 +61,6 @@ var watchEvents = map[string]func(*informer, client.Object){
 		o.SetFinalizers(nil)
 		i.change(before, o)
 	},
-	"with a repaired binding": func(i *informer, o client.Object) {
-		before := o.DeepCopyObject().(client.Object)
-		o.(*v1beta1.Tenant).Status.Conditions = []metav1.Condition{
-			{Type: "Ready", Status: "False", Reason: "AdminBindingRepaired", LastTransitionTime: metav1.Now()}}
-		i.change(before, o)
-	},
 	"paused":                     annotated(v1beta1.AnnotationPaused, "true"),
 	"with a reconcile requested": annotated(v1beta1.AnnotationRequestedAt, "now"),
 }
@@ -115,8 +109,7 @@ func TestWatches(t *testing.T) {
 	}{
 		"a Tenant": {tenants, sharing[0], map[string]string{
 			"created": "[a]", "deleted": "[a]", "with another spec": "[a]", "with another annotation": "[]",
-			"without its finalizers": "[a]", "paused": "[a]", "with a reconcile requested": "[a]",
-			"with a repaired binding": "[a]"}},
+			"without its finalizers": "[a]", "paused": "[a]", "with a reconcile requested": "[a]"}},
 		"a namespace":        {tenants, &corev1.Namespace{ObjectMeta: named("x-dev")}, all("[a b]")},
 		"a namespace of one": {tenants, &corev1.Namespace{ObjectMeta: named("x-b")}, all("[b]")},
 		"the admins' binding": {tenants, &rbacv1.RoleBinding{ObjectMeta: named("leasehold:tenant-admin")},

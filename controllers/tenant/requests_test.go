@@ -141,21 +141,3 @@ func TestIneffectiveWriteIsReported(t *testing.T) {
 		t.Errorf("Ready %s %s: %s, with the binding %q", got.Status, got.Reason, got.Message, w.bindingText())
 	}
 }
-
-// A leader that starts with an old list of Tenants takes nothing from a namespace that its Tenant lists by now.
-func TestNamespaceOfALaterVersionIsNotForeign(t *testing.T) {
-	w := newWorld(t, append(provision(nil), namespace("a-new", ownedBy(tenant("a"))))...)
-	now := find[v1beta1.Tenant](w, "", "a")
-	now.Spec.Namespaces = append(now.Spec.Namespaces, "new")
-	w.must(w.live.Update(t.Context(), now))
-	if result, err := w.reconcile(); err != nil || result != again {
-		t.Errorf("the reconcile with the old Tenant ends with %+v, %v, want another one soon", result, err)
-	}
-	if ns := find[corev1.Namespace](w, "", "a-new"); ownerIndex(now, ns) < 0 {
-		t.Errorf("it took the reference to the Tenant away: %+v", ns.ObjectMeta)
-	}
-	w.settle()
-	if got := w.ready(); got.Status != metav1.ConditionTrue {
-		t.Errorf("Ready %+v with the new Tenant", got)
-	}
-}

@@ -127,8 +127,6 @@ var _ = Describe("A Tenant", func() {
 		Eventually(ctx, eventsAbout(t)).Should(
 			expect.ContainEvent(expect.Event{Type: corev1.EventTypeNormal, Reason: v1beta1.EventNamespaceRetained,
 				Note: old.Name}))
-		Expect(eventsAbout(t)(ctx)).NotTo(
-			expect.ContainEvent(expect.Event{Type: corev1.EventTypeWarning, Reason: v1beta1.EventForeignNamespace}))
 		suite.DeleteNamespaceAfter(old.Name)
 	})
 
