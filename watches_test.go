@@ -62,12 +62,6 @@ var watchEvents = map[string]func(*informer, client.Object){
 		o.SetFinalizers(nil)
 		i.change(before, o)
 	},
-	"with a repaired binding": func(i *informer, o client.Object) {
-		before := o.DeepCopyObject().(client.Object)
-		o.(*v1beta1.Tenant).Status.Conditions = []metav1.Condition{
-			{Type: "Ready", Status: "False", Reason: "AdminBindingRepaired", LastTransitionTime: metav1.Now()}}
-		i.change(before, o)
-	},
 	"paused":                   annotated(v1beta1.AnnotationPaused, "", "true"),
 	"paused as before":         annotated(v1beta1.AnnotationPaused, "true", "true"),
 	"resumed":                  annotated(v1beta1.AnnotationPaused, "true", ""),

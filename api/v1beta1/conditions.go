@@ -12,18 +12,28 @@ const (
 	// ConditionPaused is True while AnnotationPaused keeps the operator from writing anything for
 	// the object, and absent otherwise.
 	ConditionPaused = "Paused"
+	// ConditionDriftCorrected is True after the operator has put back fields of a child that another
+	// client had changed. Its message names them. It is absent again after the next change of the spec.
+	ConditionDriftCorrected = "DriftCorrected"
 )
 
-// ReasonPaused is the reason of ConditionPaused.
-const ReasonPaused = "Paused"
+// Reasons of the conditions Paused and DriftCorrected.
+const (
+	ReasonPaused         = "Paused"
+	ReasonDriftCorrected = "DriftCorrected"
+)
+
+// EventDriftCorrected (Normal) is the reason of the event for a child that another client had changed
+// or deleted, and that the operator restored.
+const EventDriftCorrected = "DriftCorrected"
 
 // Annotations by which users direct the operator. All kinds have them.
 const (
-	// AnnotationPaused suspends an object while its value is "true": the operator writes nothing
-	// but the status, also while the object is being deleted.
+	// AnnotationPaused suspends an object, with any value but "false": the operator writes nothing
+	// but the status, even while the object is being deleted.
 	AnnotationPaused = "leasehold.dev/paused"
 	// AnnotationRequestedAt requests a reconcile, or a probe, at each change of its value. The
-	// status repeats the value that was handled last.
+	// status repeats the value that was handled last, or its hash if it is longer than 128 characters.
 	AnnotationRequestedAt = "leasehold.dev/requested-at"
 )
 

@@ -141,6 +141,7 @@ type MarkdownViewStatus struct {
 // +kubebuilder:printcolumn:name="Replicas",type=integer,JSONPath=`.spec.replicas`
 // +kubebuilder:printcolumn:name="Available",type=integer,JSONPath=`.status.availableReplicas`
 // +kubebuilder:printcolumn:name="Ready",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].status`
+// +kubebuilder:printcolumn:name="Paused",type=string,JSONPath=`.status.conditions[?(@.type=="Paused")].status`
 // +kubebuilder:printcolumn:name="URL",type=string,JSONPath=`.status.url`,priority=1
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
 // +kubebuilder:validation:XValidation:rule="self.metadata.name.size() <= 56 && self.metadata.name.matches('^[a-z0-9]([-a-z0-9]*[a-z0-9])?$')",message="metadata.name must be at most 56 characters long, consist of lower case letters, digits and '-', and start and end with a letter or digit"
@@ -202,9 +203,6 @@ const (
 	EventContentUpdated = "ContentUpdated"
 	// EventChildConflict (Warning): the operator does not own an object whose name it needs.
 	EventChildConflict = "ChildConflict"
-	// EventDriftCorrected (Normal): the operator restored a child that
-	// another client had changed or deleted.
-	EventDriftCorrected = "DriftCorrected"
 )
 
 // AnnotationContentHash is MarkdownViewStatus.ContentHash on the viewers' ConfigMap and on their

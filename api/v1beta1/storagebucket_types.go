@@ -253,6 +253,7 @@ type StorageBucketStatus struct {
 // +kubebuilder:resource:scope=Namespaced,categories=leasehold,shortName=sbkt
 // +kubebuilder:printcolumn:name="Bucket",type=string,JSONPath=`.spec.bucketName`
 // +kubebuilder:printcolumn:name="Ready",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].status`
+// +kubebuilder:printcolumn:name="Paused",type=string,JSONPath=`.status.conditions[?(@.type=="Paused")].status`
 // +kubebuilder:printcolumn:name="Reason",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].reason`
 // +kubebuilder:printcolumn:name="LastProbe",type=date,JSONPath=`.status.lastProbeTime`
 // +kubebuilder:printcolumn:name="Policy",type=string,JSONPath=`.spec.managementPolicy`,priority=1

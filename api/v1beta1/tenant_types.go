@@ -117,7 +117,7 @@ type TenantNamespace struct {
 
 	// reason is the state of the namespace in one word: Reconciled, Pending,
 	// NamespaceTerminating, NamespaceConflict, ChildConflict, RBACForbidden,
-	// AdmissionDenied, QuotaExceeded, InvalidSpec, AdminBindingRepaired or ReconcileFailed.
+	// AdmissionDenied, QuotaExceeded, InvalidSpec or ReconcileFailed.
 	// +required
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=64
@@ -136,7 +136,7 @@ const MaxStatusNamespaces = 256
 
 // TenantStatus is what the operator observed last.
 type TenantStatus struct {
-	// conditions are Ready, and Stalled, Paused and ForeignNamespace while they apply.
+	// conditions are Ready, and Stalled and Paused while they apply.
 	// +optional
 	// +listType=map
 	// +listMapKey=type
@@ -173,6 +173,7 @@ type TenantStatus struct {
 // +kubebuilder:printcolumn:name="Namespaces",type=string,JSONPath=`.spec.namespaces`
 // +kubebuilder:printcolumn:name="Admin",type=string,JSONPath=`.spec.admins[0].name`
 // +kubebuilder:printcolumn:name="Ready",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].status`
+// +kubebuilder:printcolumn:name="Paused",type=string,JSONPath=`.status.conditions[?(@.type=="Paused")].status`
 // +kubebuilder:printcolumn:name="Reason",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].reason`,priority=1
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
 // +kubebuilder:validation:XValidation:rule="self.metadata.name.size() <= 50 && self.metadata.name.matches('^[a-z0-9]([-a-z0-9]*[a-z0-9])?$')",message="metadata.name must be at most 50 characters long, consist of lower case letters, digits and '-', and start and end with a letter or digit"
@@ -208,10 +209,6 @@ type TenantList struct {
 	Items []Tenant `json:"items"`
 }
 
-// ConditionForeignNamespace is True while a namespace that the Tenant does not own
-// refers to it as its owner, for example by an owner reference added by hand.
-const ConditionForeignNamespace = "ForeignNamespace"
-
 // Reasons of the conditions of a Tenant, and of its namespaces.
 const (
 	ReasonReconciled           = "Reconciled"
@@ -224,11 +221,9 @@ const (
 	ReasonRBACForbidden        = "RBACForbidden"
 	ReasonAdmissionDenied      = "AdmissionDenied"
 	ReasonQuotaExceeded        = "QuotaExceeded"
-	ReasonAdminBindingRepaired = "AdminBindingRepaired"
 	ReasonInvalidSpec          = "InvalidSpec"
 	ReasonReconcileFailed      = "ReconcileFailed"
 	ReasonDeleting             = "Deleting"
-	ReasonClaimed              = "Claimed"
 )
 
 // Reasons of the events about a Tenant.
@@ -243,8 +238,6 @@ const (
 	EventNamespaceDeleted = "NamespaceDeleted"
 	// EventNamespaceRetained (Normal): a namespace was released and kept.
 	EventNamespaceRetained = "NamespaceRetained"
-	// EventForeignNamespace (Warning): a namespace falsely refers to the Tenant as its owner.
-	EventForeignNamespace = "ForeignNamespace"
 	// EventAdminBindingRepaired (Warning): the admins' rights had been changed and were put back.
 	EventAdminBindingRepaired = "AdminBindingRepaired"
 )

@@ -216,7 +216,7 @@ func scenarios() map[string]scenario {
 			annotate(v1beta1.AnnotationRequestedAt, "now"), annotate(v1beta1.AnnotationPaused, "false"), noChange),
 		"paused from the start": {[]client.Object{view(func(v *v1beta1.MarkdownView) {
 			v.Annotations, v.Status.ObservedGeneration = map[string]string{v1beta1.AnnotationPaused: "true"}, -1
-		})}, []func(*recording){noChange, annotate(v1beta1.AnnotationPaused, "")}},
+		})}, []func(*recording){noChange, annotate(v1beta1.AnnotationPaused, "false")}},
 		"a live read fails": {[]client.Object{view()}, []func(*recording){
 			func(r *recording) { r.errs["live get"] = deniedWrites()["a right is missing"] }, noChange,
 			func(r *recording) { delete(r.errs, "live get") }, served,

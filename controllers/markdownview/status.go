@@ -89,8 +89,7 @@ func setProblem(status *v1beta1.MarkdownViewStatus, v *v1beta1.MarkdownView, bad
 // paused returns the status of a view that an annotation suspends.
 func paused(v *v1beta1.MarkdownView, now time.Time) v1beta1.MarkdownViewStatus {
 	status := *v.Status.DeepCopy()
-	reporting.SetCondition(&status.Conditions, v.Generation, now, condition(v1beta1.ConditionPaused, true,
-		v1beta1.ReasonPaused, "the operator writes nothing; remove the annotation "+v1beta1.AnnotationPaused+" to resume"))
+	reporting.SetPaused(&status.Conditions, v.Generation, now, "the operator writes nothing for this MarkdownView")
 	return status
 }
 

@@ -63,9 +63,7 @@ func (r *Reconciler) reportRemoval(ctx context.Context, b *v1beta1.StorageBucket
 // reportPaused reports that nothing is done about a StorageBucket, and leaves the other conditions.
 func (r *Reconciler) reportPaused(ctx context.Context, b *v1beta1.StorageBucket) error {
 	status := *b.Status.DeepCopy()
-	reporting.SetCondition(&status.Conditions, b.Generation, r.Clock.Now(), metav1.Condition{
-		Type: v1beta1.ConditionPaused, Status: metav1.ConditionTrue, Reason: v1beta1.ReasonPaused,
-		Message: "nothing probes or changes the bucket until the annotation " + v1beta1.AnnotationPaused + " is removed"})
+	reporting.SetPaused(&status.Conditions, b.Generation, r.Clock.Now(), "the operator neither probes nor changes the bucket")
 	return r.write(ctx, b, status, nil)
 }
 

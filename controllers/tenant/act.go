@@ -13,7 +13,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/util/sets"
 	corev1ac "k8s.io/client-go/applyconfigurations/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -23,9 +22,6 @@ import (
 	"leasehold.dev/controllers/internal/reconciler"
 	"leasehold.dev/controllers/internal/reporting"
 )
-
-// pageSize bounds the namespaces in one response of the API server.
-const pageSize = 500
 
 // state is how a namespace is after its step, or the admins' right to read their Tenant if that failed.
 type state struct {
@@ -56,17 +52,6 @@ func (r *Reconciler) act(ctx context.Context, o *observation, p plan) *result {
 			res.record(err, "reconciling namespace "+s.name)
 		}
 		res.states = append(res.states, ns)
-	}
-	// In a foreground deletion the garbage collector does not wait for the finalizer. A namespace that a later
-	// version of the Tenant lists is not foreign.
-	for _, ns := range p.foreign {
-		if ownerIndex(o.tenant, ns) >= 0 {
-			err := reconciler.VerifyUnchanged(ctx, r.Live, o.tenant, &v1beta1.Tenant{})
-			if err == nil {
-				err = apply.RemoveOwner(ctx, r.Client, ns, o.tenant.UID)
-			}
-			res.record(err, "disowning namespace "+ns.Name)
-		}
 	}
 	if p.deleting {
 		r.finalize(ctx, o, res)
@@ -142,8 +127,7 @@ func (r *Reconciler) createNamespace(ctx context.Context, o *observation, s step
 	}
 	res.changed(s.name, reporting.Normal(v1beta1.EventNamespaceCreated, "Create", "created namespace %s", s.name))
 	r.metrics.added.Inc()
-	_, err := r.ensureBinding(ctx, o, s, res)
-	return state{uid: *config.UID, reason: v1beta1.ReasonReconciled}, err
+	return state{uid: *config.UID, reason: v1beta1.ReasonReconciled}, r.ensureBinding(ctx, o, s, res)
 }
 
 // keepNamespace corrects the ownership metadata and the admins' binding.
@@ -172,11 +156,7 @@ func (r *Reconciler) keepNamespace(ctx context.Context, o *observation, s step, 
 		}
 		res.wrote = true
 	}
-	repaired, err := r.ensureBinding(ctx, o, s, res)
-	if repaired || s.before == v1beta1.ReasonAdminBindingRepaired && untilTrusted(o.before, r.Clock.Now()) > 0 {
-		ns.reason = v1beta1.ReasonAdminBindingRepaired
-	}
-	return ns, errors.Join(lost, err)
+	return ns, errors.Join(lost, r.ensureBinding(ctx, o, s, res))
 }
 
 func (r *Reconciler) removeNamespace(ctx context.Context, s step, res *result) (state, error) {
@@ -249,37 +229,5 @@ func (r *Reconciler) finalize(ctx context.Context, o *observation, res *result) 
 	if o.readerBinding != nil && ownsReader(o.tenant, o.readerBinding) {
 		res.record(apply.Delete(ctx, r.Client, o.readerBinding), "deleting cluster role binding "+o.readerBinding.Name)
 	}
-	if len(res.errs) > 0 || res.retry != nil {
-		return
-	}
-	// This must be the last step before the finalizer is removed.
-	res.record(r.disownRemaining(ctx, o.tenant), "removing false owner references")
 	res.released = len(res.errs) == 0 && res.retry == nil
-}
-
-// disownRemaining removes false owner references from all namespaces before the Tenant is deleted. It reads
-// from the API server, since a reference that the cache does not show yet would delete a foreign namespace.
-// If the Tenant still owns a namespace, the decision was made on a stale cache, and the error is a Conflict.
-func (r *Reconciler) disownRemaining(ctx context.Context, t *v1beta1.Tenant) error {
-	used, status, page := sets.New(usedNames(t)...), recorded(t), &corev1.NamespaceList{}
-	for first := true; first || page.Continue != ""; first = false {
-		token := page.Continue
-		page = &corev1.NamespaceList{}
-		if err := r.Live.List(ctx, page, client.Limit(pageSize), client.Continue(token)); err != nil {
-			return fmt.Errorf("listing namespaces: %w", err)
-		}
-		for i := range page.Items {
-			ns := &page.Items[i]
-			switch {
-			case annotatedUID(ns) == t.UID && ownsNamespace(t, used, status, ns):
-				return apierrors.NewConflict(corev1.Resource("namespaces"), ns.Name,
-					fmt.Errorf("it still belongs to Tenant %s", t.Name))
-			case ownerIndex(t, ns) >= 0:
-				if err := apply.RemoveOwner(ctx, r.Client, ns, t.UID); err != nil {
-					return fmt.Errorf("disowning namespace %s: %w", ns.Name, err)
-				}
-			}
-		}
-	}
-	return nil
 }

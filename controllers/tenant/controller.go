@@ -12,9 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	kerrors "k8s.io/apimachinery/pkg/util/errors"
-	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -109,33 +107,17 @@ func (r *Reconciler) report(ctx context.Context, o *observation, p plan, res *re
 		if err := client.IgnoreNotFound(apply.Patch(ctx, r.Client, t, before)); err != nil {
 			return ctrl.Result{}, fmt.Errorf("removing finalizer: %w", err)
 		}
-		return ctrl.Result{}, r.awaitRelease(ctx, t)
+		return ctrl.Result{}, nil
 	}
 	if res.retry != nil { // no failure of the Tenant; the next reconcile follows soon and reads the change
 		return ctrl.Result{}, res.retry
 	}
-	now := r.Clock.Now()
-	t.Status = summarize(o, p, res, now)
+	t.Status = summarize(o, p, res, r.Clock.Now())
 	if err := r.writeStatus(ctx, t, before); err != nil {
 		return ctrl.Result{}, err
 	}
 	reporting.Flush(r.Recorder, t, transitions(o.before, t.Status, res.wrote))
-	return ctrl.Result{RequeueAfter: untilTrusted(t.Status, now)}, kerrors.NewAggregate(res.errs)
-}
-
-const releasePoll, releaseTimeout = 5 * time.Millisecond, time.Second
-
-// awaitRelease waits until the cache shows that the finalizer is gone. The client waits only for writes that
-// leave a new version, and queued events would repeat the work of the last reconcile, which does no harm.
-func (r *Reconciler) awaitRelease(ctx context.Context, t *v1beta1.Tenant) error {
-	err := wait.PollUntilContextTimeout(ctx, releasePoll, releaseTimeout, true, func(ctx context.Context) (bool, error) {
-		cached, err := reconciler.Get(ctx, r.Client, client.ObjectKeyFromObject(t), &v1beta1.Tenant{})
-		return cached == nil || !controllerutil.ContainsFinalizer(cached, v1beta1.TenantFinalizer), err
-	})
-	if wait.Interrupted(err) {
-		return nil
-	}
-	return err
+	return ctrl.Result{}, kerrors.NewAggregate(res.errs)
 }
 
 // writeStatus writes the status if it differs from that of before, and sets the gauges.
@@ -176,11 +158,7 @@ func (r *Reconciler) fail(ctx context.Context, t *v1beta1.Tenant, err error) err
 // pause reports that an annotation suspends the Tenant. It leaves the other conditions as they are.
 func (r *Reconciler) pause(ctx context.Context, t *v1beta1.Tenant) error {
 	before := t.DeepCopy()
-	meta.SetStatusCondition(&t.Status.Conditions, metav1.Condition{
-		Type: v1beta1.ConditionPaused, Status: metav1.ConditionTrue, Reason: v1beta1.ReasonPaused,
-		LastTransitionTime: metav1.NewTime(r.Clock.Now()),
-		Message: "the operator writes nothing for this Tenant, also while it is being deleted; to resume, remove the annotation " +
-			v1beta1.AnnotationPaused,
-	})
+	reporting.SetPaused(&t.Status.Conditions, t.Generation, r.Clock.Now(),
+		"the operator writes nothing for this Tenant, even if it is being deleted,")
 	return r.writeStatus(ctx, t, before)
 }

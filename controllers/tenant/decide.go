@@ -41,8 +41,6 @@ type plan struct {
 	deleting bool            // the Tenant has a deletion timestamp
 	steps    []step          // by namespace name
 	creates  []string        // the names of the namespaces that the plan creates
-	// foreign falsely name the Tenant as the owner; with an owner reference they would be deleted together with it.
-	foreign []*corev1.Namespace
 }
 
 // decide returns the plan for an observation. It is pure.
@@ -64,11 +62,7 @@ func decide(o *observation, operatorNamespace string) plan {
 		if s.action == create {
 			p.creates = append(p.creates, name)
 		}
-		if live != nil && !ours && ownerIndex(t, live) >= 0 {
-			p.foreign = append(p.foreign, live)
-		}
 	}
-	p.foreign = append(p.foreign, o.claiming...)
 	return p
 }
 

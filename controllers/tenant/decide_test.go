@@ -127,30 +127,6 @@ func TestDecideRefusesBadNames(t *testing.T) {
 	}
 }
 
-func TestDecideDisownsForgedOwnerReferences(t *testing.T) {
-	a := tenant("a", owning("a-dev"))
-	victim := namespace("victim", ownedBy(a))
-	labelled := namespace("labelled", func(ns *corev1.Namespace) {
-		ns.Annotations = map[string]string{v1beta1.AnnotationTenantUID: "uid-a"}
-	})
-	o := observed(a, namespace("a-dev", ownedBy(a)))
-	o.claiming = []*corev1.Namespace{victim, labelled}
-	if p := decide(o, ""); !slices.Equal([]string{"labelled", "victim"}, namesOf(p.foreign)) || len(p.steps) != 1 {
-		t.Errorf("foreign %v, with the steps %v", namesOf(p.foreign), p.steps)
-	}
-	// A namespace under a listed name is foreign too, and is disowned.
-	planted := namespace("a-prod", plant)
-	for state, with := range map[string]func(*v1beta1.Tenant){
-		"listed":           naming("prod"),
-		"no longer listed": listing("a-prod", v1beta1.ReasonNamespaceConflict),
-		"being deleted":    func(x *v1beta1.Tenant) { naming("prod")(x); deleted(x) },
-	} {
-		if got := decide(observed(tenant("a", with), planted), "").foreign; len(got) != 1 || got[0] != planted {
-			t.Errorf("%s: foreign = %v, want the listed namespace in conflict", state, namesOf(got))
-		}
-	}
-}
-
 // The status has a maximum number of names. Names beyond it are refused unless the status
 // records them already.
 func TestStatusLimitsNames(t *testing.T) {

@@ -187,7 +187,6 @@ func TestObjectsDeletedDuringReconcile(t *testing.T) {
 		{"deleted", "patch as leasehold Tenant a"},
 		{"deleted under Retain", "patch as leasehold Namespace a-dev"},
 		{"deleted under Retain", "patch as leasehold RoleBinding a-old/leasehold:tenant-admin"},
-		{"claimed by others", "patch as leasehold Namespace x"},
 	} {
 		gone := apierrors.NewNotFound(corev1.Resource("x"), "x")
 		if _, _, err := failed(t, scenarios()[tc.scenario], tc.request, gone); err != nil {

@@ -131,15 +131,6 @@ func unowned(ns *corev1.Namespace) { ns.OwnerReferences = nil }
 
 func bare(ns *corev1.Namespace) { ns.Labels, ns.Annotations, ns.OwnerReferences = nil, nil, nil }
 
-// plant adds a false owner reference to the Tenant. An attacker uses it to have the garbage
-// collector delete the namespace.
-func plant(ns *corev1.Namespace) {
-	if ownerIndex(tenant("a"), ns) < 0 {
-		ns.OwnerReferences = append(ns.OwnerReferences, metav1.OwnerReference{
-			APIVersion: tenantKind.GroupVersion().String(), Kind: tenantKind.Kind, Name: "a", UID: "uid-a"})
-	}
-}
-
 // heldBack adds a finalizer of another controller.
 func heldBack(o client.Object) { o.SetFinalizers([]string{"example.com/held"}) }
 

@@ -39,7 +39,6 @@ func TestKstatus(t *testing.T) {
 		"False InvalidSpec":          status.FailedStatus,
 		"False Progressing":          status.InProgressStatus,
 		"False NamespaceTerminating": status.InProgressStatus,
-		"False AdminBindingRepaired": status.InProgressStatus,
 		"False AdmissionDenied":      status.InProgressStatus,
 		"False QuotaExceeded":        status.InProgressStatus,
 		"False ReconcileFailed":      status.InProgressStatus,

@@ -12,7 +12,7 @@ import (
 
 // metrics of this kind. Their names are an interface for dashboards and alerts.
 type metrics struct {
-	added, removed prometheus.Counter
+	added, removed, repaired prometheus.Counter
 	// The gauges have a series for each Tenant.
 	namespaces, ready *prometheus.GaugeVec
 }
@@ -26,12 +26,14 @@ func newMetrics(registry prometheus.Registerer) (*metrics, error) {
 		return reporting.RegisterMetric(registry,
 			prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: name, Help: help}, []string{"tenant"}))
 	}
-	m, errs := &metrics{}, [4]error{}
+	m, errs := &metrics{}, [5]error{}
 	m.added, errs[0] = counter("leasehold_tenant_added_namespaces_total", "Namespaces created for Tenants.")
 	m.removed, errs[1] = counter("leasehold_tenant_removed_namespaces_total",
 		"Namespaces deleted or let go because their Tenant dropped them or was deleted.")
 	m.ready, errs[2] = gauge("leasehold_tenant_ready", "Whether a Tenant is Ready (1) or not (0).")
 	m.namespaces, errs[3] = gauge("leasehold_tenant_namespaces", "Namespaces a Tenant owns.")
+	m.repaired, errs[4] = counter("leasehold_tenant_repaired_admin_bindings_total",
+		"RoleBindings of admins that another client had removed or changed, and the operator restored.")
 	return m, errors.Join(errs[:]...)
 }
 

@@ -8,7 +8,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
-	"k8s.io/apimachinery/pkg/util/sets"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"leasehold.dev/api/v1beta1"
@@ -21,7 +20,6 @@ type observation struct {
 	before     v1beta1.TenantStatus           // as it was read
 	namespaces map[string]*corev1.Namespace   // those of spec and status that exist, by name
 	bindings   map[string]*rbacv1.RoleBinding // those named adminBindingName, by namespace
-	claiming   []*corev1.Namespace            // carry the Tenant's UID, and are in neither spec nor status
 	// reader and readerBinding allow the admins to read their Tenant; nil if absent.
 	reader        *rbacv1.ClusterRole
 	readerBinding *rbacv1.ClusterRoleBinding
@@ -30,7 +28,7 @@ type observation struct {
 }
 
 // observe reads the objects of the Tenant. The cache has at least the operator's own writes. Act reads only to
-// verify: that what it has removed is gone, and that the Tenant is unchanged before it disowns a namespace.
+// verify that what it has removed is gone.
 func (r *Reconciler) observe(ctx context.Context, t *v1beta1.Tenant) (*observation, error) {
 	o := &observation{
 		tenant:     t,
@@ -41,16 +39,6 @@ func (r *Reconciler) observe(ctx context.Context, t *v1beta1.Tenant) (*observati
 	if err := r.observeNamespaces(ctx, o); err != nil {
 		return nil, err
 	}
-	var claiming corev1.NamespaceList
-	if err := r.Client.List(ctx, &claiming, client.MatchingFields{indexClaims: string(t.UID)}); err != nil {
-		return nil, fmt.Errorf("listing namespaces that claim the tenant: %w", err)
-	}
-	used := sets.New(usedNames(t)...)
-	for i := range claiming.Items {
-		if !used.Has(claiming.Items[i].Name) {
-			o.claiming = append(o.claiming, &claiming.Items[i])
-		}
-	}
 	return o, r.observeRoles(ctx, o)
 }
 
@@ -59,14 +47,15 @@ func (r *Reconciler) observe(ctx context.Context, t *v1beta1.Tenant) (*observati
 // A stale cache does no harm to a wanted namespace, since a creation requires that it does not exist. Two
 // kinds of recorded names are read live: those that the plan deletes, releases or forgets, and does not only
 // wait for; and a wanted one that is missing, whose new declaration drops the UID that proves the ownership.
+// A terminating Tenant has all names read live: an administrator may just have handed a namespace over.
 func (r *Reconciler) observeNamespaces(ctx context.Context, o *observation) error {
 	refused, _ := refusedNames(o.tenant, r.Options.OperatorNamespace)
-	wanted, status := wantedNames(o.tenant, refused), recorded(o.tenant)
+	wanted, status, deleting := wantedNames(o.tenant, refused), recorded(o.tenant), !o.tenant.DeletionTimestamp.IsZero()
 	for _, name := range usedNames(o.tenant) {
 		ns, err := reconciler.Get(ctx, r.Client, client.ObjectKey{Name: name}, &corev1.Namespace{})
 		was, isRecorded := status[name]
 		leaves := !wanted[name] && (ns == nil || ns.DeletionTimestamp.IsZero() || annotatedUID(ns) != o.tenant.UID)
-		if err == nil && isRecorded && (leaves || ns == nil && was.UID != "") {
+		if err == nil && (isRecorded || deleting) && (leaves || ns == nil && was.UID != "") {
 			ns, err = reconciler.Get(ctx, r.Live, client.ObjectKey{Name: name}, &corev1.Namespace{})
 		}
 		if err != nil {

@@ -69,12 +69,8 @@ func ownsReader(t *v1beta1.Tenant, child metav1.Object) bool {
 // isPredecessor reports whether an owner reference names a former Tenant of the same name. Names are
 // unique, so that Tenant does not exist any more.
 func isPredecessor(t *v1beta1.Tenant, ref metav1.OwnerReference) bool {
-	return isTenant(ref) && ref.Name == t.Name && ref.UID != t.UID
-}
-
-// isTenant reports whether an owner reference is to a Tenant of this API, as others have that kind too.
-func isTenant(ref metav1.OwnerReference) bool {
-	return ref.APIVersion == tenantKind.GroupVersion().String() && ref.Kind == tenantKind.Kind
+	return ref.APIVersion == tenantKind.GroupVersion().String() && ref.Kind == tenantKind.Kind &&
+		ref.Name == t.Name && ref.UID != t.UID
 }
 
 // isControlledByOther reports whether a controller of an object is neither the Tenant nor a predecessor.
@@ -88,18 +84,6 @@ func isControlledByOther(t *v1beta1.Tenant, o metav1.Object) bool {
 func isOrphaned(t *v1beta1.Tenant, o metav1.Object) bool {
 	uid := annotatedUID(o)
 	return uid != "" && uid != t.UID && o.GetLabels()[v1beta1.LabelTenant] == t.Name
-}
-
-// claims returns the Tenants that an object names by its label and owner references, and the UIDs of its
-// annotation and owner references. Without label or annotation one of them is "".
-func claims(o metav1.Object) (names, uids []string) {
-	names, uids = []string{o.GetLabels()[v1beta1.LabelTenant]}, []string{string(annotatedUID(o))}
-	for _, ref := range o.GetOwnerReferences() {
-		if isTenant(ref) {
-			names, uids = append(names, ref.Name), append(uids, string(ref.UID))
-		}
-	}
-	return names, uids
 }
 
 // childMeta returns the metadata that assigns a child to its Tenant.

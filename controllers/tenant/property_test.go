@@ -22,7 +22,7 @@ import (
 type stored struct {
 	name, mark, label, controller, recorded, binding string
 	cached                                           string
-	planted, terminating                             bool
+	terminating                                      bool
 }
 
 // owned reports, independent of the code under test, whether the Tenant owns the namespace.
@@ -49,9 +49,8 @@ func drawStored(t *rapid.T, name string) stored {
 		controller:  pick("controller", "none", "self", "predecessor", "stranger"),
 		recorded:    pick("recorded", "no", "name", "this", "another"),
 		binding:     pick("binding", "none", "right", "bare", "dead", "other", "stranger", "held"),
-		planted:     rapid.Bool().Draw(t, name+" planted"),
 		terminating: rapid.IntRange(0, 4).Draw(t, name+" terminating") == 0,
-		cached:      pick("cached", "fresh", "before planted", "unmarked", "absent"),
+		cached:      pick("cached", "fresh", "unmarked", "absent"),
 	}
 }
 
@@ -165,7 +164,7 @@ func drawScene(t *testing.T, rt *rapid.T) *scene {
 	return s
 }
 
-// settle writes the generated metadata of namespaces, and plants references.
+// settle writes the generated metadata of namespaces.
 func (s *scene) settle(which func(stored) bool) {
 	s.T.Helper()
 	for _, was := range s.namespaces {
@@ -174,16 +173,12 @@ func (s *scene) settle(which func(stored) bool) {
 		}
 		live, want := find[corev1.Namespace](s.world, "", was.name), was.namespace()
 		live.Labels, live.Annotations, live.OwnerReferences = want.Labels, want.Annotations, want.OwnerReferences
-		if was.planted {
-			plant(live)
-		}
 		s.must(s.live.Update(s.T.Context(), live))
 	}
 }
 
 // TestNoForeignNamespaceIsHarmed checks generated claims, statuses and stale caches. The
-// operator never deletes or binds a namespace that the Tenant does not own. After the
-// finalizer is removed, no foreign namespace has a reference to the Tenant. A released
+// operator never deletes or binds a namespace that the Tenant does not own. A released
 // namespace has no binding under the reserved name.
 func TestNoForeignNamespaceIsHarmed(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
@@ -218,9 +213,6 @@ func (s *scene) check(rt *rapid.T) {
 		if b := find[rbacv1.RoleBinding](s.world, name, adminBindingName); b != nil &&
 			(was.binding == "none" || b.UID != binding(name, s.tenant).UID) {
 			rt.Fatalf("foreign namespace %s was bound: %+v", name, was)
-		}
-		if s.released() && ownerIndex(s.tenant, ns) >= 0 {
-			rt.Fatalf("foreign namespace %s has a reference to a Tenant that was released: %+v", name, was)
 		}
 	}
 	for _, was := range s.namespaces {

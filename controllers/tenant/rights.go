@@ -23,46 +23,43 @@ import (
 )
 
 // ensureBinding creates or corrects the admins' RoleBinding in a namespace of the Tenant, whatever the
-// binding claims: its name is reserved there. It reports whether it repaired a binding that another client
-// had changed.
-func (r *Reconciler) ensureBinding(ctx context.Context, o *observation, s step, res *result) (repaired bool,
-	err error) {
+// binding claims: its name is reserved there. An event reports the repair of a binding that another client had
+// changed.
+func (r *Reconciler) ensureBinding(ctx context.Context, o *observation, s step, res *result) error {
 	t, live := o.tenant, o.bindings[s.name]
 	// A binding to a missing role grants nothing and would hide that the role is missing.
 	if o.missingAdminRole != "" {
-		return false, r.restrictBinding(ctx, t, live, res)
+		return r.restrictBinding(ctx, t, live, res)
 	}
 	want := &rbacv1.RoleBinding{ObjectMeta: childMeta(t, s.name, adminBindingName),
 		RoleRef: clusterRole(r.Options.AdminClusterRole), Subjects: subjects(t)}
 	matches := live != nil && live.DeletionTimestamp.IsZero() && hasMeta(live, want.ObjectMeta) &&
 		equality.Semantic.DeepEqual(live.Subjects, want.Subjects)
+	var err error
 	switch {
 	case live == nil:
 		err = apply.Create(ctx, r.Client, bindingConfig(want))
 	case matches && live.RoleRef == want.RoleRef:
-		return false, nil
+		return nil
 	default:
 		err = r.correctBinding(ctx, t, live, want, res)
 	}
-	if apierrors.IsConflict(err) {
-		// The Conflict is hidden, since it would end the reconcile without a report.
-		return false, fmt.Errorf("role binding %s/%s: %w: %s", s.name, adminBindingName, errContested, err.Error())
-	}
 	if err != nil {
-		return false, explain(err, r.Options.AdminClusterRole)
+		return explain(err, r.Options.AdminClusterRole)
 	}
 	res.wrote = true
 	// If the binding was as desired for this generation, another client caused the difference. If only the role
 	// differs, the operator's flag has changed.
 	if matches || o.before.ObservedGeneration != t.Generation ||
 		reporting.FindCondition(o.before.Conditions, v1beta1.ConditionReady).Reason == v1beta1.ReasonAdminRoleNotFound ||
-		s.before != v1beta1.ReasonReconciled && s.before != v1beta1.ReasonAdminBindingRepaired {
-		return false, nil
+		s.before != v1beta1.ReasonReconciled {
+		return nil
 	}
+	r.metrics.repaired.Inc()
 	res.changed(s.name, reporting.Warning(v1beta1.EventAdminBindingRepaired, "Repair",
 		"role binding %s/%s was missing or different from the spec and was restored; the audit log shows the change",
 		s.name, adminBindingName))
-	return true, nil
+	return nil
 }
 
 func bindingConfig(want *rbacv1.RoleBinding) *rbacv1ac.RoleBindingApplyConfiguration {
@@ -219,7 +216,6 @@ func subjects(t *v1beta1.Tenant) []rbacv1.Subject {
 var (
 	errForeign = errors.New("exists and does not belong to this Tenant; give up one of the two claims: " +
 		"correct its owner, or choose another name for the Tenant")
-	errContested  = errors.New("another client changed it while it was corrected, so the admins may lack their rights")
 	errMayNotBind = errors.New("the operator lacks the right bind")
 )
 

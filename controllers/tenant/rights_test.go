@@ -7,8 +7,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
+	"github.com/prometheus/client_golang/prometheus/testutil"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -45,8 +45,7 @@ func refuseAll(err error) refusal {
 func TestRemovedAdminsLoseTheirRights(t *testing.T) {
 	const ready, forbidden, missing, denied, failed = v1beta1.ReasonReconciled, v1beta1.ReasonRBACForbidden,
 		v1beta1.ReasonAdminRoleNotFound, v1beta1.ReasonAdmissionDenied, v1beta1.ReasonReconcileFailed
-	const ending, invalidSpec, repaired = v1beta1.ReasonNamespaceTerminating, v1beta1.ReasonInvalidSpec,
-		v1beta1.ReasonAdminBindingRepaired
+	const ending, invalidSpec = v1beta1.ReasonNamespaceTerminating, v1beta1.ReasonInvalidSpec
 	large := apierrors.NewInternalError(errors.New("trying to send message larger than max (2772577 vs. 2097152)"))
 	invalid := apierrors.NewInvalid(schema.GroupKind{Kind: "RoleBinding"}, adminBindingName, nil)
 	busy := apierrors.NewServerTimeout(schema.GroupResource{Resource: "rolebindings"}, "patch", 1) // its code is 500
@@ -97,7 +96,7 @@ func TestRemovedAdminsLoseTheirRights(t *testing.T) {
 		"outage":          {"ann mallory", nil, refuseAll(outage), nil, "admin ann mallory", failed},
 		"overload":        {"ann mallory", nil, refuseWrites(false, busy), nil, "admin ann mallory", failed},
 		"contested":       {"ann mallory", nil, refuseWrites(false, changed()), nil, "admin ann bob", ready},
-		"contested twice": {"ann mallory", nil, refuseWrites(true, changed()), nil, "", repaired},
+		"contested twice": {"ann mallory", nil, refuseWrites(true, changed()), nil, "", ""},
 
 		"terminating":                  {"ann bob", nil, nil, terminates(), "admin ann bob", ending},
 		"terminating, one was removed": {"ann mallory", nil, nil, terminates(), "admin ann", ending},
@@ -208,8 +207,9 @@ func TestOwnChangesAreNoRepairs(t *testing.T) {
 			}
 			_, err := w.reconcile()
 			w.must(err)
-			if got := w.ready(); got.Reason != v1beta1.ReasonReconciled || w.bindingText() != tc.role+" ann" {
-				t.Errorf("Ready %s: %s; binding %q", got.Reason, got.Message, w.bindingText())
+			if n := testutil.ToFloat64(w.r.metrics.repaired); n != 0 || w.ready().Reason != v1beta1.ReasonReconciled ||
+				w.bindingText() != tc.role+" ann" {
+				t.Errorf("%v repairs, Ready %s; binding %q", n, w.ready().Reason, w.bindingText())
 			}
 		})
 	}
@@ -230,25 +230,23 @@ func TestMissingRightToBind(t *testing.T) {
 	}
 }
 
-// A Tenant whose binding is removed again and again is not Ready in between, and is Ready once that ends.
-func TestRepairsAreNotReady(t *testing.T) {
+// Each repair of the binding is an event and counted, also the second one. Ready says what is true after it.
+func TestRepairsAreReported(t *testing.T) {
 	w := newWorld(t, provision(nil)...)
-	expect := func(status metav1.ConditionStatus, reason string) {
-		t.Helper()
+	w.settle()
+	for n := range 3 {
+		w.must(w.live.Delete(t.Context(), find[rbacv1.RoleBinding](w, "a-dev", adminBindingName)))
 		w.sync()
 		_, err := w.reconcile()
 		w.must(err)
-		if got := w.ready(); got.Status != status || got.Reason != reason || w.bindingText() != "admin ann" {
-			t.Fatalf("Ready %s %s with the binding %q, want %s %s", got.Status, got.Reason, w.bindingText(), status, reason)
+		if got := testutil.ToFloat64(w.r.metrics.repaired); got != float64(n+1) || w.bindingText() != "admin ann" ||
+			w.ready().Reason != v1beta1.ReasonReconciled || !strings.Contains(w.last, "event Warning AdminBindingRepaired") {
+			t.Errorf("repair %d: counted %v, Ready %s with the binding %q:\n%s", n, got, w.ready().Reason, w.bindingText(), w.last)
+		}
+		w.sync()
+		if _, err := w.reconcile(); err != nil || strings.Contains(w.last, "event ") ||
+			testutil.ToFloat64(w.r.metrics.repaired) != float64(n+1) {
+			t.Errorf("repair %d: %v, and without another change:\n%s", n, err, w.last)
 		}
 	}
-	expect(metav1.ConditionTrue, v1beta1.ReasonReconciled)
-	for range 3 {
-		w.must(w.live.Delete(t.Context(), find[rbacv1.RoleBinding](w, "a-dev", adminBindingName)))
-		expect(metav1.ConditionFalse, v1beta1.ReasonAdminBindingRepaired)
-		w.clock.SetTime(w.clock.Now().Add(time.Second))
-		expect(metav1.ConditionFalse, v1beta1.ReasonAdminBindingRepaired)
-	}
-	w.clock.SetTime(w.clock.Now().Add(repairPeriod))
-	expect(metav1.ConditionTrue, v1beta1.ReasonReconciled)
 }

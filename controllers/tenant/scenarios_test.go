@@ -176,13 +176,6 @@ func deletions() map[string]scenario {
 		}, deleted)},
 		"deleted, the readers' role remains": {objects: provision(nil, deleted, retaining),
 			deny: func(*world) refusal { return refuse("delete ClusterRole ", errors.New("no answer")) }},
-		"deleted, false references elsewhere": scenario{objects: provision(nil, deleted)}.with(
-			namespace("x", plant), namespace("y", plant,
-				func(ns *corev1.Namespace) { ns.OwnerReferences = append(ns.OwnerReferences, stranger()...) }),
-			namespace("z", ownedBy(tenant("a", retaining)))),
-		"deleted, false references elsewhere, unseen": {objects: []client.Object{tenant("a", deleted), namespace("v"),
-			namespace("w"), namespace("x"), namespace("y"), namespace("z")},
-			unseen: func(w *world) { w.edit("v", plant); w.edit("z", plant) }},
 		"deleted, a stranger's namespace has a binding under our name": {objects: []client.Object{
 			tenant("a", deleted), namespace("a-dev"),
 			&rbacv1.RoleBinding{ObjectMeta: metav1.ObjectMeta{Namespace: "a-dev", Name: adminBindingName,
@@ -198,14 +191,10 @@ func driftAndClaims() map[string]scenario {
 	return map[string]scenario{
 		"a stranger's namespaces": scenario{objects: []client.Object{tenant("a",
 			naming("a", "b", "c", "d", "e", "f", "dev"))}}.with(
-			namespace("a-a"), namespace("a-b"), namespace("a-c"), namespace("a-d"), namespace("a-e"), namespace("a-f", plant),
+			namespace("a-a"), namespace("a-b"), namespace("a-c"), namespace("a-d"), namespace("a-e"), namespace("a-f"),
 			namespace("a-dev", ownedBy(restored))),
-		"claimed by others": scenario{objects: provision(nil)}.with(
-			namespace("x", plant), namespace("y", ownedBy(tenant("a", retaining))), binding("elsewhere", tenant("a"))),
-		"claimed by others no more, unseen": scenario{objects: provision(nil), unseen: func(w *world) {
-			w.edit("x", bare)
-			w.edit("y", ownedBy(sharing))
-		}}.with(namespace("x", plant), namespace("y", ownedBy(tenant("a")))),
+		"others claim to be the Tenant's": scenario{objects: provision(nil)}.with(
+			namespace("y", ownedBy(tenant("a"))), binding("elsewhere", tenant("a"))),
 		"given away": scenario{objects: provision(
 			func(p *provisioned) { ownedBy(sharing)(p.namespaces[0]) })}.with(sharing),
 		"handed over": {objects: provision(

@@ -70,7 +70,7 @@ func SetupWithManager(ctx context.Context, mgr ctrl.Manager, o Options) error {
 	options := controller.Options{MaxConcurrentReconciles: o.MaxConcurrentReconciles,
 		RateLimiter: reconciler.RateLimiter(reconciler.FirstRetry)}
 	b := ctrl.NewControllerManagedBy(mgr).Named("tenant").WithOptions(options).
-		For(&v1beta1.Tenant{}, builder.WithPredicates(predicate.Or(reconciler.Changed, finalizerLost, repaired))).
+		For(&v1beta1.Tenant{}, builder.WithPredicates(predicate.Or(reconciler.Changed, finalizerLost))).
 		Watches(&corev1.Namespace{}, handler.EnqueueRequestsFromMapFunc(r.tenantsOfNamespace)).
 		Watches(&rbacv1.RoleBinding{}, handler.EnqueueRequestsFromMapFunc(r.tenantsOfBinding)).
 		Watches(&rbacv1.ClusterRole{}, handler.EnqueueRequestsFromMapFunc(r.tenantsOfRole)).
@@ -84,24 +84,15 @@ func SetupWithManager(ctx context.Context, mgr ctrl.Manager, o Options) error {
 	return nil
 }
 
-// repaired accepts an update that reports a repaired binding. The Tenant is Ready again later, which a
-// leader that began with an older list would not learn.
-var repaired = predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
-	t, ok := e.ObjectNew.(*v1beta1.Tenant)
-	return ok && reporting.FindCondition(t.Status.Conditions, v1beta1.ConditionReady).Reason ==
-		v1beta1.ReasonAdminBindingRepaired
-}}
-
 // finalizerLost accepts updates that remove the operator's finalizer.
 var finalizerLost = predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
 	return slices.Contains(e.ObjectOld.GetFinalizers(), v1beta1.TenantFinalizer) &&
 		!slices.Contains(e.ObjectNew.GetFinalizers(), v1beta1.TenantFinalizer)
 }}
 
-// tenantsOfNamespace returns the Tenants that name the namespace and those it claims.
+// tenantsOfNamespace returns the Tenants that name the namespace. What its metadata claims does not count.
 func (r *Reconciler) tenantsOfNamespace(ctx context.Context, o client.Object) []reconcile.Request {
-	names, _ := claims(o)
-	return append(r.list(ctx, client.MatchingFields{indexNamespaces: o.GetName()}), requestsFor(names...)...)
+	return r.list(ctx, client.MatchingFields{indexNamespaces: o.GetName()})
 }
 
 // tenantsOfBinding returns the Tenants that name the namespace of a binding of the reserved name. What the
@@ -115,11 +106,10 @@ func (r *Reconciler) tenantsOfRole(ctx context.Context, o client.Object) []recon
 	if _, isRole := o.(*rbacv1.ClusterRole); isRole && o.GetName() == r.Options.AdminClusterRole {
 		return r.list(ctx)
 	}
-	names, _ := claims(o)
 	if name, ok := strings.CutPrefix(o.GetName(), readerNamePrefix); ok {
-		names = append(names, name)
+		return []reconcile.Request{{NamespacedName: types.NamespacedName{Name: name}}}
 	}
-	return requestsFor(names...)
+	return nil
 }
 
 // tenantsReady returns the Tenants for the periodic reconcile. Others are retried by the queue.
@@ -136,42 +126,30 @@ func (r *Reconciler) list(ctx context.Context, opts ...client.ListOption) []reco
 	}
 	var requests []reconcile.Request
 	for i := range list.Items {
-		requests = append(requests, requestsFor(list.Items[i].Name)...)
-	}
-	return requests
-}
-
-func requestsFor(names ...string) (requests []reconcile.Request) {
-	for _, name := range names {
-		if name != "" {
-			requests = append(requests, reconcile.Request{NamespacedName: types.NamespacedName{Name: name}})
-		}
+		requests = append(requests, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&list.Items[i])})
 	}
 	return requests
 }
 
 // Field indexes of the cache.
 const (
-	indexClaims     = "leasehold.dev/claims" // from a Tenant UID to the namespaces that carry it
-	indexNamespaces = "leasehold.dev/holds"  // from the full name of a namespace to the Tenants with it in spec or status
-	indexReady      = "leasehold.dev/ready"  // from a status of the Ready condition to Tenants
+	indexNamespaces = "leasehold.dev/holds" // from the full name of a namespace to the Tenants with it in spec or status
+	indexReady      = "leasehold.dev/ready" // from a status of the Ready condition to Tenants
 )
 
 // addIndexes registers the indexes. It must run before the cache starts.
 func addIndexes(ctx context.Context, indexer client.FieldIndexer) error {
 	for _, index := range []struct {
-		object client.Object
-		name   string
-		keys   client.IndexerFunc
+		name string
+		keys client.IndexerFunc
 	}{
-		{&corev1.Namespace{}, indexClaims, func(o client.Object) []string { _, uids := claims(o); return uids }},
-		{&v1beta1.Tenant{}, indexNamespaces, func(o client.Object) []string { return usedNames(o.(*v1beta1.Tenant)) }},
-		{&v1beta1.Tenant{}, indexReady, func(o client.Object) []string {
+		{indexNamespaces, func(o client.Object) []string { return usedNames(o.(*v1beta1.Tenant)) }},
+		{indexReady, func(o client.Object) []string {
 			ready := reporting.FindCondition(o.(*v1beta1.Tenant).Status.Conditions, v1beta1.ConditionReady)
 			return []string{string(ready.Status)}
 		}},
 	} {
-		if err := indexer.IndexField(ctx, index.object, index.name, index.keys); err != nil {
+		if err := indexer.IndexField(ctx, &v1beta1.Tenant{}, index.name, index.keys); err != nil {
 			return fmt.Errorf("adding field index %s: %w", index.name, err)
 		}
 	}

@@ -9,7 +9,6 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
@@ -59,13 +58,9 @@ func TestTenantsReady(t *testing.T) {
 func TestMapFuncs(t *testing.T) {
 	a := tenant("a", owning("a-old"))
 	r := mapping(t, a, tenant("b"))
-	meta := func(namespace, name string, refs ...metav1.OwnerReference) metav1.ObjectMeta {
-		return metav1.ObjectMeta{Namespace: namespace, Name: name, OwnerReferences: refs}
+	role := func(name string) *rbacv1.ClusterRole {
+		return &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: name}}
 	}
-	owned := *metav1.NewControllerRef(a, tenantKind)
-	labelled := metav1.ObjectMeta{Name: "x", Labels: map[string]string{v1beta1.LabelTenant: "b"}}
-	otherKinds := meta("", "x", metav1.OwnerReference{APIVersion: "example.com/v1", Kind: "Tenant", Name: "a"},
-		metav1.OwnerReference{APIVersion: v1beta1.GroupVersion.String(), Kind: "StorageBucket", Name: "b"})
 	type enqueue = func(context.Context, client.Object) []reconcile.Request
 	for name, tc := range map[string]struct {
 		enqueue enqueue
@@ -74,17 +69,15 @@ func TestMapFuncs(t *testing.T) {
 	}{
 		"a namespace that is listed":                       {r.tenantsOfNamespace, namespace("a-dev"), "[a]"},
 		"one that is still held":                           {r.tenantsOfNamespace, namespace("a-old"), "[a]"},
-		"one that claims to be a Tenant's":                 {r.tenantsOfNamespace, &corev1.Namespace{ObjectMeta: meta("", "x", owned)}, "[a]"},
-		"one that has the label of a Tenant":               {r.tenantsOfNamespace, &corev1.Namespace{ObjectMeta: labelled}, "[b]"},
-		"one that is of another kind of Tenant":            {r.tenantsOfNamespace, &corev1.Namespace{ObjectMeta: otherKinds}, "[]"},
+		"one that claims to be a Tenant's":                 {r.tenantsOfNamespace, namespace("x", ownedBy(a)), "[]"},
 		"our binding":                                      {r.tenantsOfBinding, binding("a-dev", a), "[a]"},
 		"a binding elsewhere that claims to be a Tenant's": {r.tenantsOfBinding, binding("x", a), "[]"},
-		"the role of all admins":                           {r.tenantsOfRole, &rbacv1.ClusterRole{ObjectMeta: meta("", "admin")}, "[a b]"},
+		"the role of all admins":                           {r.tenantsOfRole, role("admin"), "[a b]"},
 		"a binding that is only called like the role": {r.tenantsOfRole,
-			&rbacv1.ClusterRoleBinding{ObjectMeta: meta("", "admin")}, "[]"},
-		"a role under the name we would use": {r.tenantsOfRole,
-			&rbacv1.ClusterRole{ObjectMeta: meta("", readerNamePrefix+"b")}, "[b]"},
-		"a role with the label of a Tenant": {r.tenantsOfRole, &rbacv1.ClusterRole{ObjectMeta: labelled}, "[b]"},
+			&rbacv1.ClusterRoleBinding{ObjectMeta: metav1.ObjectMeta{Name: "admin"}}, "[]"},
+		"a role under the name we would use": {r.tenantsOfRole, role(readerNamePrefix + "b"), "[b]"},
+		"another role that claims to be a Tenant's": {r.tenantsOfRole,
+			&rbacv1.ClusterRole{ObjectMeta: childMeta(a, "", "x")}, "[]"},
 	} {
 		if got := requested(tc.enqueue(t.Context(), tc.object)); got != tc.want {
 			t.Errorf("%s: requests %s, want %s", name, got, tc.want)

@@ -21,10 +21,6 @@ import (
 	"leasehold.dev/controllers/internal/reporting"
 )
 
-// repairPeriod is how long a Tenant is not Ready after its admins' binding was repaired. A client that
-// changes the binding again and again thus does not find the Tenant Ready in between.
-const repairPeriod = 5 * time.Second
-
 // conflictAdvice resolves a NamespaceConflict without the loss of data.
 const conflictAdvice = "choose another name in spec.namespaces, or have an administrator hand the namespace over with its contents, " +
 	"by its annotation " + v1beta1.AnnotationTenantUID + " (docs/tenants.md)"
@@ -67,14 +63,6 @@ func summarize(o *observation, p plan, res *result, now time.Time) v1beta1.Tenan
 		}
 	}
 	setReady(&status, t.Generation, now, verdict(o, p, res))
-	if names := namesOf(p.foreign); len(names) > 0 {
-		reporting.SetCondition(&status.Conditions, t.Generation, now, metav1.Condition{
-			Type: v1beta1.ConditionForeignNamespace, Status: metav1.ConditionTrue, Reason: v1beta1.ReasonClaimed,
-			Message: "metadata of " + namespacesText(names) +
-				" falsely names this Tenant as the owner; the operator removes only the owner reference; find out who set it, and remove the rest"})
-	} else {
-		meta.RemoveStatusCondition(&status.Conditions, v1beta1.ConditionForeignNamespace)
-	}
 	return status
 }
 
@@ -112,8 +100,6 @@ var failureReasons = []struct {
 	{v1beta1.ReasonAdmissionDenied, ""},
 	{v1beta1.ReasonQuotaExceeded, ""},
 	{v1beta1.ReasonReconcileFailed, ""},
-	{v1beta1.ReasonAdminBindingRepaired, "another client removes or changes the role binding " + adminBindingName +
-		" in %s, which the operator restores; the audit log shows who"},
 	{v1beta1.ReasonNamespaceTerminating, "waiting for the deletion of %s"},
 	{v1beta1.ReasonPending, "reconciling %s"},
 }
@@ -145,16 +131,6 @@ func verdict(o *observation, p plan, res *result) metav1.Condition {
 		Message: message}
 }
 
-// untilTrusted returns how long a Tenant whose binding was repaired is still not Ready.
-func untilTrusted(status v1beta1.TenantStatus, now time.Time) time.Duration {
-	ready := reporting.FindCondition(status.Conditions, v1beta1.ConditionReady)
-	if ready.Reason != v1beta1.ReasonAdminBindingRepaired {
-		return 0
-	}
-	// The clock of a former leader may be ahead.
-	return min(max(repairPeriod-now.Sub(ready.LastTransitionTime.Time), 0), repairPeriod)
-}
-
 // describe returns the message for all states of one reason; found is false if there are none.
 func describe(reason, general string, states []state) (message string, found bool) {
 	var names, details []string
@@ -182,8 +158,6 @@ func reasonFor(err error) string {
 	switch {
 	case errors.Is(err, errForeign):
 		return v1beta1.ReasonChildConflict
-	case errors.Is(err, errContested):
-		return v1beta1.ReasonAdminBindingRepaired
 	case errors.Is(err, errMayNotBind):
 		return v1beta1.ReasonRBACForbidden
 	case errors.Is(err, errMutated):
@@ -235,13 +209,8 @@ func handoverAdvice(t *v1beta1.Tenant, ns *corev1.Namespace) string {
 // transitions returns the events for the change from one status to the next. An unchanged status has none.
 func transitions(before, after v1beta1.TenantStatus, wrote bool) []reporting.PendingEvent {
 	var list []reporting.PendingEvent
-	change := func(kind string) (old, now metav1.Condition) {
-		return reporting.FindCondition(before.Conditions, kind), reporting.FindCondition(after.Conditions, kind)
-	}
-	if old, now := change(v1beta1.ConditionForeignNamespace); now.Message != "" && now.Message != old.Message {
-		list = append(list, reporting.Warning(v1beta1.EventForeignNamespace, "Disown", "%s", now.Message))
-	}
-	switch old, now := change(v1beta1.ConditionReady); {
+	old := reporting.FindCondition(before.Conditions, v1beta1.ConditionReady)
+	switch now := reporting.FindCondition(after.Conditions, v1beta1.ConditionReady); {
 	case now.Status == metav1.ConditionTrue &&
 		(wrote || old.Status != metav1.ConditionTrue || old.ObservedGeneration != now.ObservedGeneration):
 		list = append(list, reporting.Normal(v1beta1.EventUpdated, "Reconcile", "the tenant was updated"))
@@ -251,9 +220,9 @@ func transitions(before, after v1beta1.TenantStatus, wrote bool) []reporting.Pen
 	return list
 }
 
-// progress are the reasons of Ready that describe no failure. A repair has an event of its own.
+// progress are the reasons of Ready that describe no failure.
 var progress = []string{v1beta1.ReasonReconciled, v1beta1.ReasonProgressing, v1beta1.ReasonPending,
-	v1beta1.ReasonNamespaceTerminating, v1beta1.ReasonDeleting, v1beta1.ReasonAdminBindingRepaired, ""}
+	v1beta1.ReasonNamespaceTerminating, v1beta1.ReasonDeleting, ""}
 
 // namespacesText joins at most five names for a message.
 func namespacesText(names []string) string {
@@ -266,13 +235,4 @@ func namespacesText(names []string) string {
 		return fmt.Sprintf("%d %s (%s and %d more)", len(names), noun, strings.Join(names[:most], ", "), len(names)-most)
 	}
 	return fmt.Sprintf("%s %s", noun, strings.Join(names, ", "))
-}
-
-func namesOf(namespaces []*corev1.Namespace) []string {
-	var names []string
-	for _, ns := range namespaces {
-		names = append(names, ns.Name)
-	}
-	slices.Sort(names)
-	return names
 }

@@ -68,7 +68,7 @@ func TestVerdict(t *testing.T) {
 func TestReasonPrecedence(t *testing.T) {
 	order := []string{v1beta1.ReasonNamespaceConflict, v1beta1.ReasonChildConflict, v1beta1.ReasonRBACForbidden,
 		v1beta1.ReasonAdmissionDenied, v1beta1.ReasonQuotaExceeded, v1beta1.ReasonReconcileFailed,
-		v1beta1.ReasonAdminBindingRepaired, v1beta1.ReasonNamespaceTerminating, v1beta1.ReasonPending}
+		v1beta1.ReasonNamespaceTerminating, v1beta1.ReasonPending}
 	if len(failureReasons) != len(order) {
 		t.Fatalf("%d failure reasons, and %d are tested", len(failureReasons), len(order))
 	}
@@ -133,8 +133,7 @@ func TestHandoverIsAdvised(t *testing.T) {
 	}
 }
 
-// Events report news: a failure with a new reason or message, and each foreign namespace once. Progress causes
-// no event.
+// Events report news: a failure with a new reason or message. Progress causes no event.
 func TestTransitions(t *testing.T) {
 	status := func(ready metav1.ConditionStatus, reason, message string) v1beta1.TenantStatus {
 		return tenant("a", having(v1beta1.ConditionReady, ready, reason, message)).Status
@@ -146,13 +145,6 @@ func TestTransitions(t *testing.T) {
 	failed := status(metav1.ConditionFalse, v1beta1.ReasonReconcileFailed, "boom")
 	otherMessage := status(metav1.ConditionFalse, v1beta1.ReasonReconcileFailed, "bang")
 	otherReason := status(metav1.ConditionFalse, v1beta1.ReasonInvalidSpec, "boom")
-	claimed := func(names ...string) v1beta1.TenantStatus {
-		p := plan{}
-		for _, name := range names {
-			p.foreign = append(p.foreign, namespace(name))
-		}
-		return summarize(observed(tenant("a")), p, ended(), epoch)
-	}
 	const updated, failure = "Normal Updated the tenant was updated", "Warning Failed failed to reconcile: "
 	type row struct {
 		before, after v1beta1.TenantStatus
@@ -169,12 +161,6 @@ func TestTransitions(t *testing.T) {
 		"another message":                {failed, otherMessage, false, []string{failure + "bang"}},
 		"another reason":                 {failed, otherReason, false, []string{failure + "boom"}},
 		"recovery":                       {failed, ok, false, []string{updated}},
-		"a foreign namespace": {claimed(), claimed("x"), false,
-			[]string{"Warning ForeignNamespace metadata of namespace x "}},
-		"the same foreign namespace again": {claimed("x"), claimed("x"), false, nil},
-		"another one beside it": {claimed("x"), claimed("x", "y"), false,
-			[]string{"Warning ForeignNamespace metadata of namespaces x, y "}},
-		"the last one has gone": {claimed("x"), claimed(), false, nil},
 	}
 	for _, reason := range []string{v1beta1.ReasonProgressing, v1beta1.ReasonPending,
 		v1beta1.ReasonNamespaceTerminating, v1beta1.ReasonDeleting} {

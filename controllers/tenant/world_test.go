@@ -59,8 +59,7 @@ type world struct {
 func newWorld(t testing.TB, objects ...client.Object) *world {
 	t.Helper()
 	admin := &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: "admin"}}
-	w := &world{live: interceptor.NewClient(store(t, append(objects, admin)...), interceptor.Funcs{List: listInPages}),
-		requests: map[string]int{}}
+	w := &world{live: store(t, append(objects, admin)...), requests: map[string]int{}}
 	w.clock = testingclock.NewFakePassiveClock(epoch)
 	w.Recording = reconcilertest.Recording{T: t, OnRequest: w.onRequest}
 	cached := interceptor.NewClient(w.live, interceptor.Funcs{
@@ -110,29 +109,6 @@ func store(t testing.TB, objects ...client.Object) client.WithWatch {
 	}
 	utilruntime.Must(addIndexes(t.Context(), indexes{builder}))
 	return builder.Build()
-}
-
-// listInPages lists namespaces as the API server does, in pages, but of two objects.
-func listInPages(ctx context.Context, c client.WithWatch, list client.ObjectList, opts ...client.ListOption) error {
-	page, ok := list.(*corev1.NamespaceList)
-	if !ok || (&client.ListOptions{}).ApplyOptions(opts).Limit == 0 {
-		return c.List(ctx, list, opts...)
-	}
-	from := 0
-	if token := (&client.ListOptions{}).ApplyOptions(opts).Continue; token != "" {
-		if _, err := fmt.Sscan(token, &from); err != nil {
-			return fmt.Errorf("reading the token: %w", err)
-		}
-	}
-	if err := c.List(ctx, page); err != nil {
-		return err
-	}
-	to := min(from+2, len(page.Items))
-	if to < len(page.Items) {
-		page.Continue = fmt.Sprint(to)
-	}
-	page.Items = page.Items[from:to]
-	return nil
 }
 
 // apply adds to the server-side apply of the fake what the API server does: the preconditions, a UID for
@@ -289,15 +265,11 @@ func (w *world) settle() {
 	}
 }
 
-// round reconciles with a current cache, and lets the time pass after which the Tenant is reconciled again.
+// round reconciles with a current cache.
 func (w *world) round() (ctrl.Result, error) {
 	w.T.Helper()
 	w.sync()
-	result, err := w.reconcile()
-	if err == nil && result != again {
-		w.clock.SetTime(w.clock.Now().Add(result.RequeueAfter))
-	}
-	return result, err
+	return w.reconcile()
 }
 
 // state returns all objects of the API server without resource versions and times, and

@@ -119,19 +119,6 @@ func strip(ctx context.Context, c client.Client, live client.Object) error {
 	return ignoreDeleted(c.Patch(ctx, stripped, client.RawPatch(types.MergePatchType, body), FieldOwner))
 }
 
-// RemoveOwner removes the owner references of live with this UID. The API server finds them by the UID,
-// so the request has no version, and a client that changes the object all the time cannot prevent it.
-// It returns a Conflict error if the stored object has another UID than live.
-func RemoveOwner(ctx context.Context, c client.Client, live client.Object, owner types.UID) error {
-	body, err := json.Marshal(map[string]any{"metadata": map[string]any{
-		"uid": live.GetUID(), "ownerReferences": []any{map[string]any{"$patch": "delete", "uid": owner}}}})
-	if err != nil {
-		return fmt.Errorf("encoding a patch: %w", err)
-	}
-	changed := live.DeepCopyObject().(client.Object)
-	return client.IgnoreNotFound(c.Patch(ctx, changed, client.RawPatch(types.StrategicMergePatchType, body), FieldOwner))
-}
-
 // DeleteUnchanged deletes live if its owner cannot have changed since the decision. It returns a
 // Conflict error if the stored object is no longer at live's version.
 func DeleteUnchanged(ctx context.Context, c client.Client, live client.Object, opts ...client.DeleteOption) error {

@@ -91,8 +91,6 @@ func TestWritesHavePreconditions(t *testing.T) {
 			`delete Namespace a {"preconditions":{"uid":"u"}}`},
 		"DeleteUnchanged": {func(ctx context.Context, c client.Client) error { return DeleteUnchanged(ctx, c, judged()) },
 			`delete Namespace a {"preconditions":{"uid":"u","resourceVersion":"7"}}`},
-		"RemoveOwner": {func(ctx context.Context, c client.Client) error { return RemoveOwner(ctx, c, judged(), "x") },
-			`patch as leasehold Namespace a {"metadata":{"ownerReferences":[{"$patch":"delete","uid":"x"}],"uid":"u"}}`},
 	} {
 		c, sent := answering(t, nil)
 		if err := tc.write(t.Context(), c); err != nil {
@@ -107,22 +105,19 @@ func TestWritesHavePreconditions(t *testing.T) {
 // A deletion of an object that does not exist any more is a success, also if another has its name. After
 // any other Conflict the object may still exist.
 func TestAnswersToDeletions(t *testing.T) {
-	for _, tc := range []struct{ answer, ofDelete, ofRemoveOwner error }{
-		{nil, nil, nil},
-		{errDeleted, nil, nil},
-		{errOtherUID, nil, errOtherUID},
-		{errChanged, errChanged, errChanged},
-		{errBoom, errBoom, errBoom},
+	for _, tc := range []struct{ answer, want error }{
+		{nil, nil},
+		{errDeleted, nil},
+		{errOtherUID, nil},
+		{errChanged, errChanged},
+		{errBoom, errBoom},
 	} {
 		c, _ := answering(t, tc.answer)
 		for name, err := range map[string]error{"Delete": Delete(t.Context(), c, judged()),
 			"DeleteUnchanged": DeleteUnchanged(t.Context(), c, judged())} {
-			if !errors.Is(err, tc.ofDelete) {
-				t.Errorf("%s, answered with %v: %v, want %v", name, tc.answer, err, tc.ofDelete)
+			if !errors.Is(err, tc.want) {
+				t.Errorf("%s, answered with %v: %v, want %v", name, tc.answer, err, tc.want)
 			}
-		}
-		if err := RemoveOwner(t.Context(), c, judged(), "x"); !errors.Is(err, tc.ofRemoveOwner) {
-			t.Errorf("RemoveOwner, answered with %v: %v, want %v", tc.answer, err, tc.ofRemoveOwner)
 		}
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 	"time"
+	"unicode/utf8"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -127,6 +128,7 @@ func TestChanged(t *testing.T) {
 		"a pause":                    {with(), with(paused, "true"), true},
 		"the same pause":             {with(paused, "true"), with(paused, "true"), false},
 		"a pause that is false":      {with(), with(paused, "false"), false},
+		"a pause of any value":       {with(), with(paused, "yes"), true},
 		"the end of a pause":         {with(paused, "true"), with(), true},
 		"a pause that becomes false": {with(paused, "true"), with(paused, "false"), true},
 		"a request":                  {with(), with(requested, "1"), true},
@@ -140,6 +142,38 @@ func TestChanged(t *testing.T) {
 				t.Errorf("it requires a reconcile: %t, want %t", got, tc.want)
 			}
 		})
+	}
+}
+
+// The key pauses whatever users write for "on", and also what they may mean as "off".
+func TestPaused(t *testing.T) {
+	if Paused(config("5")) {
+		t.Error("an object without the annotation is paused")
+	}
+	for _, value := range []string{"true", "True", "TRUE", "yes", "1", "", " ", "true ", "0", "no", "False", "false ", "false"} {
+		o := config("5")
+		o.Annotations = map[string]string{"leasehold.dev/paused": value}
+		if got := Paused(o); got != (value != "false") {
+			t.Errorf("the value %q pauses: %t", value, got)
+		}
+	}
+}
+
+// Two values that differ anywhere are two requests, and each fits into a status.
+func TestRequestedAt(t *testing.T) {
+	seen := map[string]bool{}
+	values := []string{"", "now", strings.Repeat("é", 128), strings.Repeat("é", 129), strings.Repeat("é", 129) + "a",
+		strings.Repeat("x", 1000) + "a", strings.Repeat("x", 1000) + "b"}
+	for _, value := range values {
+		o := config("5")
+		o.Annotations = map[string]string{"leasehold.dev/requested-at": value}
+		got := RequestedAt(o)
+		short := utf8.RuneCountInString(value) <= 128
+		if utf8.RuneCountInString(got) > 128 || seen[got] || short && got != value ||
+			!short && !strings.HasPrefix(got, "sha256:") {
+			t.Errorf("the request %.10q... is %q", value, got)
+		}
+		seen[got] = true
 	}
 }
 

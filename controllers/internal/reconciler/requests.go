@@ -4,7 +4,10 @@ package reconciler
 
 import (
 	"context"
+	"crypto/sha256"
+	"fmt"
 	"time"
+	"unicode/utf8"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/util/workqueue"
@@ -17,14 +20,21 @@ import (
 	"leasehold.dev/api/v1beta1"
 )
 
-// Paused reports whether an annotation suspends the object.
-func Paused(o metav1.Object) bool { return o.GetAnnotations()[v1beta1.AnnotationPaused] == "true" }
+// Paused reports whether an annotation suspends the object. Users write "True", "yes" or nothing at all,
+// and an object that is not paused against their intention may lose data. So only "false" does not pause.
+func Paused(o metav1.Object) bool {
+	value, exists := o.GetAnnotations()[v1beta1.AnnotationPaused]
+	return exists && value != "false"
+}
 
-// RequestedAt returns the value of the annotation that requests a reconcile, at most the 128 characters
-// that a status can repeat.
+// RequestedAt returns the value of the annotation that requests a reconcile, or the hash of one that is
+// longer than the 128 characters that a status can repeat.
 func RequestedAt(o metav1.Object) string {
-	runes := []rune(o.GetAnnotations()[v1beta1.AnnotationRequestedAt])
-	return string(runes[:min(len(runes), 128)])
+	value := o.GetAnnotations()[v1beta1.AnnotationRequestedAt]
+	if utf8.RuneCountInString(value) > 128 {
+		return fmt.Sprintf("sha256:%x", sha256.Sum256([]byte(value)))
+	}
+	return value
 }
 
 // Changed accepts the events of an object that require a reconcile: its spec has changed, its deletion

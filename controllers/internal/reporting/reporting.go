@@ -17,6 +17,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/tools/events"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
+
+	"leasehold.dev/api/v1beta1"
 )
 
 // SetCondition sets c, observed at the given generation, in the list. It sets the time of the last
@@ -33,6 +35,38 @@ func FindCondition(list []metav1.Condition, conditionType string) metav1.Conditi
 		return *c
 	}
 	return metav1.Condition{}
+}
+
+// SetPaused sets the condition Paused. what says what the operator does not do meanwhile.
+func SetPaused(list *[]metav1.Condition, generation int64, now time.Time, what string) {
+	SetCondition(list, generation, now, metav1.Condition{
+		Type: v1beta1.ConditionPaused, Status: metav1.ConditionTrue, Reason: v1beta1.ReasonPaused,
+		Message: fmt.Sprintf("%s while the annotation %s exists with any value but %q; to resume, remove the annotation",
+			what, v1beta1.AnnotationPaused, "false"),
+	})
+}
+
+// Corrected returns the event about fields of a child that the operator has put back. Each field is
+// named with what it was and what it is now.
+func Corrected(child string, fields []string) PendingEvent {
+	return Normal(v1beta1.EventDriftCorrected, "Correct", "%s", Bounded("corrected "+child+": "+strings.Join(fields, "; ")))
+}
+
+// SetCorrected sets the condition DriftCorrected to what these events say about corrections. Without one
+// the condition of the same generation stays: the next reconcile finds the child correct.
+func SetCorrected(list *[]metav1.Condition, generation int64, now time.Time, pending []PendingEvent) {
+	var messages []string
+	for _, e := range pending {
+		if e.Reason == v1beta1.EventDriftCorrected {
+			messages = append(messages, e.Message)
+		}
+	}
+	if len(messages) > 0 {
+		SetCondition(list, generation, now, metav1.Condition{Type: v1beta1.ConditionDriftCorrected, Status: metav1.ConditionTrue,
+			Reason: v1beta1.ReasonDriftCorrected, Message: Bounded(strings.Join(messages, "; "))})
+	} else if FindCondition(*list, v1beta1.ConditionDriftCorrected).ObservedGeneration != generation {
+		meta.RemoveStatusCondition(list, v1beta1.ConditionDriftCorrected)
+	}
 }
 
 // Bounded truncates a message to the length that conditions and events allow.

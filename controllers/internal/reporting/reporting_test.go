@@ -40,6 +40,50 @@ func TestSetCondition_keeps_transition_time(t *testing.T) {
 	}
 }
 
+// The condition names the last correction, as long as the spec is the same.
+func TestSetCorrected(t *testing.T) {
+	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	label, owner := Corrected("namespace a", []string{`label x was "y" and is "z"`, "annotation u was missing"}),
+		Corrected("namespace b", []string{"owner o"})
+	other := Warning("Failed", "Fail", "no")
+	var list []metav1.Condition
+	for i, tc := range []struct {
+		generation int64
+		events     []PendingEvent
+		want       string
+		at         int64
+	}{
+		{1, []PendingEvent{other}, "", 0},
+		{1, []PendingEvent{other, label, owner},
+			`corrected namespace a: label x was "y" and is "z"; annotation u was missing; corrected namespace b: owner o`, 1},
+		{1, []PendingEvent{owner}, "corrected namespace b: owner o", 1},
+		{1, nil, "corrected namespace b: owner o", 1},
+		{1, []PendingEvent{other}, "corrected namespace b: owner o", 1},
+		{2, []PendingEvent{label}, label.Message, 2},
+		{3, nil, "", 0},
+	} {
+		SetCorrected(&list, tc.generation, now, tc.events)
+		if got := FindCondition(list, "DriftCorrected"); got.Message != tc.want || got.ObservedGeneration != tc.at ||
+			(got.Status == metav1.ConditionTrue) != (tc.want != "") {
+			t.Errorf("step %d: %+v, want %q at generation %d", i, got, tc.want, tc.at)
+		}
+	}
+	if got := Corrected("namespace a", []string{strings.Repeat("x", 2000)}).Message; len(got) > 1024 {
+		t.Errorf("an event has %d bytes, more than the API server permits", len(got))
+	}
+}
+
+func TestSetPaused(t *testing.T) {
+	var list []metav1.Condition
+	SetPaused(&list, 3, time.Now(), "nothing is written")
+	const message = `nothing is written while the annotation leasehold.dev/paused exists with any value but "false"; ` +
+		"to resume, remove the annotation"
+	if got := FindCondition(list, "Paused"); got.Status != metav1.ConditionTrue || got.Reason != "Paused" ||
+		got.ObservedGeneration != 3 || got.Message != message {
+		t.Errorf("Paused %+v", got)
+	}
+}
+
 // A long message is truncated between characters, and no shorter than necessary.
 func TestBounded_keeps_runes_whole(t *testing.T) {
 	const maxLength = 900

@@ -8,8 +8,6 @@ import (
 	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
-	"k8s.io/apimachinery/pkg/api/meta"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"leasehold.dev/api/v1beta1"
@@ -39,7 +37,6 @@ func (c *counter) countTenants(ctx context.Context) {
 	}
 	const created = "3 namespaces, 3 role bindings, cluster role and binding of the reader; the finalizer; " +
 		"2 statuses: the names before they are created, and the result"
-	const repair = "the role binding; 2 statuses: it was repaired, and Ready after a time without a repair"
 	c.count(ctx,
 		phase{"tenant.create", created, []step{then(create(t), ready(t))}},
 		phase{"tenant.update.admins", "3 role bindings, the reader's cluster role binding; the status",
@@ -54,29 +51,21 @@ func (c *counter) countTenants(ctx context.Context) {
 			edit(func(s *v1beta1.TenantSpec) { s.Namespaces = suffixes{"a", "b", "c"} }),
 			empty("acme-d"), then(finalize("acme-d"), ready(t)),
 		}},
-		phase{"tenant.drift.binding", repair,
-			[]step{then(change(binding, func(b *rbacv1.RoleBinding) { b.Subjects = nil }), then(repaired(t), ready(t)))}},
-		phase{"tenant.drift.deleted", repair, []step{then(remove(binding), then(repaired(t), ready(t)))}},
+		phase{"tenant.drift.binding", "the role binding",
+			[]step{change(binding, func(b *rbacv1.RoleBinding) { b.Subjects = nil })}},
+		phase{"tenant.drift.deleted", "the role binding", []step{remove(binding)}},
 		phase{"tenant.drift.labels", "the namespace",
 			[]step{change(namespace, func(n *corev1.Namespace) { n.Labels, n.OwnerReferences = nil, nil })}},
 		phase{"tenant.delete", "3 namespaces, each read before and after; 3 statuses, one for each state that a user can see; " +
-			"the reader's cluster role and binding; a list for false owner references; the finalizer", []step{
+			"the reader's cluster role and binding; the finalizer", []step{
 			remove(t), empty("acme-a", "acme-b", "acme-c"),
 			finalize("acme-a"), finalize("acme-b"), then(finalize("acme-c"), gone(t)),
 		}},
 		phase{"tenant.create.retain", created, []step{then(create(retained), ready(retained))}},
 		phase{"tenant.delete.retain", "3 role bindings, each read after; 3 namespaces, each read before their ownership labels go; the reader's cluster " +
-			"role and binding; a list for false owner references; the finalizer",
+			"role and binding; the finalizer",
 			[]step{then(remove(retained), gone(retained))}},
 	)
-}
-
-// repaired waits until the status shows that the admins' role binding was repaired.
-func repaired(t *v1beta1.Tenant) step {
-	return await(t, func(conditions []metav1.Condition) bool {
-		c := meta.FindStatusCondition(conditions, v1beta1.ConditionReady)
-		return c != nil && c.Reason == v1beta1.ReasonAdminBindingRepaired
-	})
 }
 
 // empty and finalize replace the namespace controller.

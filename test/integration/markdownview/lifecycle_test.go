@@ -92,8 +92,9 @@ var _ = Describe("A MarkdownView", func() {
 		eventuallyReady(ctx, v)
 		Eventually(ctx, waited).WithTimeout(expect.Medium).Should(Receive(BeNil()))
 		columns, cells := suite.Table(ctx, "markdownviews", v.Namespace, v.Name)
-		Expect(columns).To(HaveExactElements("Name/0", "Replicas/0", "Available/0", "Ready/0", "URL/1", "Age/0"))
-		Expect(cells[:5]).To(HaveExactElements(v.Name, BeEquivalentTo(1), BeEquivalentTo(1), "True", v.Status.URL))
+		Expect(columns).To(HaveExactElements("Name/0", "Replicas/0", "Available/0", "Ready/0", "Paused/0", "URL/1",
+			"Age/0"))
+		Expect(cells[:6]).To(HaveExactElements(v.Name, BeEquivalentTo(1), BeEquivalentTo(1), "True", nil, v.Status.URL))
 
 		By("having its conditions in the first written status")
 		first := build(v.Name)

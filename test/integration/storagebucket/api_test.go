@@ -120,9 +120,9 @@ var _ = Describe("The API of StorageBucket", operator.OldestKubernetes, func() {
 			suite.FirstStatus("storagebuckets", first)
 			Expect(first).To(expect.HaveCondition(v1beta1.ConditionReady, metav1.ConditionTrue, v1beta1.ReasonProbeSucceeded))
 			columns, cells := suite.Table(ctx, "storagebuckets", b.Namespace, b.Name)
-			Expect(columns).To(Equal([]string{"Name/0", "Bucket/0", "Ready/0", "Reason/0", "LastProbe/0", "Policy/1",
-				"Endpoint/1", "Age/0"}))
-			Expect(cells[:4]).To(Equal([]any{b.Name, name, "True", "ProbeSucceeded"}))
+			Expect(columns).To(Equal([]string{"Name/0", "Bucket/0", "Ready/0", "Paused/0", "Reason/0", "LastProbe/0",
+				"Policy/1", "Endpoint/1", "Age/0"}))
+			Expect(cells[:5]).To(Equal([]any{b.Name, name, "True", nil, "ProbeSucceeded"}))
 			Expect(cells[4]).To(MatchRegexp(`^\d+s$`))
 			Expect(cells[5:7]).To(Equal([]any{"Observe", storage.Endpoint()}))
 		}, SpecTimeout(time.Minute))
