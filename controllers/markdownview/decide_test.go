@@ -179,7 +179,7 @@ func TestEachSpecFieldIsCompared(t *testing.T) {
 				return v
 			}
 			o, other := appliedObservation(t, view()), set(values.other)
-			o.want = render(inCache(t, other).(*v1beta1.MarkdownView), contentHash(other.Spec.Markdowns), defaultImage)
+			o.want = render(inCache(t, other).(*v1beta1.MarkdownView), hashOf(t, other), defaultImage)
 			if p := decide(o); len(p.with(update)) == 0 {
 				t.Errorf("with another value: %v, want an update", actions(p))
 			}

@@ -90,6 +90,12 @@ func appliedObservation(t testing.TB, v *v1beta1.MarkdownView) *observation {
 	return o
 }
 
+// hashOf returns the hash of a view's content, by its digests in the cache.
+func hashOf(t testing.TB, v *v1beta1.MarkdownView) string {
+	t.Helper()
+	return contentHash(inCache(t, v).(*v1beta1.MarkdownView).Spec.Markdowns)
+}
+
 // typed returns the object of an apply configuration.
 func typed[T any](t testing.TB, config any) *T {
 	t.Helper()

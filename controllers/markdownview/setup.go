@@ -5,6 +5,7 @@ package markdownview
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -56,24 +57,55 @@ func CacheByObject() map[client.Object]cache.ByObject {
 	}
 }
 
-// slim drops what no reconcile reads, and replaces the texts of views and ConfigMaps by digests.
+// digested is the annotation of an object that slim has seen. Its name is not valid, so no object of the API
+// has it, and what a client writes is always taken for a text.
+const digested = "leasehold.dev/texts/digested"
+
+// maxChildSpec is the size in bytes up to which the cache holds the spec of a Deployment or Service. The largest
+// that the operator writes has 40 KiB.
+const maxChildSpec = 64 << 10
+
+// slim drops what no reconcile reads, and replaces the texts of views and ConfigMaps by digests. It may see an
+// object twice: a reflector passes streamed objects again. A child that is too large loses what it is compared
+// by, so each reconcile applies it.
 func slim(in any) (any, error) {
 	o, ok := in.(client.Object)
-	if !ok {
-		return in, nil // a tombstone
+	if !ok { // a tombstone
+		return in, nil
+	}
+	if _, done := o.GetAnnotations()[digested]; done {
+		return in, nil
 	}
 	reconciler.Slim(o, "")
+	kept := map[string]string{digested: ""}
+	maps.Copy(kept, o.GetAnnotations())
+	o.SetAnnotations(kept)
+	o.SetLabels(reconciler.Only(o.GetLabels(), labelName, labelInstance, labelPartOf, v1beta1.LabelManagedBy))
+	owner := metav1.GetControllerOf(o)
+	o.SetOwnerReferences(nil)
+	if owner != nil {
+		o.SetOwnerReferences([]metav1.OwnerReference{*owner})
+	}
 	switch o := o.(type) {
 	case *v1beta1.MarkdownView:
 		for name, text := range o.Spec.Markdowns {
 			o.Spec.Markdowns[name] = v1beta1.MarkdownText(digest(string(text)))
 		}
 	case *corev1.ConfigMap:
+		o.BinaryData = nil
+		if len(o.Data) > v1beta1.MaxMarkdowns {
+			o.Data = nil
+		}
 		for name, text := range o.Data {
 			o.Data[name] = digest(text)
 		}
-		for name := range o.BinaryData {
-			o.BinaryData[name] = nil
+	case *appsv1.Deployment:
+		if o.Size() > maxChildSpec {
+			o.Spec = appsv1.DeploymentSpec{}
+		}
+	case *corev1.Service:
+		if o.Size() > maxChildSpec {
+			o.Spec, o.Status = corev1.ServiceSpec{}, corev1.ServiceStatus{}
 		}
 	}
 	return o, nil

@@ -5,13 +5,17 @@ package markdownview
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"testing"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/validation"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
@@ -83,6 +87,12 @@ func TestCacheHasNoTexts(t *testing.T) {
 		&corev1.Service{ObjectMeta: content.ObjectMeta}} {
 		object.SetAnnotations(map[string]string{"kubectl.kubernetes.io/last-applied-configuration": long,
 			v1beta1.AnnotationTenantUID: long, v1beta1.AnnotationPaused: "true", v1beta1.AnnotationRequestedAt: "now"})
+		marked := labelsFor(v)
+		for i := range 10_000 {
+			marked[fmt.Sprint("x", i)] = ""
+			object.SetOwnerReferences(append(object.GetOwnerReferences(), metav1.OwnerReference{UID: types.UID(fmt.Sprint(i))}))
+		}
+		object.SetLabels(marked)
 		object.SetFinalizers([]string{"example.com/" + long})
 		object.SetManagedFields([]metav1.ManagedFieldsEntry{{Manager: long}})
 		cached := inCache(t, object)
@@ -90,13 +100,65 @@ func TestCacheHasNoTexts(t *testing.T) {
 		if err != nil || len(text) > 1<<10 {
 			t.Errorf("%T has %d bytes in the cache, want at most 1 KiB: %v", object, len(text), err)
 		}
-		if got := cached.GetAnnotations(); len(got) != 2 {
-			t.Errorf("%T has the annotations %q, want those that direct the operator", object, got)
+		if got := cached.GetAnnotations(); len(got) != 3 {
+			t.Errorf("%T has the annotations %q, want those that direct the operator, and the mark", object, got)
 		}
 	}
-	if got, whole := inCache(t, v).(*v1beta1.MarkdownView), v.Spec.Markdowns; len(got.Spec.Markdowns) != len(whole) ||
-		contentHash(got.Spec.Markdowns) != contentHash(whole) {
-		t.Errorf("the files in the cache are %q, want the same names and hash", got.Spec.Markdowns)
+	got := inCache(t, v).(*v1beta1.MarkdownView)
+	for name, text := range v.Spec.Markdowns {
+		if want := v1beta1.MarkdownText(digest(string(text))); got.Spec.Markdowns[name] != want || len(got.Spec.Markdowns) != 1 {
+			t.Errorf("the files in the cache are %q, want the digests", got.Spec.Markdowns)
+		}
+	}
+}
+
+// A child that another client has filled with many small parts, as keys, labels or variables, is cached without
+// what it is compared by. Its status and its owner remain.
+func TestCacheHasNoLargeChildren(t *testing.T) {
+	const parts = 100_000
+	many, binary := map[string]string{}, map[string][]byte{}
+	for i := range parts {
+		many[fmt.Sprint("a", i)] = ""
+		binary[fmt.Sprint("a", i)] = nil
+	}
+	of := func(o observation, into client.Object, change func()) client.Object {
+		change()
+		into.SetLabels(labelsFor(o.view))
+		return inCache(t, into)
+	}
+	o := *appliedObservation(t, view())
+	for kind, child := range map[string]client.Object{
+		"the keys of a ConfigMap":   of(o, o.configMap, func() { o.configMap.Annotations, o.configMap.Data = nil, many }),
+		"the binary keys":           of(o, &corev1.ConfigMap{BinaryData: binary}, func() {}),
+		"the selector of a Service": of(o, o.service, func() { o.service.Annotations, o.service.Spec.Selector = nil, many }),
+		"the labels of a template":  of(o, o.deployment, func() { o.deployment.Annotations, o.deployment.Spec.Template.Labels = nil, many }),
+	} {
+		if text, err := json.Marshal(child); err != nil || len(text) > 2<<10 {
+			t.Errorf("%s: %d bytes in the cache, %v", kind, len(text), err)
+		}
+	}
+	if ownerOf(o.view, o.deployment) != self || ownerOf(o.view, o.service) != self {
+		t.Error("the owner is lost")
+	}
+	usual := appliedObservation(t, view(args(slices.Repeat([]v1beta1.ViewerArg{v1beta1.ViewerArg(strings.Repeat("x", 1024))}, 32)...),
+		image(strings.Repeat("a", 200)+":1"), unlisted(v1beta1.MaxMarkdowns-1, "a%03d.md")))
+	if got := actions(decide(usual)); got != [3]action{keep, keep, keep} {
+		t.Errorf("the largest children of the operator: %v, want that they are kept", got)
+	}
+}
+
+// A text that looks like a digest is a text: a client may write the digest of the right text in its place.
+func TestForgedDigestIsADifference(t *testing.T) {
+	v := view()
+	o := appliedObservation(t, v)
+	forged := &corev1.ConfigMap{ObjectMeta: o.configMap.ObjectMeta, Data: maps.Clone(o.configMap.Data)}
+	forged.Annotations = map[string]string{v1beta1.AnnotationContentHash: o.want.hash} // as the API server has it
+	o.configMap = inCache(t, forged).(*corev1.ConfigMap)
+	if got := actions(decide(o)); got[0] != update {
+		t.Errorf("the ConfigMap with digests in place of texts: %s, want %s", got[0], update)
+	}
+	if got := validation.ValidateAnnotations(map[string]string{digested: ""}, field.NewPath("metadata")); len(got) == 0 {
+		t.Errorf("an object of the API may have the annotation %s", digested)
 	}
 }
 

@@ -132,7 +132,7 @@ func observationOf(d appsv1.DeploymentStatus) *observation {
 // Otherwise the former value remains; a URL without a Service does not.
 func TestStatusFollowsTheChildren(t *testing.T) {
 	for child, field := range map[kind]struct{ name, now, otherwise string }{
-		configMap:  {"ContentHash", contentHash(view().Spec.Markdowns), "former"},
+		configMap:  {"ContentHash", hashOf(t, view()), "former"},
 		deployment: {"ViewerImage", "v:1", "former"},
 		service:    {"URL", "http://viewer-book.ns.svc", ""},
 	} {

@@ -8,7 +8,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -90,24 +89,6 @@ func TestReasonPrecedence(t *testing.T) {
 					t.Errorf("%s and %s, deleting %t: %+v, want %s, and stalled %t", first, second, deletingNow, status, want, stalled)
 				}
 			}
-		}
-	}
-}
-
-// The time since a repair counts by the leader's clock, whatever the clock of a former leader was.
-func TestUntilTrusted(t *testing.T) {
-	for repaired, want := range map[time.Duration]time.Duration{
-		-time.Hour: 0, -repairPeriod: 0, time.Second - repairPeriod: time.Second, 0: repairPeriod,
-		time.Second: repairPeriod, time.Hour: repairPeriod,
-	} {
-		status := tenant("a", having(v1beta1.ConditionReady, metav1.ConditionFalse, v1beta1.ReasonAdminBindingRepaired, "")).Status
-		status.Conditions[0].LastTransitionTime = metav1.NewTime(epoch.Add(repaired))
-		if got := untilTrusted(status, epoch); got != want {
-			t.Errorf("repaired at %s: trusted after %s, want %s", repaired, got, want)
-		}
-		status.Conditions[0].Reason = v1beta1.ReasonPending
-		if got := untilTrusted(status, epoch); got != 0 {
-			t.Errorf("not repaired, at %s: trusted after %s", repaired, got)
 		}
 	}
 }

@@ -14,7 +14,6 @@ import (
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
-	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 )
@@ -61,9 +60,6 @@ func AddRotator(mgr manager.Manager, source *Source, o RotatorOptions) error {
 	})
 	if err != nil {
 		return fmt.Errorf("adding the certificate rotator: %w", err)
-	}
-	if err := mgr.Add(premature{source, o.Client, clock.RealClock{}}); err != nil {
-		return fmt.Errorf("adding the check of the serving certificate: %w", err)
 	}
 	return nil
 }

@@ -12,17 +12,24 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"net"
 	"net/http"
 	"os"
 	"os/signal"
 	"syscall"
 	"time"
 
+	"github.com/KimMachineGun/automemlimit/memlimit"
+	"golang.org/x/net/netutil"
+
 	"leasehold.dev/runners/version"
 )
 
 // drainTimeout bounds the time for open requests after SIGTERM; Kubernetes allows 30 s.
 const drainTimeout = 10 * time.Second
+
+// memoryShare of the container's memory limit is used before garbage is collected more eagerly.
+const memoryShare = 0.8
 
 // options are the values of the flags.
 type options struct {
@@ -44,6 +51,9 @@ func main() {
 		os.Exit(0)
 	}
 	log := slog.New(slog.NewTextHandler(os.Stdout, nil))
+	if _, err := memlimit.Set(memlimit.WithRatio(memoryShare)); err != nil {
+		log.Info("Found no memory limit of the container", "error", err)
+	}
 	//nolint:forbidigo // a program begins its context
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	err = run(ctx, o, log)
@@ -76,9 +86,9 @@ func parse(args []string, usage io.Writer) (options, error) {
 // run serves until ctx is done, and then finishes the open requests. It also runs while the folder
 // cannot be read: /healthz reports the reason, and the folder may become readable.
 func run(ctx context.Context, o options, log *slog.Logger) error {
-	listener, err := listen(ctx, o.address)
+	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", o.address)
 	if err != nil {
-		return fmt.Errorf("serving: %w", err)
+		return fmt.Errorf("listening: %w", err)
 	}
 	s := &site{
 		books:    &bookCache{dir: o.dir},
@@ -87,7 +97,7 @@ func run(ctx context.Context, o options, log *slog.Logger) error {
 	}
 	server := newServer(s)
 	failed := make(chan error, 1)
-	go func() { failed <- server.Serve(listener) }()
+	go func() { failed <- server.Serve(netutil.LimitListener(listener, maxConnections)) }()
 	log.Info("Serving", "address", listener.Addr().String(), "folder", o.dir)
 
 	select {

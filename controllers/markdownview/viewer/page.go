@@ -96,24 +96,26 @@ type pageRenderer struct {
 	title    string // of the book; "" means the title in SUMMARY.md
 	language string
 
+	convert func(markdown []byte) (html []byte, err error)
+
+	// slot is taken while a page is rendered, so the memory is that of one page.
+	slot chan struct{}
+
 	// cache holds the pages of one version of the book, up to maxCacheBytes.
 	mu      sync.Mutex
 	version string
 	cache   map[string]page
 	cached  int
-	// place is taken while a page is made, and until a page beyond the cache is sent. So the memory
-	// is that of one page. Cached pages need no place.
-	place chan struct{}
 }
 
 func newPageRenderer(title, language string) *pageRenderer {
-	return &pageRenderer{title: title, language: language, place: make(chan struct{}, 1)}
+	return &pageRenderer{title: title, language: language, convert: render.HTML, slot: make(chan struct{}, 1)}
 }
 
 const (
 	maxCacheBytes = 8 << 20 // a usual book of 900 KiB
 	largePage     = 64 << 10
-	placeTimeout  = 10 * time.Second // leaves time to send before the server's deadline
+	pageTimeout   = 10 * time.Second // leaves time to send before the server's deadline
 )
 
 // page is the body and the ETag of a response.
@@ -122,32 +124,30 @@ type page struct {
 	etag string
 }
 
-// hold returns the page of a file, and a function to call after the response. The error is that of
-// the context if the place does not become free in time.
-func (p *pageRenderer) hold(ctx context.Context, b *book, file string) (made page, sent func(), err error) {
-	none := func() {}
+// page returns the page of a file. The error is that of the context if the page is not ready in time.
+// Rendering cannot be interrupted: it goes on, and pages that are not cached wait for it.
+func (p *pageRenderer) page(ctx context.Context, b *book, file string) (made page, err error) {
 	if made, ok := p.find(b, file); ok {
-		return made, none, nil
+		return made, nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, placeTimeout)
+	ctx, cancel := context.WithTimeout(ctx, pageTimeout)
 	defer cancel()
+	done := make(chan func() (page, error), 1)
 	select {
-	case p.place <- struct{}{}:
+	case p.slot <- struct{}{}:
+		go func() {
+			made, err := p.render(b, file)
+			<-p.slot
+			done <- func() (page, error) { return made, err }
+		}()
 	case <-ctx.Done():
-		return page{}, nil, fmt.Errorf("waiting for a place: %w", ctx.Err())
 	}
-	leave := func() { <-p.place }
-	made, ok := p.find(b, file)
-	if !ok {
-		if made, err = p.render(b, file); err == nil {
-			ok = p.keep(b, file, made)
-		}
+	select {
+	case result := <-done:
+		return result()
+	case <-ctx.Done():
+		return page{}, fmt.Errorf("waiting for the page of %s: %w", file, ctx.Err())
 	}
-	if err != nil || ok {
-		leave()
-		leave = none
-	}
-	return made, leave, err
 }
 
 // find returns a cached page.
@@ -158,24 +158,31 @@ func (p *pageRenderer) find(b *book, file string) (page, bool) {
 	return made, ok && p.version == b.version
 }
 
-// keep caches a page if there is room, and reports whether there was.
-func (p *pageRenderer) keep(b *book, file string, made page) bool {
+// keep caches a page if there is room.
+func (p *pageRenderer) keep(b *book, file string, made page) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.version != b.version {
 		p.version, p.cache, p.cached = b.version, map[string]page{}, 0
 	}
-	if p.cached+len(made.html) > maxCacheBytes {
-		return false
+	if p.cached+len(made.html) <= maxCacheBytes {
+		p.cache[file] = made
+		p.cached += len(made.html)
 	}
-	p.cache[file] = made
-	p.cached += len(made.html)
-	return true
 }
 
-// render makes the page of a file. It holds no lock: a hostile page takes seconds.
-func (p *pageRenderer) render(b *book, file string) (page, error) {
-	body, err := render.HTML(b.files[file])
+// render makes and caches the page of a file, unless an earlier request has. It has a goroutine of its
+// own, in which a panic would end the process.
+func (p *pageRenderer) render(b *book, file string) (made page, err error) {
+	defer func() {
+		if cause := recover(); cause != nil {
+			err = fmt.Errorf("rendering the page of %s: panic: %v", file, cause)
+		}
+	}()
+	if made, ok := p.find(b, file); ok {
+		return made, nil
+	}
+	body, err := p.convert(b.files[file])
 	if err != nil {
 		return page{}, fmt.Errorf("rendering the page of %s: %w", file, err)
 	}
@@ -184,7 +191,10 @@ func (p *pageRenderer) render(b *book, file string) (page, error) {
 		// keep that memory for minutes.
 		debug.FreeOSMemory()
 	}
-	return p.compose(b, "", file, b.title(file), body)
+	if made, err = p.compose(b, "", file, b.title(file), body); err == nil {
+		p.keep(b, file, made)
+	}
+	return made, err
 }
 
 // notice returns a page with a message; b may be nil. It has no navigation: that may have a MiB, and

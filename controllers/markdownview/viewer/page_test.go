@@ -7,8 +7,9 @@ import (
 	"errors"
 	"log/slog"
 	"net/http"
-	"net/http/httptest"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -32,9 +33,7 @@ func TestPageCacheIsBounded(t *testing.T) {
 		{second, "b.md", page{html: make([]byte, maxCacheBytes/2+1)}, false},
 		{second, "c.md", made, true},
 	} {
-		if kept := p.keep(step.b, step.file, step.made); kept != step.kept {
-			t.Errorf("step %d: %s of version %s is kept: %t, want %t", i, step.file, step.b.version, kept, step.kept)
-		}
+		p.keep(step.b, step.file, step.made)
 		if _, found := p.find(step.b, step.file); found != step.kept {
 			t.Errorf("step %d: %s of version %s is found: %t, want %t", i, step.file, step.b.version, found, step.kept)
 		}
@@ -44,45 +43,100 @@ func TestPageCacheIsBounded(t *testing.T) {
 	}
 }
 
-// Pages beyond the cache wait for each other until they are sent: 250 clients that read 8 MiB slowly
-// took the viewer beyond its memory limit. Cached pages wait for nothing, also while one is made.
-func TestPagesBeyondTheCacheTakeTurns(t *testing.T) {
+// A page that takes long has a deadline, and is cached when it is ready. Meanwhile cached pages wait for
+// nothing, and others for the slot.
+func TestPagesHaveADeadline(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		b := &book{version: "1", files: map[string][]byte{"a.md": []byte("text"), "b.md": []byte("text")}}
+		b := &book{version: "1", files: map[string][]byte{"a.md": nil, "slow.md": []byte("slow"), "c.md": nil}}
 		p := newPageRenderer("", "")
-		for range 2 {
-			_, _, err := p.hold(t.Context(), b, "a.md") // is never sent
-			must(t, err)
+		p.convert = func(markdown []byte) ([]byte, error) {
+			if len(markdown) > 0 {
+				<-time.After(pageTimeout * 5 / 2)
+			}
+			return markdown, nil
 		}
-		p.cached = maxCacheBytes
-		_, sent, err := p.hold(t.Context(), b, "b.md")
-		must(t, err)
-		if _, _, err := p.hold(t.Context(), b, "b.md"); !errors.Is(err, context.DeadlineExceeded) {
-			t.Errorf("one page more returns %v, want the end of the wait", err)
+		ask := func(file string) (time.Duration, error) {
+			began := time.Now()
+			_, err := p.page(t.Context(), b, file)
+			return time.Since(began), err
 		}
-		_, _, err = p.hold(t.Context(), b, "a.md")
-		must(t, err)
-		go func() {
-			<-time.After(placeTimeout / 2)
-			sent()
-		}()
-		_, _, err = p.hold(t.Context(), b, "b.md")
-		must(t, err)
+		for _, step := range []struct {
+			file  string
+			waits time.Duration
+			err   error
+		}{
+			{"a.md", 0, nil},
+			{"slow.md", pageTimeout, context.DeadlineExceeded},
+			{"a.md", 0, nil},
+			{"c.md", pageTimeout, context.DeadlineExceeded},
+			{"c.md", pageTimeout / 2, nil},
+			{"slow.md", 0, nil},
+		} {
+			if waited, err := ask(step.file); waited != step.waits || !errors.Is(err, step.err) {
+				t.Errorf("%s: %v after %s, want %v after %s", step.file, err, waited, step.err, step.waits)
+			}
+		}
 	})
 }
 
-// A reader who gets no place in time receives a notice.
-func TestReadersWithoutAPlaceGetANotice(t *testing.T) {
+// One page is rendered at a time, however many readers ask, and once for all of them.
+func TestPagesAreRenderedInTurns(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := &book{version: "1", files: map[string][]byte{"a.md": nil, "b.md": nil}}
+		p := newPageRenderer("", "")
+		var running, calls atomic.Int32
+		p.convert = func(markdown []byte) ([]byte, error) {
+			if running.Add(1) > 1 {
+				t.Error("two pages are rendered at a time")
+			}
+			<-time.After(time.Second)
+			calls.Add(1)
+			running.Add(-1)
+			return markdown, nil
+		}
+		var readers sync.WaitGroup
+		for i := range 100 {
+			readers.Go(func() {
+				if _, err := p.page(t.Context(), b, []string{"a.md", "b.md"}[i%2]); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		readers.Wait()
+		if calls.Load() != 2 {
+			t.Errorf("%d pages were rendered, want 2", calls.Load())
+		}
+	})
+}
+
+// A panic of the renderer ends neither the process nor the pages after it.
+func TestPanicOfAPage(t *testing.T) {
 	p := newPageRenderer("", "")
-	p.place <- struct{}{}
-	s := &site{books: &bookCache{dir: newMount(t, sample()).dir}, renderer: p,
-		log: slog.New(slog.NewTextHandler(t.Output(), nil))}
-	ctx, cancel := context.WithCancel(t.Context())
-	cancel() // instead of the wait
-	response := httptest.NewRecorder()
-	s.handler().ServeHTTP(response, httptest.NewRequestWithContext(ctx, http.MethodGet, "/one.html", nil))
-	got := response.Body.String()
-	if response.Code != http.StatusServiceUnavailable || !strings.Contains(got, "Too many") {
-		t.Errorf("%d %s", response.Code, got)
+	p.convert = func([]byte) ([]byte, error) { panic("a bug") }
+	for range 2 {
+		_, err := p.page(t.Context(), &book{version: "1"}, "a.md")
+		if err == nil || !strings.Contains(err.Error(), "a.md: panic: a bug") {
+			t.Errorf("page() = %v", err)
+		}
+	}
+}
+
+// A reader who gets no page in time, or none at all, receives a notice.
+func TestReadersWithoutAPageGetANotice(t *testing.T) {
+	for text, tc := range map[string]struct {
+		err    error
+		status int
+	}{
+		"takes long":      {context.DeadlineExceeded, http.StatusServiceUnavailable},
+		"cannot be shown": {errors.ErrUnsupported, http.StatusInternalServerError},
+	} {
+		p := newPageRenderer("", "")
+		p.convert = func([]byte) ([]byte, error) { return nil, tc.err }
+		s := &site{books: &bookCache{dir: newMount(t, sample()).dir}, renderer: p,
+			log: slog.New(slog.NewTextHandler(t.Output(), nil))}
+		got := request(t, s.handler(), http.MethodGet, "/one.html")
+		if got.status != tc.status || !strings.Contains(got.body, text) {
+			t.Errorf("%v: %d %s", tc.err, got.status, got.body)
+		}
 	}
 }

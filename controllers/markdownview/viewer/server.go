@@ -6,15 +6,10 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
-	"net"
 	"net/http"
 	"strings"
-	"syscall"
 	"time"
-
-	"golang.org/x/net/netutil"
 
 	"leasehold.dev/controllers/markdownview/viewer/render"
 )
@@ -123,18 +118,16 @@ func (s *site) serve(w http.ResponseWriter, r *http.Request) {
 
 // show responds with the page of a file, or with 304 if the client has it.
 func (s *site) show(w http.ResponseWriter, r *http.Request, b *book, file string) {
-	made, sent, err := s.renderer.hold(r.Context(), b, file)
-	if errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled) {
-		s.notice(w, r, b, http.StatusServiceUnavailable, "Not available",
-			"Too many readers open large pages. Try again in a minute.")
-		return
-	}
+	made, err := s.renderer.page(r.Context(), b, file)
 	if err != nil {
-		s.log.Error("Cannot render the page", "file", file, "error", err)
-		s.notice(w, r, b, http.StatusInternalServerError, "Not available", "This page cannot be shown.")
+		s.log.Error("Cannot show the page", "file", file, "error", err)
+		status, text := http.StatusInternalServerError, "This page cannot be shown."
+		if errors.Is(err, context.DeadlineExceeded) {
+			status, text = http.StatusServiceUnavailable, "A page takes long to render. Try again in a minute."
+		}
+		s.notice(w, r, b, status, "Not available", text)
 		return
 	}
-	defer sent()
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
 	w.Header().Set("Cache-Control", "no-cache")
 	w.Header().Set("ETag", made.etag)
@@ -158,29 +151,8 @@ func (s *site) notice(w http.ResponseWriter, r *http.Request, b *book, status in
 	_, _ = w.Write(made.html)
 }
 
-// The bounds of connections. The kernel's buffer of a response that is not read counts as memory of
-// the container.
-const (
-	maxConnections = 256
-	sendBuffer     = 64 << 10
-)
-
-// listen returns a listener with bounded connections; further ones wait. Accepted connections
-// inherit the buffer's size.
-func listen(ctx context.Context, address string) (net.Listener, error) {
-	config := net.ListenConfig{Control: func(_, _ string, c syscall.RawConn) error {
-		var err error
-		controlErr := c.Control(func(fd uintptr) {
-			err = syscall.SetsockoptInt(int(fd), syscall.SOL_SOCKET, syscall.SO_SNDBUF, sendBuffer)
-		})
-		return errors.Join(err, controlErr)
-	}}
-	listener, err := config.Listen(ctx, "tcp", address)
-	if err != nil {
-		return nil, fmt.Errorf("listening: %w", err)
-	}
-	return netutil.LimitListener(listener, maxConnections), nil
-}
+// maxConnections bounds the connections of a viewer; further ones wait.
+const maxConnections = 128
 
 // newServer returns a server for the site with timeouts for slow clients and a header limit.
 func newServer(s *site) *http.Server {

@@ -9,7 +9,6 @@ import (
 	"strings"
 
 	"github.com/yuin/goldmark/ast"
-	"github.com/yuin/goldmark/parser"
 	"github.com/yuin/goldmark/text"
 )
 
@@ -47,12 +46,12 @@ type Summary struct {
 	Entries []Entry // in the order of the text
 }
 
-// Contents reads a table of contents with the parser that renders its page, in the same bounds. No
-// text is an error: what is not part of the format is ignored.
+// Contents reads a table of contents with the parser that renders its page. No text is an error: what
+// is not part of the format is ignored.
 func Contents(source []byte) Summary {
 	var s Summary
 	source = normalize(source)
-	s.visit(source, markdown.Parser().Parse(text.NewReader(source), parser.WithContext(newContext(source))), -1)
+	s.visit(source, markdown.Parser().Parse(text.NewReader(source)), -1)
 	return s
 }
 

@@ -139,8 +139,8 @@ func TestIsFileName(t *testing.T) {
 
 // FuzzContents checks for any text that nothing panics, and that files are relative and cleaned.
 func FuzzContents(f *testing.F) {
-	for _, text := range hostile {
-		f.Add(text(200))
+	for _, part := range parts {
+		f.Add(strings.Repeat(part, 20))
 	}
 	f.Add("# T\n[P](p.md)\n- [A](a.md)\n  - [B](sub/../b.md#x)\n- [D]()\n---\n# Part\n")
 	f.Add("- [\xff](%00.md)\n- [&#0;](\x01.md)\n")
@@ -149,7 +149,7 @@ func FuzzContents(f *testing.F) {
 			if e.File != "" && path.Clean(e.File) != e.File || strings.HasPrefix(e.File, "/") {
 				t.Errorf("file %q is not relative and cleaned", e.File)
 			}
-			if e.Depth < 0 || e.Depth > maxDepth || (e.Title == "") != (e.Kind == Separator) {
+			if e.Depth < 0 || (e.Title == "") != (e.Kind == Separator) {
 				t.Errorf("title %q of kind %d at depth %d", e.Title, e.Kind, e.Depth)
 			}
 			if scheme, _, ok := strings.Cut(e.Href, ":"); ok && !slices.Contains([]string{"http", "https", "mailto", "tel"}, scheme) {

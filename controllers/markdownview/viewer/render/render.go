@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package render converts untrusted Markdown to safe HTML, in bounded time. The output has no HTML
-// of the author, no scripts, only web, mail and telephone links, and nothing that the browser loads
-// from elsewhere. The format is CommonMark with GitHub's tables, task lists, strikethrough and bare
-// links.
+// Package render converts untrusted Markdown to safe HTML. The output has no HTML of the author, no
+// scripts, only web, mail and telephone links, and nothing that the browser loads from elsewhere. The
+// format is CommonMark with GitHub's tables, task lists, strikethrough and bare links.
+//
+// Time and memory are not bounded: hostile text needs the square of its length. The viewer's deadline
+// for a page and the memory limit of its Pod are the bounds.
 package render
 
 import (
@@ -20,33 +22,13 @@ import (
 	"github.com/yuin/goldmark/util"
 )
 
-// markdown is goldmark with bounded parsers and safe links. Without the option Unsafe, goldmark
-// itself omits the author's HTML.
+// markdown is goldmark with safe links. Without the option Unsafe, goldmark itself omits the author's
+// HTML.
 var markdown = goldmark.New(
-	goldmark.WithParser(parser.NewParser(
-		parser.WithBlockParsers(
-			util.Prioritized(boundedHeading{parser.NewSetextHeadingParser()}, 100),
-			util.Prioritized(parser.NewThematicBreakParser(), 200),
-			util.Prioritized(boundedDepth{parser.NewListParser()}, 300),
-			util.Prioritized(parser.NewListItemParser(), 400),
-			util.Prioritized(parser.NewCodeBlockParser(), 500),
-			util.Prioritized(boundedHeading{parser.NewATXHeadingParser()}, 600),
-			util.Prioritized(parser.NewFencedCodeBlockParser(), 700),
-			util.Prioritized(boundedDepth{parser.NewBlockquoteParser()}, 800),
-			util.Prioritized(parser.NewHTMLBlockParser(), 900),
-			util.Prioritized(parser.NewParagraphParser(), 1000),
-		),
-		parser.WithInlineParsers(parser.DefaultInlineParsers()...),
+	goldmark.WithParserOptions(
 		parser.WithInlineParsers(util.Prioritized(checkBox{extension.NewTaskCheckBoxParser()}, 0)),
-		parser.WithParagraphTransformers(parser.DefaultParagraphTransformers()...),
 		parser.WithASTTransformers(util.Prioritized(headingIDs{}, 100)),
-		// One guard runs before the transformers of references (100) and tables (200), the other
-		// one after them.
-		parser.WithParagraphTransformers(
-			util.Prioritized(paragraphGuard(guardLines), 0),
-			util.Prioritized(paragraphGuard(guardText), 1000),
-		),
-	)),
+	),
 	goldmark.WithExtensions(
 		extension.NewLinkify(extension.WithLinkifyURLRegexp(bareURL)), extension.Strikethrough,
 		// Alignment by attribute: the Content-Security-Policy allows no inline styles.
@@ -78,15 +60,10 @@ var bareURL = regexp.MustCompile(
 func HTML(source []byte) ([]byte, error) {
 	var out bytes.Buffer
 	source = normalize(source)
-	if err := markdown.Convert(source, &out, parser.WithContext(newContext(source))); err != nil {
+	if err := markdown.Convert(source, &out); err != nil {
 		return nil, fmt.Errorf("rendering Markdown: %w", err)
 	}
 	return out.Bytes(), nil
-}
-
-// newContext returns the context of parsing one page.
-func newContext(source []byte) parser.Context {
-	return &boundedReferences{parser.NewContext(), max(len(source), leastReferences)}
 }
 
 // frontMatter is a block of YAML before the text of a page, which is for other programs: keys, each with

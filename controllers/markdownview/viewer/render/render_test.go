@@ -367,14 +367,21 @@ func TestUnsafeParts(t *testing.T) {
 	}
 }
 
+// parts are texts that are seldom repeated in a page.
+var parts = []string{
+	">", "+ ", "1) ", "> + ", "[", "[a](", `[a](b "`, "![", "[a]: b\n", "*a_ ", "*_**__a", "~~a ~", "`", `\[`, "&#x41;&am",
+	"<a b='", "a <!--", "a <? ", "a <![CDATA[", "#\n", "a\n===\n", "a|b\n-|-\n", "https://a.b/(*", "a@a.", " ", "\t", "\x00",
+	"```\na\n```\n", "    a\n\n", "---\n",
+}
+
 // FuzzHTML checks for any text that nothing panics, that the page has only safe elements, and that
 // the same text gives the same page.
 func FuzzHTML(f *testing.F) {
 	for _, attack := range attacks {
 		f.Add([]byte(attack))
 	}
-	for _, text := range hostile {
-		f.Add([]byte(text(100)))
+	for _, part := range parts {
+		f.Add([]byte(strings.Repeat(part, 20)))
 	}
 	f.Fuzz(func(t *testing.T, source []byte) {
 		page := rendered(t, string(source))
