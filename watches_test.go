@@ -113,7 +113,7 @@ func TestWatches(t *testing.T) {
 		"paused": "[a]", "paused as before": "[]", "resumed": "[a]",
 		"with a request": "[a]", "with another request": "[a]", "with a request as before": "[]"}
 	ofTenant := maps.Clone(itself)
-	ofTenant["without its finalizers"], ofTenant["with a repaired binding"] = "[a]", "[a]"
+	ofTenant["without its finalizers"] = "[a]"
 	named := func(name string) metav1.ObjectMeta {
 		return metav1.ObjectMeta{Namespace: "x-dev", Name: name, Generation: 1, Finalizers: []string{v1beta1.TenantFinalizer}}
 	}

@@ -26,7 +26,7 @@ func annotated(key, value string) func(*v1beta1.Tenant) {
 // A paused Tenant gets the condition, once, and nothing else: no finalizer, no child, no deletion, and no other
 // change of its status. A resumed one loses the condition.
 func TestPausedTenant(t *testing.T) {
-	paused := func(x *v1beta1.Tenant) { annotated(v1beta1.AnnotationPaused, "True")(x); x.Generation = 3 }
+	paused := annotated(v1beta1.AnnotationPaused, "True")
 	for name, w := range map[string]*world{
 		"new":     newWorld(t, tenant("a", fresh, paused)),
 		"drifted": newWorld(t, provision(unbound, paused)...),
@@ -44,7 +44,7 @@ func TestPausedTenant(t *testing.T) {
 		after := w.status()
 		got := reporting.FindCondition(after.Conditions, v1beta1.ConditionPaused)
 		if got.Status != metav1.ConditionTrue || got.Reason != v1beta1.ReasonPaused ||
-			got.ObservedGeneration != 3 ||
+			got.ObservedGeneration != find[v1beta1.Tenant](w, "", "a").Generation ||
 			!strings.Contains(got.Message, v1beta1.AnnotationPaused) {
 			t.Errorf("%s: Paused %+v", name, got)
 		}
