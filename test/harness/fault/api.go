@@ -20,8 +20,8 @@ import (
 // log.
 const auditIDHeader = "Audit-Id"
 
-// APIOptions are those of a proxy in front of the API server that config reaches. Of
-// config only the server's address and CA are used.
+// APIOptions are the options of a proxy in front of the API server that config reaches, for clients that have
+// credentials of their own. Of config only the server's address and CA are used; Before uses its credentials, too.
 func APIOptions(config *rest.Config) (Options, error) {
 	upstream, err := rest.TLSConfigFor(rest.AnonymousClientConfig(config))
 	if err != nil {
@@ -67,12 +67,18 @@ var refusals = map[int]*apierrors.StatusError{
 // Refusal is the Answer that an API server gives with one of the codes 403, 404, 409,
 // 429, 500, 503 and 504 (it took too long), in its own words and in JSON, which clients
 // that accept only protobuf understand too. The API server does not see the request.
-func Refusal(code int) (Answer, error) {
-	refusal, known := refusals[code]
-	if !known {
+func Refusal(code int) (Answer, error) { return refusal(code, "") }
+
+// refusal returns a Refusal whose message ends with a note.
+func refusal(code int, note string) (Answer, error) {
+	known, found := refusals[code]
+	if !found {
 		return Answer{}, fmt.Errorf("refusing as an API server does: no refusal has the code %d", code)
 	}
-	status := refusal.ErrStatus
+	status := known.ErrStatus
+	if note != "" {
+		status.Message += " [" + note + "]"
+	}
 	status.TypeMeta = metav1.TypeMeta{APIVersion: "v1", Kind: "Status"}
 	body, err := json.Marshal(status)
 	if err != nil {

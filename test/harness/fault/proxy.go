@@ -33,6 +33,8 @@ type Options struct {
 	Upstream string
 	// UpstreamTLS is the TLS configuration for an https upstream. Nil: that with the system's CAs.
 	UpstreamTLS *tls.Config
+	// Authenticate adds credentials of the proxy itself to requests to the upstream. Nil: clients' own pass through.
+	Authenticate func(http.RoundTripper) (http.RoundTripper, error)
 	// KeepAlive uses connections to the upstream again. It saves a handshake a
 	// request, and is for a service that is not restarted: a request on a
 	// connection from before that would fail though no rule has picked it.
@@ -112,20 +114,29 @@ func NewProxy(o Options) (_ *Proxy, err error) {
 		}
 		p.listener.config, p.ca = shown.config, shown.ca
 	}
-	p.forwardTo(target, o)
+	if err := p.forwardTo(target, o); err != nil {
+		return nil, errors.Join(err, tcp.Close())
+	}
 	p.serve()
 	return p, nil
 }
 
 // forwardTo changes nothing in requests and answers, so signatures stay valid. Only a watch accepts no
 // compression: Kubernetes compresses events from 1.37 on, which then could not be followed.
-func (p *Proxy) forwardTo(target *url.URL, o Options) {
+func (p *Proxy) forwardTo(target *url.URL, o Options) error {
 	p.upstream = &http.Transport{
 		TLSClientConfig: o.UpstreamTLS, DisableCompression: true, DisableKeepAlives: !o.KeepAlive,
 		MaxIdleConnsPerHost: idleConnections, IdleConnTimeout: idleTimeout,
 	}
+	authenticated := http.RoundTripper(p.upstream)
+	if o.Authenticate != nil {
+		var err error
+		if authenticated, err = o.Authenticate(p.upstream); err != nil {
+			return fmt.Errorf("reading the credentials: %w", err)
+		}
+	}
 	p.reverse = &httputil.ReverseProxy{
-		Transport:     p.upstream,
+		Transport:     authenticated,
 		FlushInterval: -1, // at once: a watch's events must not wait in a buffer
 		ErrorLog:      log.New(io.Discard, "", 0),
 		Rewrite: func(r *httputil.ProxyRequest) {
@@ -167,6 +178,7 @@ func (p *Proxy) forwardTo(target *url.URL, o Options) {
 			w.WriteHeader(http.StatusBadGateway)
 		},
 	}
+	return nil
 }
 
 type connKey struct{}

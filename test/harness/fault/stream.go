@@ -18,16 +18,19 @@ const waitingFrames = 256
 // in order. It takes hold of watches that are open when it is injected, as informers have theirs for
 // hours, and of new ones. It has happened to each watch with a delayed event. Match.From and To mean
 // nothing to it.
-type Lag struct{}
+type Lag struct {
+	// PassInitial lets the initial events of a watch pass (sendInitialEvents), so a cache that starts is complete.
+	PassInitial bool
+}
 
 func (Lag) act(x *exchange) { x.forward() }
 
-// holder is the fault that holds the events of a watch back. Nil: none.
-func (p *Proxy) holder(watch *http.Request) *Injection {
+// holder is the fault that holds the next event of a watch back. Nil: none.
+func (p *Proxy) holder(watch *http.Request, initial bool) *Injection {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for _, i := range p.rules {
-		if _, is := i.rule.Fault.(Lag); is && i.concerns(watch) {
+		if lag, is := i.rule.Fault.(Lag); is && i.concerns(watch) && !(initial && lag.PassInitial) {
 			return i
 		}
 	}
@@ -47,9 +50,10 @@ type stream struct {
 	ended    error // why the upstream's answer ended; set before frames is closed
 
 	// Of the one that reads.
-	rest   []byte    // of the event that is being delivered
-	entry  *Frame    // its own
-	handed time.Time // when the last of it was handed to the client's connection
+	initial bool      // the next event is one of the initial events, or their end
+	rest    []byte    // of the event that is being delivered
+	entry   *Frame    // its own
+	handed  time.Time // when the last of it was handed to the client's connection
 }
 
 // waiting is a buffered event of the upstream.
@@ -67,6 +71,7 @@ func (x *exchange) follow(answer *http.Response) {
 	s := &stream{
 		x: x, ctx: x.request.Context(), upstream: answer.Body, encoding: e,
 		frames: make(chan waiting, waitingFrames), closed: make(chan struct{}),
+		initial: x.request.URL.Query().Get("sendInitialEvents") == "true",
 	}
 	answer.Body = s
 	x.proxy.running.Go(s.pump)
@@ -132,7 +137,7 @@ func (s *stream) next() error {
 	if !more {
 		return s.ended
 	}
-	s.rest, s.entry = event.bytes, event.entry
+	s.rest, s.entry, s.initial = event.bytes, event.entry, s.initial && !event.entry.Synced
 	return nil
 }
 
@@ -143,7 +148,7 @@ func (s *stream) held(event bool) error {
 		if s.ctx.Err() != nil { // it may have been cut by the fault that has just ended
 			return s.ctx.Err()
 		}
-		i := s.x.proxy.holder(s.x.request)
+		i := s.x.proxy.holder(s.x.request, s.initial)
 		if i == nil {
 			return nil
 		}

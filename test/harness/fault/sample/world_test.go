@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package sample
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/go-logr/logr"
+	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+	"sigs.k8s.io/controller-runtime/pkg/envtest"
+)
+
+// assets is where this repository builds its control plane. KUBEBUILDER_ASSETS takes its place.
+const assets = "../../../../bin/controlplane/current"
+
+// cfg is envtest's config, as suites made by kubebuilder have it.
+var cfg *rest.Config
+
+func TestMain(m *testing.M) { os.Exit(run(m)) }
+
+func run(m *testing.M) int {
+	ctrl.SetLogger(logr.Discard())
+	env := &envtest.Environment{}
+	if os.Getenv("KUBEBUILDER_ASSETS") == "" {
+		env.BinaryAssetsDirectory = assets
+	}
+	var err error
+	if cfg, err = env.Start(); err != nil {
+		fmt.Fprintln(os.Stderr, "starting envtest:", err)
+		return 1
+	}
+	defer func() { _ = env.Stop() }()
+	return m.Run()
+}
+
+// world is what the test does to a ConfigMap of its own, and the Secrets that the controller makes for it.
+type world struct {
+	t      *testing.T
+	client client.Client
+	name   string
+}
+
+func newWorld(t *testing.T) *world {
+	t.Helper()
+	c, err := client.New(cfg, client.Options{})
+	NewWithT(t).Expect(err).NotTo(HaveOccurred())
+	name := regexp.MustCompile(`[^a-z]+`).ReplaceAllString(strings.ToLower(t.Name()), "-")
+	return &world{t: t, client: c, name: name}
+}
+
+// apply sets the revision of the ConfigMap.
+func (w *world) apply(revision string) {
+	w.t.Helper()
+	parent := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: w.name}}
+	_, err := controllerutil.CreateOrUpdate(w.t.Context(), w.client, parent, func() error {
+		parent.Labels, parent.Data = map[string]string{"sample": w.name}, map[string]string{"revision": revision}
+		return nil
+	})
+	NewWithT(w.t).Expect(err).NotTo(HaveOccurred())
+}
+
+// converge applies a revision and waits until the only Secret has it.
+func (w *world) converge(revision string) {
+	w.t.Helper()
+	w.apply(revision)
+	NewWithT(w.t).Eventually(w.children, "20s").Should(ConsistOf(revision))
+}
+
+// children returns the revisions of the Secrets.
+func (w *world) children(g Gomega) []string {
+	var list corev1.SecretList
+	g.Expect(w.client.List(w.t.Context(), &list, client.InNamespace("default"),
+		client.MatchingLabels{"sample": w.name})).To(Succeed())
+	var all []string
+	for _, s := range list.Items {
+		all = append(all, string(s.Data["revision"]))
+	}
+	return slices.Sorted(slices.Values(all))
+}
+
+// The naive controller fails the test of the document in each of its four ways.
+func TestStaleness_FailsForTheNaiveController(t *testing.T) {
+	g := NewWithT(t)
+	run := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestStaleness$", "-test.v")
+	run.Env = append(os.Environ(), "SAMPLE=naive")
+	output, err := run.CombinedOutput()
+	g.Expect(err).To(HaveOccurred())
+	for _, name := range []string{"own_write_not_seen", "answer_lost", "write_refused", "old_list"} {
+		g.Expect(string(output)).To(ContainSubstring("--- FAIL: TestStaleness/"+name), "%s", output)
+	}
+	g.Expect(string(output)).NotTo(ContainSubstring("never happened"), "each fault happened")
+}
+
+// The document shows the file that runs here, and the file is short.
+func TestStaleness_IsShown(t *testing.T) {
+	g := NewWithT(t)
+	file, err := os.ReadFile("staleness_test.go")
+	g.Expect(err).NotTo(HaveOccurred())
+	page, err := os.ReadFile("../../docs/staleness.md")
+	g.Expect(err).NotTo(HaveOccurred())
+	_, body, _ := strings.Cut(string(file), "\n\n") // without the licence
+	g.Expect(string(page)).To(ContainSubstring("```go\n" + body + "```"))
+	g.Expect(strings.Count(body, "\n")).To(BeNumerically("<=", 40))
+}
