@@ -145,7 +145,8 @@ func (o *options) bindWork(f *flag.FlagSet) {
 	f.DurationVar(&o.probeTick, "probe-tick-interval", time.Second,
 		"How often is looked which StorageBuckets are due for a probe.")
 	f.IntVar(&o.probeWorkers, "max-concurrent-probes", 32,
-		"How many StorageBuckets are probed at once. A probe needs at most 2 MiB, for its Secret and its certificates.")
+		"How many StorageBuckets to probe at the same time. A probe keeps up to 1 MiB while it waits for its endpoint, "+
+			"and needs up to 3 MiB while it reads a Secret or a ConfigMap of 1 MiB.")
 	f.Var(&o.allowCIDRs, "endpoint-allow-cidr",
 		"Range of addresses that endpoints of StorageBuckets may have although they are forbidden otherwise; may be repeated.")
 	f.Var(&o.denyCIDRs, "endpoint-deny-cidr",
