@@ -160,8 +160,8 @@ func (o *options) bindWork(f *flag.FlagSet) {
 	f.DurationVar(&o.probeTick, "probe-tick-interval", time.Second,
 		"How often to check which StorageBuckets are due for a probe.")
 	f.IntVar(&o.probeWorkers, "max-concurrent-probes", 32,
-		"The number of StorageBuckets that are probed at the same time. A probe needs at most 2 MiB, for its "+
-			"Secret and its certificates.")
+		"The number of StorageBuckets to probe at the same time. A probe keeps up to 1 MiB while it waits for its endpoint, "+
+			"and needs up to 3 MiB while it reads a Secret or a ConfigMap of 1 MiB.")
 	f.Var(&o.allowCIDRs, "endpoint-allow-cidr",
 		"A CIDR that StorageBucket endpoints may resolve to although the operator refuses it by default, such as "+
 			"127.0.0.0/8. May be repeated.")

@@ -47,6 +47,7 @@ type SecretReference struct {
 	// +required
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253
+	// +kubebuilder:validation:Pattern=`^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$`
 	Name string `json:"name,omitempty"`
 }
 
@@ -58,6 +59,7 @@ type ConfigMapKeyReference struct {
 	// +required
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253
+	// +kubebuilder:validation:Pattern=`^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$`
 	Name string `json:"name,omitempty"`
 
 	// key is the key in the ConfigMap's data.
@@ -92,8 +94,8 @@ type ProbeSpec struct {
 	TimeoutSeconds int32 `json:"timeoutSeconds,omitempty"`
 
 	// failureThreshold is how many probes in a row must fail before Ready becomes
-	// False. A missing bucket, missing credentials, a forbidden endpoint and a
-	// bucket of another owner make Ready False at the first probe.
+	// False. A missing bucket, missing credentials, a forbidden endpoint, a bucket of
+	// another owner and a service without tags make Ready False at the first probe.
 	// Example: 3
 	// +optional
 	// +kubebuilder:default=3
@@ -132,7 +134,7 @@ type StorageBucketSpec struct {
 	// +kubebuilder:validation:MaxLength=512
 	// +kubebuilder:validation:XValidation:rule="isURL(self) && self.matches('^https?://') && url(self).getHostname() != ''",message="endpoint must be a URL that starts with http:// or https:// and names a host"
 	// +kubebuilder:validation:XValidation:rule="!isURL(self) || self.contains('@') || (self.matches('^[a-zA-Z]+://([A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?|[[][0-9A-Fa-f:.]+[]])(:[1-9][0-9]{0,4})?([/?#].*)?$') && (url(self).getPort() == '' || int(url(self).getPort()) <= 65535))",message="endpoint must name a host of letters, digits, '.', '-' and '_', or an address, and if a port, then one of 1 to 65535"
-	// +kubebuilder:validation:XValidation:rule="!isURL(self) || (!self.contains('@') && !self.contains('?') && !self.contains('#') && url(self).getEscapedPath() in ['', '/'])",message="endpoint must have no user, path, query or fragment"
+	// +kubebuilder:validation:XValidation:rule="!isURL(self) || (!self.contains('@') && !self.contains('?') && !self.contains('#') && url(self).getEscapedPath() in ['', '/'])",message="endpoint must have no user, path, query or fragment: a service below a path is not supported, and bucketName names the bucket"
 	Endpoint string `json:"endpoint,omitempty"`
 
 	// region is the region that requests are signed for.
@@ -174,6 +176,7 @@ type StorageBucketSpec struct {
 
 	// deletionPolicy applies to a managed bucket when the StorageBucket is deleted.
 	// Retain keeps the bucket. Delete removes it once it is empty, and never empties it.
+	// kubectl delete --cascade=orphan keeps the bucket in either case.
 	// Example: Retain
 	// +optional
 	// +kubebuilder:default=Retain

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -56,6 +57,9 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		return ctrl.Result{}, fmt.Errorf("reading the object: %w", err)
 	}
 	terminating, p := !b.DeletionTimestamp.IsZero(), r.probes.of(b, r.Clock.Now())
+	if _, ok := r.probes.orphaned.Load(b.UID); ok {
+		controllerutil.AddFinalizer(b, metav1.FinalizerOrphanDependents)
+	}
 	switch {
 	case reconciler.Paused(b):
 		return reconciler.Finish(ctrl.Result{}, r.reportPaused(ctx, b))

@@ -24,6 +24,7 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+	"sigs.k8s.io/controller-runtime/pkg/event"
 
 	"leasehold.dev/api/v1beta1"
 	"leasehold.dev/controllers/internal/reconciler"
@@ -402,6 +403,54 @@ func TestMessagesHaveNoTextOfTags(t *testing.T) {
 		if strings.Contains(text, injected) || !strings.Contains(text, v1beta1.BucketTagOwner) {
 			t.Errorf("%q, want the name of the tag without its text", text)
 		}
+	}
+}
+
+// A deletion with --cascade=orphan keeps the bucket, also if the garbage collector has removed its finalizer since
+// the event. Nothing of it is left in memory. Without a deletion, or for another object of the name, it means nothing.
+func TestOrphaningDeletionKeepsTheBucket(t *testing.T) {
+	orphan := func(w *fixture, finalizers ...string) {
+		w.edit(func(b *v1beta1.StorageBucket) { b.Finalizers = append(b.Finalizers[:1], finalizers...) })
+	}
+	for name, tc := range map[string]struct {
+		before func(*fixture) // the reconcile
+		kept   bool
+	}{
+		"seen": {func(w *fixture) { orphan(w, metav1.FinalizerOrphanDependents); w.delete() }, true},
+		"gone again": {func(w *fixture) {
+			orphan(w, metav1.FinalizerOrphanDependents)
+			w.delete()
+			cached, _ := slim(w.read())
+			w.orphans().Update(event.UpdateEvent{ObjectNew: cached.(client.Object)})
+			orphan(w)
+		}, true},
+		"gone before the deletion": {func(w *fixture) {
+			orphan(w, metav1.FinalizerOrphanDependents)
+			w.orphans().Update(event.UpdateEvent{ObjectNew: w.read()})
+			orphan(w)
+			w.delete()
+		}, false},
+		"of another object": {func(w *fixture) {
+			other := w.read()
+			other.UID, other.Finalizers = "other", []string{metav1.FinalizerOrphanDependents}
+			other.DeletionTimestamp = &metav1.Time{Time: epoch}
+			w.orphans().Create(event.CreateEvent{Object: other})
+			w.delete()
+		}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newFixture(t, scenario{with: removable, service: owned})
+			tc.before(w)
+			w.reconcile()
+			kept := !slices.Contains(w.requests, "DELETE") && strings.Contains(w.events(), "deleted with --cascade=orphan")
+			if b := w.read(); kept != tc.kept || slices.Contains(b.Finalizers, v1beta1.StorageBucketFinalizer) {
+				t.Errorf("kept: %t, want %t; requests %q, finalizers %q", kept, tc.kept, w.requests, b.Finalizers)
+			}
+			w.orphans().Delete(event.DeleteEvent{Object: bucket("b")})
+			if _, left := w.probes.orphaned.Load(bucket("b").UID); left {
+				t.Error("a deleted object is left in memory")
+			}
+		})
 	}
 }
 

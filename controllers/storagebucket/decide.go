@@ -6,6 +6,9 @@ import (
 	"context"
 	"fmt"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+
 	"leasehold.dev/api/v1beta1"
 	"leasehold.dev/controllers/internal/reporting"
 	"leasehold.dev/controllers/storagebucket/s3"
@@ -31,9 +34,11 @@ type plan struct {
 }
 
 // removes reports whether the end of a StorageBucket removes its bucket. Without a declared creation the
-// operator created none.
+// operator created none. A deletion with --cascade=orphan retains the bucket, as it retains the namespaces of a
+// Tenant.
 func removes(b *v1beta1.StorageBucket) bool {
-	return b.Status.Provisioning != "" && b.Spec.DeletionPolicy == v1beta1.BucketDelete
+	return b.Status.Provisioning != "" && b.Spec.DeletionPolicy == v1beta1.BucketDelete &&
+		!controllerutil.ContainsFinalizer(b, metav1.FinalizerOrphanDependents)
 }
 
 // owns reports whether the tags of a bucket prove that it belongs to a StorageBucket. A declared
@@ -77,8 +82,12 @@ func decideRemoval(b *v1beta1.StorageBucket, o observation) plan {
 	switch {
 	case b.Status.Provisioning == "":
 	case !removes(b):
+		why := "spec.deletionPolicy is Retain"
+		if b.Spec.DeletionPolicy == v1beta1.BucketDelete {
+			why = "the StorageBucket was deleted with --cascade=orphan"
+		}
 		p.events = []reporting.PendingEvent{reporting.Normal(v1beta1.EventBucketRetained, "Release",
-			"kept bucket %s, as spec.deletionPolicy is Retain", b.Spec.BucketName)}
+			"kept bucket %s, as %s", b.Spec.BucketName, why)}
 	case o.verdict.Missing():
 	case o.verdict.OK() && owns(b, o.tags):
 		p.steps = []step{(*Reconciler).remove, (*Reconciler).release}

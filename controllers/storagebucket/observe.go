@@ -22,6 +22,9 @@ import (
 	"leasehold.dev/controllers/storagebucket/s3"
 )
 
+// maxKey bounds a key of the Secret in bytes: the signer copies it many times. Tokens of AWS have up to 4,096.
+const maxKey = 8 << 10
+
 // maxTimeout bounds the time of a worker with an endpoint, as the CRD does. Objects may be older than it.
 const maxTimeout = 15 * time.Second
 
@@ -103,8 +106,8 @@ func (r *Reconciler) connect(ctx context.Context, b *v1beta1.StorageBucket, o *o
 	o.secretVersion = secret.ResourceVersion
 	credentials, invalid := credentialsIn(secret)
 	if invalid != "" {
-		o.lacks(false, v1beta1.ReasonCredentialsNotFound, "Secret %s has no valid value for the key %s; correct it", name,
-			invalid)
+		o.lacks(false, v1beta1.ReasonCredentialsNotFound, "Secret %s has no valid value of at most %d KiB for the "+
+			"key %s; correct it", name, maxKey>>10, invalid)
 		return nil
 	}
 	roots, err := r.roots(ctx, b, o)
@@ -136,7 +139,7 @@ func credentialsIn(secret *corev1.Secret) (c s3.Credentials, invalid string) {
 		text := strings.TrimSpace(strings.TrimPrefix(string(secret.Data[key]), "\ufeff"))
 		// An HTTP header cannot contain control characters, and format characters are invisible.
 		isInvalid := strings.ContainsFunc(text, func(r rune) bool { return unicode.In(r, unicode.Cc, unicode.Cf) })
-		if invalid == "" && (isInvalid || text == "" && key != v1beta1.SecretKeySessionToken) {
+		if invalid == "" && (isInvalid || len(text) > maxKey || text == "" && key != v1beta1.SecretKeySessionToken) {
 			invalid = key
 		}
 		return text

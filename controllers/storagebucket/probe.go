@@ -110,6 +110,8 @@ func (p probe) after(generation int64, lacking bool, result s3.Verdict, now time
 type probes struct {
 	mu    sync.Mutex
 	known map[client.ObjectKey]probe
+	// orphaned has the UIDs of StorageBuckets that were deleted with --cascade=orphan.
+	orphaned sync.Map
 }
 
 // of returns the probe of the bucket. The first one is derived from the status.

@@ -6,12 +6,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"net/http"
 	"net/netip"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -19,10 +19,12 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 	ctrlmetrics "sigs.k8s.io/controller-runtime/pkg/metrics"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
@@ -57,7 +59,7 @@ func CacheByObject() map[client.Object]cache.ByObject {
 
 func slim(in any) (any, error) {
 	if b, ok := in.(*v1beta1.StorageBucket); ok {
-		reconciler.Slim(b, v1beta1.StorageBucketFinalizer)
+		reconciler.Slim(b, v1beta1.StorageBucketFinalizer, metav1.FinalizerOrphanDependents)
 		b.Labels, b.OwnerReferences = nil, nil
 	}
 	return in, nil
@@ -76,7 +78,7 @@ func New(mgr ctrl.Manager, o Options) (*Reconciler, error) {
 	return &Reconciler{
 		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Recorder: mgr.GetEventRecorder("leasehold-storagebucket"),
 		Clock: clock.RealClock{}, Rules: s3.Rules{Allow: o.AllowCIDRs, Deny: o.DenyCIDRs, Guard: o.Guard},
-		Cluster: func(ctx context.Context) ([]netip.Addr, error) { return clusterAddresses(ctx, server.Hostname()) },
+		Cluster: func(ctx context.Context) ([]netip.Addr, error) { return s3.ClusterAddresses(ctx, server.Hostname()) },
 		metrics: m,
 	}, nil
 }
@@ -91,7 +93,7 @@ func SetupWithManager(mgr ctrl.Manager, o Options) error {
 		RateLimiter: reconciler.RateLimiter(firstBackoff)}
 	// A change of labels or of the status does not require a probe.
 	b := ctrl.NewControllerManagedBy(mgr).Named("storagebucket").WithOptions(options).
-		For(&v1beta1.StorageBucket{}, builder.WithPredicates(reconciler.Changed))
+		For(&v1beta1.StorageBucket{}, builder.WithPredicates(r.orphans(), reconciler.Changed))
 	if o.Ticks != nil {
 		b = b.WatchesRawSource(source.Channel(o.Ticks, handler.EnqueueRequestsFromMapFunc(r.due)))
 	}
@@ -99,6 +101,25 @@ func SetupWithManager(mgr ctrl.Manager, o Options) error {
 		return fmt.Errorf("adding storage bucket controller: %w", err)
 	}
 	return nil
+}
+
+// orphans remembers deletions with --cascade=orphan until the object is gone: the garbage collector removes
+// their finalizer within milliseconds.
+func (r *Reconciler) orphans() predicate.Predicate {
+	remember := func(o client.Object) bool {
+		if !o.GetDeletionTimestamp().IsZero() && controllerutil.ContainsFinalizer(o, metav1.FinalizerOrphanDependents) {
+			r.probes.orphaned.Store(o.GetUID(), true)
+		}
+		return true
+	}
+	return predicate.Funcs{
+		CreateFunc: func(e event.CreateEvent) bool { return remember(e.Object) },
+		UpdateFunc: func(e event.UpdateEvent) bool { return remember(e.ObjectNew) },
+		DeleteFunc: func(e event.DeleteEvent) bool {
+			r.probes.orphaned.Delete(e.Object.GetUID())
+			return true
+		},
+	}
 }
 
 // due returns the buckets whose probe is due. A terminating one queues itself again.
@@ -120,28 +141,6 @@ func (r *Reconciler) due(ctx context.Context, _ client.Object) []reconcile.Reque
 		}
 	}
 	return requests
-}
-
-// clusterAddresses returns the addresses of the operator, and those of the API server by the host that
-// the operator uses for it.
-func clusterAddresses(ctx context.Context, host string) ([]netip.Addr, error) {
-	found, err := net.DefaultResolver.LookupNetIP(ctx, "ip", host)
-	if err != nil {
-		return nil, fmt.Errorf("resolving the API server: %w", err)
-	}
-	own, err := net.InterfaceAddrs()
-	if err != nil {
-		return nil, fmt.Errorf("listing our own addresses: %w", err)
-	}
-	for _, address := range own {
-		if prefix, err := netip.ParsePrefix(address.String()); err == nil {
-			found = append(found, prefix.Addr())
-		}
-	}
-	for i, a := range found {
-		found[i] = a.Unmap().WithZone("")
-	}
-	return found, nil
 }
 
 // metrics have what changes with every probe, as a status write for each would be too expensive.

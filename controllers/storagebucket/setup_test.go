@@ -8,6 +8,7 @@ import (
 	"net/netip"
 	"net/url"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -120,23 +121,24 @@ func TestTicksEnqueueDueBuckets(t *testing.T) {
 // The key of an unusable value is named, whichever it is: net/http would refuse each request. A
 // final line break and a byte order mark are trimmed.
 func TestCredentialsIn(t *testing.T) {
+	longest := strings.Repeat("a", maxKey)
 	keys := []string{v1beta1.SecretKeyAccessKeyID, v1beta1.SecretKeySecretAccessKey, v1beta1.SecretKeySessionToken}
 	for _, bad := range append(keys, "") {
-		for _, value := range []string{"a\nb", "a\x00b", "a\ufeffb", "a\u200bb", " "} {
+		for _, value := range []string{"a\nb", "a\x00b", "a\ufeffb", "a\u200bb", " ", strings.Repeat("a", maxKey+1)} {
 			secret := &corev1.Secret{Data: map[string][]byte{bad: []byte(value)}}
 			for _, key := range keys {
 				if key != bad {
-					secret.Data[key] = []byte("\ufeffvalue\r\n")
+					secret.Data[key] = []byte("\ufeff" + longest + "\r\n")
 				}
 			}
 			got, key := credentialsIn(secret)
-			want := s3.Credentials{AccessKeyID: "value", SecretAccessKey: "value", SessionToken: "value"}
+			want := s3.Credentials{AccessKeyID: longest, SecretAccessKey: longest, SessionToken: longest}
 			refused := bad
 			if value == " " && bad == v1beta1.SecretKeySessionToken {
 				want.SessionToken, refused = "", "" // it is optional
 			}
 			if key != refused || refused == "" && got != want {
-				t.Errorf("%q with %q: refused %q", bad, value, key)
+				t.Errorf("%q with %.9q: refused %q", bad, value, key)
 			}
 		}
 	}

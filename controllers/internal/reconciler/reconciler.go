@@ -102,15 +102,17 @@ func Get[T object](ctx context.Context, reader client.Reader, key client.ObjectK
 }
 
 // Slim drops from a cached object what users may fill and no reconcile reads: managed fields, other
-// annotations than those of requests and of the content, and all finalizers but this one. It may see an
+// annotations than those of requests and of the content, and all finalizers but these. It may see an
 // object twice: a reflector passes streamed objects again.
-func Slim(o client.Object, finalizer string) {
+func Slim(o client.Object, finalizers ...string) {
 	o.SetManagedFields(nil)
 	o.SetAnnotations(Only(o.GetAnnotations(), v1beta1.AnnotationPaused, v1beta1.AnnotationRequestedAt,
 		v1beta1.AnnotationContentHash))
 	var kept []string
-	if slices.Contains(o.GetFinalizers(), finalizer) {
-		kept = []string{finalizer}
+	for _, finalizer := range finalizers {
+		if slices.Contains(o.GetFinalizers(), finalizer) {
+			kept = append(kept, finalizer)
+		}
 	}
 	o.SetFinalizers(kept)
 }

@@ -27,8 +27,8 @@ const (
 	// takes up to 9 bytes for a character.
 	maxBody    = 256 << 10
 	maxHeaders = 64 << 10
-	// maxHandshake bounds what is read before a TLS handshake ends. Real certificates take a tenth.
-	maxHandshake = 64 << 10
+	// maxHandshake bounds what is read before a TLS handshake ends. Real certificates take a fifth.
+	maxHandshake = 32 << 10
 	// maxBundle bounds the PEM text that is parsed. A parsed certificate can take a hundred times more.
 	maxBundle = 64 << 10
 	// maxRSABits is crypto/tls's limit for a peer. A larger key takes seconds to verify a signature.

@@ -3,8 +3,10 @@
 package s3
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"net"
 	"net/http"
 	"net/netip"
 	"slices"
@@ -58,6 +60,28 @@ type Rules struct {
 	Cluster []netip.Addr
 	// Guard wraps the transport of a client and may reject its requests; nil rejects none.
 	Guard func(*http.Transport) http.RoundTripper
+}
+
+// ClusterAddresses returns the addresses of the operator, and those of the API server by the host that
+// the operator uses for it.
+func ClusterAddresses(ctx context.Context, host string) ([]netip.Addr, error) {
+	found, err := net.DefaultResolver.LookupNetIP(ctx, "ip", host)
+	if err != nil {
+		return nil, fmt.Errorf("resolving the API server: %w", err)
+	}
+	own, err := net.InterfaceAddrs()
+	if err != nil {
+		return nil, fmt.Errorf("listing our own addresses: %w", err)
+	}
+	for _, address := range own {
+		if prefix, err := netip.ParsePrefix(address.String()); err == nil {
+			found = append(found, prefix.Addr())
+		}
+	}
+	for i, a := range found {
+		found[i] = a.Unmap().WithZone("")
+	}
+	return found, nil
 }
 
 // Forbids reports whether an address must not be dialled.

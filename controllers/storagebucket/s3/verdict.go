@@ -96,7 +96,7 @@ var (
 	badCertificate = Verdict{v1beta1.ReasonTLSVerificationFailed, "the endpoint's certificate violates a rule; replace it"}
 	noTLS          = Verdict{v1beta1.ReasonTLSVerificationFailed, "the port has no TLS; correct it, or set http://"}
 	badHandshake   = Verdict{v1beta1.ReasonTLSVerificationFailed, "the endpoint refuses the TLS handshake, or it breaks " +
-		"off: it has no TLS 1.2 or later, requires a certificate of clients, or sends more than 64 KiB of certificates"}
+		"off: it has no TLS 1.2 or later, requires a certificate of clients, or sends more than 32 KiB of certificates"}
 
 	notS3       = Verdict{v1beta1.ReasonServerError, "the answer is not one of S3; check spec.endpoint and the service"}
 	unavailable = Verdict{v1beta1.ReasonServerError, "the service, or a balancer before it, is not available; check them"}

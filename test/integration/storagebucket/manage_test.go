@@ -13,6 +13,7 @@ import (
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"leasehold.dev/api/v1beta1"
 	"leasehold.dev/test/harness/env"
@@ -71,6 +72,16 @@ var _ = Describe("A managed bucket", func() {
 			Expect(ownerOf(ctx, name)).To(BeEquivalentTo(b.UID))
 			Expect(proxy.Journal().Mutating()).To(HaveLen(1))
 		}, SpecTimeout(time.Minute))
+
+	It("outlives a StorageBucket that is deleted with --cascade=orphan, under Delete too", func(ctx SpecContext) {
+		suite.NeedsControllers()
+		b := given(ctx, build(place(ctx), storage.Endpoint(), operator.Unique("managed"), managed(v1beta1.BucketDelete)))
+		eventuallyReady(ctx, b)
+		Expect(k8s.Delete(ctx, b, client.PropagationPolicy(metav1.DeletePropagationOrphan))).To(Succeed())
+		Eventually(ctx, operator.Reading(k8s, b)).WithTimeout(expect.Medium).Should(expect.BeGone())
+		Eventually(ctx, reasonsOf(b)).Should(ContainElement("Normal BucketRetained"))
+		Expect(ownerOf(ctx, b.Spec.BucketName)).To(BeEquivalentTo(b.UID))
+	}, SpecTimeout(time.Minute))
 
 	It("is not taken over if it exists, also in another account, and outlives the StorageBucket", func(ctx SpecContext) {
 		namespace := place(ctx)
