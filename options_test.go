@@ -106,6 +106,10 @@ func TestOptionsRules(t *testing.T) {
 			[][]string{{"--tenant-pod-security-level=Baseline"}, {"--tenant-pod-security-level= "}},
 			[][]string{{"--tenant-pod-security-level="}, {"--tenant-pod-security-level=privileged"},
 				{"--tenant-pod-security-level=restricted"}}},
+		"ReservedNames": {"must be names of namespaces, separated by commas without spaces",
+			[][]string{{"--tenant-reserved-namespaces=a, b"}, {"--tenant-reserved-namespaces=A"}, {"--tenant-reserved-namespaces=a,,b"},
+				{"--tenant-reserved-namespaces=[a"}},
+			[][]string{{"--tenant-reserved-namespaces="}, {"--tenant-reserved-namespaces=a"}, {"--tenant-reserved-namespaces=a-*,b"}}},
 		"AllowRange": {`"10.0.0.1" is not a CIDR such as 10.0.0.0/8`,
 			[][]string{{"--endpoint-allow-cidr=10.0.0.1"}}, [][]string{{"--endpoint-allow-cidr=10.0.0.1/32"}}},
 		"DenyRange": {`"example.com" is not a CIDR`,
@@ -199,6 +203,7 @@ func TestFlagsSetTheirOptions(t *testing.T) {
 		"--metrics-bind-address=:1", "--metrics-secure=false", "--metrics-cert-path=/metrics",
 		"--webhook-bind-address=host:2", "--webhook-cert-path=/webhooks",
 		"--tenant-admin-cluster-role=role", "--tenant-pod-security-level=restricted", "--sync-period=3s",
+		"--tenant-reserved-namespaces=a,b-*",
 		"--default-viewer-image=viewer:v1", "--max-concurrent-reconciles=5", "--max-concurrent-probes=6",
 		"--endpoint-allow-cidr=10.1.2.3/8, fd00::/8", "--endpoint-allow-cidr=127.0.0.1/32", "--endpoint-deny-cidr=11.0.0.0/8",
 	}, inPod)
@@ -212,6 +217,7 @@ func TestFlagsSetTheirOptions(t *testing.T) {
 		"webhooks": {webhook.Options{Host: "host", Port: 2, CertDir: "/webhooks"}, webhooks},
 		"tenants": {tenant.Options{
 			AdminClusterRole: "role", PodSecurityLevel: "restricted", OperatorNamespace: "system", MaxConcurrentReconciles: 5,
+			ReservedNamespaces: []string{"a", "b-*"},
 		}, o.tenants()},
 		"buckets": {storagebucket.Options{
 			MaxConcurrentReconciles: 6,
