@@ -5,12 +5,12 @@ package main
 import (
 	"context"
 	"fmt"
-	"maps"
 	"time"
 
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
+	"k8s.io/apimachinery/pkg/util/sets"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
 	"k8s.io/utils/clock"
@@ -33,6 +33,11 @@ import (
 // reconcileTimeout ends a reconcile in which a call hangs. The alert LeaseholdWorkerStuck waits longer.
 const reconcileTimeout = 150 * time.Second
 
+// reviewLimits are the bytes that reviews may have, for each path that needs more than a Tenant. An update
+// carries a MarkdownView twice, each time with up to the 1.5 MiB of etcd, and 200 KiB are for the rest of
+// the review, such as the groups of the user.
+var reviewLimits = map[string]int64{"/validate-leasehold-dev-v1beta1-markdownview": 3<<20 + 200<<10}
+
 // newManager builds the manager without anything in it. The certificate is nil
 // where the webhooks read theirs from files, or are off. The term is nil without leader
 // election; a nil term guards nothing.
@@ -52,7 +57,11 @@ func newManager(o *options, certificate *servingcert.Source) (ctrl.Manager, *ele
 	}
 	// The lock has its own client, so renewals pass.
 	restConfig.Wrap(term.GuardWrites)
-	mgr, err := ctrl.NewManager(restConfig, managerOptions(o, lock, certificate))
+	options := managerOptions(o, lock, certificate)
+	if options.Cache, err = cacheOptions(markdownview.CacheByObject(), storagebucket.CacheByObject(), tenant.CacheByObject()); err != nil {
+		return nil, nil, err
+	}
+	mgr, err := ctrl.NewManager(restConfig, options)
 	if err != nil {
 		return nil, nil, fmt.Errorf("building the manager: %w", err)
 	}
@@ -81,13 +90,12 @@ func managerOptions(o *options, lock resourcelock.Interface, certificate *servin
 	logger := ctrl.Log.WithValues("replica", lock.Identity())
 	return ctrl.Options{
 		Scheme: newScheme(),
-		Cache:  cacheOptions(),
 		// A read waits until the cache has this replica's writes, so no reconcile repeats one.
 		Client: client.Options{Cache: &client.CacheOptions{EnableReadYourWritesConsistency: new(true)}},
 
 		Metrics:                o.metrics(),
 		HealthProbeBindAddress: o.probeAddress,
-		WebhookServer:          runners.BoundBodies(webhook.NewServer(o.webhooks(certificate)), clock.RealClock{}),
+		WebhookServer:          runners.BoundBodies(webhook.NewServer(o.webhooks(certificate)), reviewLimits, clock.RealClock{}),
 
 		LeaderElection:                      o.leaderElect,
 		LeaderElectionID:                    o.electionID,
@@ -112,12 +120,21 @@ func managerOptions(o *options, lock resourcelock.Interface, certificate *servin
 	}
 }
 
-// cacheOptions bound what the cache keeps. No kind of object is declared by two controllers.
-func cacheOptions() cache.Options {
-	byObject := markdownview.CacheByObject()
-	maps.Copy(byObject, storagebucket.CacheByObject())
-	maps.Copy(byObject, tenant.CacheByObject())
-	return cache.Options{DefaultTransform: cache.TransformStripManagedFields(), ByObject: byObject}
+// cacheOptions bound what the cache keeps. Two controllers that declare one kind of object are an error: the
+// keys are pointers, so controller-runtime would take either.
+func cacheOptions(declared ...map[client.Object]cache.ByObject) (cache.Options, error) {
+	all, kinds := map[client.Object]cache.ByObject{}, sets.New[string]()
+	for _, byObject := range declared {
+		for object, options := range byObject {
+			kind := fmt.Sprintf("%T", object)
+			if kinds.Has(kind) {
+				return cache.Options{}, fmt.Errorf("two controllers declare what the cache keeps of %s", kind)
+			}
+			kinds.Insert(kind)
+			all[object] = options
+		}
+	}
+	return cache.Options{DefaultTransform: cache.TransformStripManagedFields(), ByObject: all}, nil
 }
 
 func newScheme() *runtime.Scheme {

@@ -28,9 +28,13 @@ import (
 	"k8s.io/utils/clock"
 	"k8s.io/utils/ptr"
 	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
+	"leasehold.dev/controllers/markdownview"
+	"leasehold.dev/controllers/storagebucket"
+	"leasehold.dev/controllers/tenant"
 	"leasehold.dev/runners/election"
 )
 
@@ -268,5 +272,17 @@ func TestLogsNameTheReplica(t *testing.T) {
 	}
 	if ctx.Done() != nil || context.Cause(ctx) != nil {
 		t.Error("the base context ends, and would end runnables before the manager stops them")
+	}
+}
+
+// A kind of object that two controllers declare would be cached by either's rules, by chance.
+func TestCacheOptions(t *testing.T) {
+	one := func() map[client.Object]cache.ByObject { return map[client.Object]cache.ByObject{&corev1.Pod{}: {}} }
+	all, err := cacheOptions(markdownview.CacheByObject(), storagebucket.CacheByObject(), tenant.CacheByObject(), one())
+	if err != nil || len(all.ByObject) != len(markdownview.CacheByObject())+len(storagebucket.CacheByObject())+2 {
+		t.Errorf("%v, %d kinds", err, len(all.ByObject))
+	}
+	if _, err := cacheOptions(one(), nil, one()); err == nil || !strings.Contains(err.Error(), "*v1.Pod") {
+		t.Errorf("the same kind twice: %v", err)
 	}
 }

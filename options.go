@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -29,6 +30,15 @@ import (
 	"leasehold.dev/runners/servingcert"
 )
 
+// exemptNamespaces are the names that platforms exempt from admission policies or Pod security by name: Azure
+// Policy, Gatekeeper, Istio, Kyverno, Linkerd, and Rancher in its templates. The admins of a Tenant would
+// be exempt, too. docs/decisions/rights.md has the reason for each.
+const exemptNamespaces = "azure-arc,azure-extensions-usage-system,calico-apiserver,calico-system,cattle-*,cert-manager," +
+	"cis-operator-system,fleet-default,fleet-local,fleet-system,gatekeeper-system,ingress-nginx,istio-system,kyverno,linkerd," +
+	"longhorn-system,rancher-alerting-drivers,security-scan,tigera-operator"
+
+var namePatterns = regexp.MustCompile(`^([-a-z0-9*]+(,[-a-z0-9*]+)*)?$`)
+
 // options are the values of the flags and the environment.
 type options struct {
 	showVersion bool
@@ -47,6 +57,7 @@ type options struct {
 	webhookCertPath, webhookPrefix string
 
 	adminClusterRole, podSecurityLevel string
+	reservedNamespaces                 string
 	defaultViewerImage                 string
 	syncPeriod                         time.Duration
 	workers                            int
@@ -151,6 +162,9 @@ func (o *options) bindWork(f *flag.FlagSet) {
 	f.StringVar(&o.podSecurityLevel, "tenant-pod-security-level", "baseline",
 		"The Pod Security level to enforce in the namespaces of Tenants: privileged, baseline or restricted. If "+
 			"empty, none is set.")
+	f.StringVar(&o.reservedNamespaces, "tenant-reserved-namespaces", exemptNamespaces,
+		"The names of namespaces that no Tenant may have, in addition to default, kube-*, openshift-* and the "+
+			"operator's own. Separated by commas; an asterisk matches any characters.")
 	f.StringVar(&o.defaultViewerImage, "default-viewer-image", "leasehold-viewer:dev",
 		"The image of the page server for MarkdownViews without spec.viewerImage. Use a fixed tag or a digest.")
 	f.DurationVar(&o.syncPeriod, "sync-period", 10*time.Minute,
@@ -208,6 +222,8 @@ func (o *options) validate() error {
 	require(o.probeWorkers > 0, "--max-concurrent-probes %d must be positive", o.probeWorkers)
 	require(o.apiQPS > 0, "--kube-api-qps %g must be positive", o.apiQPS)
 	require(o.adminClusterRole != "", "--tenant-admin-cluster-role must not be empty")
+	require(namePatterns.MatchString(o.reservedNamespaces), "--tenant-reserved-namespaces %q must be names of namespaces, "+
+		"separated by commas without spaces, in which * stands for any characters", o.reservedNamespaces)
 	switch o.podSecurityLevel {
 	case "", "privileged", "baseline", "restricted":
 	default:
@@ -221,6 +237,7 @@ func (o *options) tenants() tenant.Options {
 		AdminClusterRole:        o.adminClusterRole,
 		PodSecurityLevel:        o.podSecurityLevel,
 		OperatorNamespace:       o.namespace,
+		ReservedNamespaces:      strings.Split(o.reservedNamespaces, ","),
 		MaxConcurrentReconciles: o.workers,
 	}
 }

@@ -45,6 +45,7 @@ import (
 
 	"leasehold.dev/api/v1beta1"
 	"leasehold.dev/controllers/storagebucket"
+	"leasehold.dev/controllers/tenant"
 	"leasehold.dev/runners"
 	"leasehold.dev/runners/election"
 )
@@ -222,6 +223,15 @@ func adminRole(t *testing.T, o *options) string {
 
 func podSecurity(t *testing.T, o *options) string {
 	return applied(t, o, "tenant", tenantOfOne(), "metadata", "labels", "pod-security.kubernetes.io/enforce")
+}
+
+// reserved returns which of two names a Tenant may not have.
+func reserved(t *testing.T, o *options) string {
+	found, _ := controllersOf(t, o)
+	names := found["tenant"].do.(*tenant.Reconciler).Options.ReservedNamespaces
+	return strings.Join(slices.DeleteFunc([]string{"cert-manager", "ops-*"}, func(name string) bool {
+		return !slices.Contains(names, name)
+	}), " ")
 }
 
 func viewerImage(t *testing.T, o *options) string {

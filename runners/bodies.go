@@ -3,6 +3,11 @@
 package runners
 
 import (
+	"bytes"
+	"cmp"
+	"errors"
+	"fmt"
+	"io"
 	"net/http"
 	"time"
 
@@ -12,34 +17,46 @@ import (
 )
 
 const (
+	// defaultBody is how many bytes a review may have on a path without a limit of its own.
+	defaultBody = 1 << 20
 	// largeBody is the size in bytes above which a body takes room.
 	largeBody = 64 << 10
-	// bodyRoom is how many bytes of large bodies are decoded at once. It admits the largest body that
-	// controller-runtime reads. Decoded it takes several times its size.
+	// bodyRoom is how many bytes of large bodies are decoded at once. Decoded they take several times that.
 	bodyRoom = 7 << 20
+	// mostValues is how many JSON values a review may have. An empty object of two bytes becomes a condition
+	// of a hundred. A Tenant at the limits of its schema has 2,000, and an update carries two.
+	mostValues = 1 << 15
 	// bodyTimeout bounds how long a body takes room before it has arrived. The API server waits for 5 s.
 	bodyTimeout = 10 * time.Second
 )
 
-// BoundBodies returns server with webhooks that bound what large requests need in memory at once.
-// Users can send many large objects at a time. A request that gets no room waits until its client
-// gives up; small requests never wait.
-func BoundBodies(server webhook.Server, c clock.PassiveClock) webhook.Server {
-	return &boundedBodies{Server: server, clock: c, room: semaphore.NewWeighted(bodyRoom)}
+// BoundBodies returns server with webhooks that bound what requests need: the bytes of a review, by limits
+// for paths, its JSON values, and the bytes of large reviews at once. It counts before anything is decoded.
+// Any Pod can send such requests. A large one that gets no room waits until its client gives up.
+func BoundBodies(server webhook.Server, limits map[string]int64, c clock.PassiveClock) webhook.Server {
+	return &boundedBodies{Server: server, limits: limits, clock: c, room: semaphore.NewWeighted(bodyRoom)}
 }
 
 type boundedBodies struct {
 	webhook.Server
-	clock clock.PassiveClock
-	room  *semaphore.Weighted
+	limits map[string]int64
+	clock  clock.PassiveClock
+	room   *semaphore.Weighted
 }
 
-// Register implements webhook.Server.
+// Register implements webhook.Server. The API server shows the text of a refusal to the user.
 func (b *boundedBodies) Register(path string, hook http.Handler) {
+	limit := min(cmp.Or(b.limits[path], defaultBody), bodyRoom)
 	b.Server.Register(path, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		tooLarge := fmt.Sprintf("the review has more than %d bytes, of which an update needs twice those of the object; "+
+			"remove labels, annotations or content", limit)
 		size := r.ContentLength
-		if size < 0 || size > bodyRoom {
-			size = bodyRoom
+		if size > limit {
+			http.Error(w, tooLarge, http.StatusRequestEntityTooLarge)
+			return
+		}
+		if size < 0 {
+			size = limit
 		}
 		if size > largeBody {
 			if err := b.room.Acquire(r.Context(), size); err != nil {
@@ -51,6 +68,39 @@ func (b *boundedBodies) Register(path string, hook http.Handler) {
 		// Without this deadline a client that stops sending would keep its room. A recorder in a test
 		// has no connection.
 		_ = http.NewResponseController(w).SetReadDeadline(b.clock.Now().Add(bodyTimeout))
+		var body bytes.Buffer
+		_, err := body.ReadFrom(http.MaxBytesReader(w, r.Body, limit))
+		if _, isLarge := errors.AsType[*http.MaxBytesError](err); isLarge {
+			http.Error(w, tooLarge, http.StatusRequestEntityTooLarge)
+			return
+		}
+		if err != nil {
+			http.Error(w, fmt.Sprintf("reading the review: %v", err), http.StatusBadRequest)
+			return
+		}
+		if n := values(body.Bytes()); n > mostValues {
+			http.Error(w, fmt.Sprintf("the review has %d values, more than %d; shorten its lists", n, mostValues),
+				http.StatusRequestEntityTooLarge)
+			return
+		}
+		r.Body = io.NopCloser(&body)
 		hook.ServeHTTP(w, r)
 	}))
+}
+
+// values returns an upper bound of the JSON values in a text: the commas and the beginnings of lists and
+// objects outside of strings.
+func values(text []byte) int {
+	n, inString := 0, false
+	for i := 0; i < len(text); i++ {
+		switch c := text[i]; {
+		case c == '"':
+			inString = !inString
+		case inString && c == '\\':
+			i++ // the next character is escaped
+		case !inString && (c == ',' || c == '[' || c == '{'):
+			n++
+		}
+	}
+	return n
 }

@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"strings"
 	"testing"
 	"time"
 
@@ -30,7 +31,7 @@ func newAdmission(t *testing.T, c clock.PassiveClock) admission {
 	t.Helper()
 	a := admission{arrived: make(chan int, 100), released: make(chan struct{})}
 	server := webhook.NewServer(webhook.Options{})
-	runners.BoundBodies(server, c).Register("/hook", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	runners.BoundBodies(server, map[string]int64{"/hook": 7 << 20}, c).Register("/hook", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body, err := io.ReadAll(r.Body)
 		if err != nil {
 			http.Error(w, err.Error(), http.StatusBadRequest)
@@ -76,7 +77,6 @@ func TestBoundBodies(t *testing.T) {
 	}{
 		"two large bodies":         {[]int{3 << 20, 3 << 20}, true},
 		"a body of unknown length": {[]int{1}, false},
-		"a body that is too large": {[]int{8 << 20}, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			a := newAdmission(t, clock.RealClock{})
@@ -154,5 +154,50 @@ func TestBoundBodies_slow_body(t *testing.T) {
 	case size := <-a.arrived:
 		t.Errorf("a body of %d bytes arrived", size)
 	default:
+	}
+}
+
+// A review is refused by its bytes, whatever length the client tells, and by its values, before the hook
+// sees it. What strings contain is no value.
+func TestBoundBodies_limits(t *testing.T) {
+	const most = 1 << 15
+	list := func(n int) string { return "[" + strings.TrimSuffix(strings.Repeat("{},", n), ",") + "]" }
+	text := `{"a":"` + strings.Repeat(`,[{\",`, 1<<15) + `"}`
+	for name, tc := range map[string]struct {
+		path, body string
+		known      bool
+		status     int
+		answer     string
+	}{
+		"at the default":               {"/other", strings.Repeat(" ", 1<<20), true, 200, ""},
+		"above the default":            {"/other", strings.Repeat(" ", 1<<20+1), true, 413, "more than 1048576 bytes"},
+		"above, of unknown length":     {"/other", strings.Repeat(" ", 1<<20+1), false, 413, "more than 1048576 bytes"},
+		"at a limit of the path":       {"/hook", strings.Repeat(" ", 2<<20), false, 200, ""},
+		"above a limit of the path":    {"/hook", strings.Repeat(" ", 2<<20+1), false, 413, "more than 2097152 bytes"},
+		"as many values as may be":     {"/other", list(most / 2), true, 200, ""},
+		"one value more":               {"/other", list(most/2) + "{", true, 413, "has 32769 values, more than 32768"},
+		"strings with commas, escaped": {"/other", text, true, 200, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			server := webhook.NewServer(webhook.Options{})
+			bounded := runners.BoundBodies(server, map[string]int64{"/hook": 2 << 20}, clock.RealClock{})
+			got := ""
+			hook := http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+				body, _ := io.ReadAll(r.Body)
+				got = string(body)
+			})
+			bounded.Register("/hook", hook)
+			bounded.Register("/other", hook)
+			request := httptest.NewRequestWithContext(t.Context(), http.MethodPost, tc.path, strings.NewReader(tc.body))
+			if !tc.known {
+				request.ContentLength = -1
+			}
+			answer := httptest.NewRecorder()
+			server.WebhookMux().ServeHTTP(answer, request)
+			if answer.Code != tc.status || !strings.Contains(answer.Body.String(), tc.answer) ||
+				(got == tc.body) != (tc.status == 200) {
+				t.Errorf("status %d: %s; the hook got %d bytes, want %d", answer.Code, answer.Body, len(got), len(tc.body))
+			}
+		})
 	}
 }

@@ -34,6 +34,7 @@ const (
 // Example: {kind: ServiceAccount, name: deployer, namespace: payments-dev}
 // +kubebuilder:validation:XValidation:rule="(self.kind == 'ServiceAccount') == has(self.__namespace__)",message="namespace must be set for kind ServiceAccount and must not be set for kinds User and Group"
 // +kubebuilder:validation:XValidation:rule="self.kind == 'ServiceAccount' || !self.name.startsWith('system:')",message="name must not start with 'system:' for kinds User and Group: those belong to Kubernetes; name a ServiceAccount by kind ServiceAccount with name and namespace"
+// +kubebuilder:validation:XValidation:rule="!self.name.matches('^[[:space:]]|[[:space:]]$')",message="name must not start or end with white space"
 // +kubebuilder:validation:XValidation:rule="self.kind != 'ServiceAccount' || self.name.matches('^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$')",message="name of a ServiceAccount must consist of lower case letters, digits, '-' and '.', and must start and end with a letter or digit"
 type Subject struct {
 	// kind is User, Group or ServiceAccount.
@@ -130,13 +131,16 @@ const MaxAdmins = 32
 // MaxNamespaces is the largest number of namespaces in a Tenant's spec.
 const MaxNamespaces = 64
 
+// MaxConditions is the largest number of conditions in a Tenant's status.
+const MaxConditions = 8
+
 // MaxStatusNamespaces bounds status.namespaces: the namespaces of the spec and those
 // that are being deleted or released.
 const MaxStatusNamespaces = 256
 
 // TenantStatus is what the operator observed last.
 type TenantStatus struct {
-	// conditions are Ready, and Stalled and Paused while they apply.
+	// conditions are Ready, and Stalled, Paused and DriftCorrected while they apply.
 	// +optional
 	// +listType=map
 	// +listMapKey=type

@@ -74,6 +74,12 @@ func (res *result) record(err error, doing string) {
 	}
 }
 
+// settled reports whether the namespace was as desired for this generation of the Tenant. Then another client,
+// or a flag of the operator, caused the difference.
+func settled(o *observation, s step) bool {
+	return o.before.ObservedGeneration == o.tenant.Generation && s.before == v1beta1.ReasonReconciled
+}
+
 // changed records a change of a namespace, and its event.
 func (res *result) changed(name string, event reporting.PendingEvent) {
 	res.wrote = true
@@ -133,8 +139,9 @@ func (r *Reconciler) createNamespace(ctx context.Context, o *observation, s step
 // keepNamespace corrects the ownership metadata and the admins' binding.
 func (r *Reconciler) keepNamespace(ctx context.Context, o *observation, s step, res *result) (state, error) {
 	ns := state{uid: s.live.UID, reason: v1beta1.ReasonReconciled}
-	want := namespaceMeta(o.tenant, s.name, r.Options.PodSecurityLevel)
+	want := namespaceMeta(o.tenant, s.name, stricterLevel(r.Options.PodSecurityLevel, s.live))
 	live := s.live.DeepCopy()
+	var fields []string
 	// An owner reference to a deleted Tenant makes the garbage collector delete the namespace. An object can
 	// also have only one controller.
 	if removeOwners(live, func(ref metav1.OwnerReference) bool {
@@ -144,17 +151,23 @@ func (r *Reconciler) keepNamespace(ctx context.Context, o *observation, s step, 
 			return ns, err
 		}
 		res.wrote = true
+		fields = append(fields, "an owner reference on which the garbage collector would delete it was removed")
 	}
 	var lost error
-	if !hasMeta(live, want) {
+	if missing := drift(live, want); len(missing) > 0 {
 		config := namespaceConfig(want)
 		if err := apply.Update(ctx, r.Client, live, config); err != nil {
 			return ns, err
 		}
 		if *config.ResourceVersion == live.ResourceVersion { // the write had no effect
-			lost = errMutated
+			lost, missing = errMutated, nil
 		}
 		res.wrote = true
+		fields = append(fields, missing...)
+	}
+	if len(fields) > 0 && settled(o, s) {
+		res.changed(s.name, reporting.Corrected("namespace "+s.name+", of which the operator keeps the ownership metadata and "+
+			"at least the Pod security level of its flag --tenant-pod-security-level", fields))
 	}
 	return ns, errors.Join(lost, r.ensureBinding(ctx, o, s, res))
 }

@@ -58,7 +58,7 @@ func BenchmarkDecide(b *testing.B) {
 	atSizes(b, sizes, func(b *testing.B, n int) {
 		o := settledAt(n)
 		for b.Loop() {
-			decide(o, "leasehold-system")
+			decide(o, flags)
 		}
 	})
 }
@@ -67,7 +67,7 @@ func BenchmarkValidateNames(b *testing.B) {
 	atSizes(b, sizes, func(b *testing.B, n int) {
 		t := settledAt(n).tenant
 		for b.Loop() {
-			refusedNames(t, "leasehold-system")
+			refusedNames(t, flags)
 		}
 	})
 }
@@ -86,7 +86,7 @@ func BenchmarkIntent(b *testing.B) {
 func BenchmarkSummarize(b *testing.B) {
 	atSizes(b, sizes, func(b *testing.B, n int) {
 		o := settledAt(n)
-		p := decide(o, "leasehold-system")
+		p := decide(o, flags)
 		res := reported(p)
 		for b.Loop() {
 			summarize(o, p, res, epoch)
@@ -97,7 +97,7 @@ func BenchmarkSummarize(b *testing.B) {
 func BenchmarkTransitions(b *testing.B) {
 	atSizes(b, sizes, func(b *testing.B, n int) {
 		o := settledAt(n)
-		p := decide(o, "leasehold-system")
+		p := decide(o, flags)
 		after := summarize(o, p, reported(p), epoch)
 		for b.Loop() {
 			transitions(o.before, after, true)

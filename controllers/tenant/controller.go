@@ -57,7 +57,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	if err != nil {
 		return reconciler.Finish(ctrl.Result{}, r.fail(ctx, t, err))
 	}
-	p := decide(o, r.Options.OperatorNamespace)
+	p := decide(o, r.Options)
 	if err := r.declare(ctx, t, p.creates); err != nil {
 		return reconciler.Finish(ctrl.Result{}, r.fail(ctx, t, err))
 	}

@@ -44,12 +44,12 @@ type plan struct {
 }
 
 // decide returns the plan for an observation. It is pure.
-func decide(o *observation, operatorNamespace string) plan {
+func decide(o *observation, options Options) plan {
 	t := o.tenant
 	p := plan{deleting: !t.DeletionTimestamp.IsZero()}
 	var refused map[string]bool
 	if !p.deleting {
-		refused, p.invalid = refusedNames(t, operatorNamespace)
+		refused, p.invalid = refusedNames(t, options)
 	}
 	used := slices.Sorted(slices.Values(usedNames(t)))
 	wanted, listed, status := wantedNames(t, refused), sets.New(used...), recorded(t)

@@ -85,14 +85,17 @@ func TestDecide(t *testing.T) {
 		"a foreign one under a refused name is forgotten": {
 			observed(tenant("a", naming("system"), prefix("kube-")), namespace("kube-system")), "kube-system:forget"},
 		"names that only resemble reserved ones are created": {
-			observed(tenant("a", naming("rnetes", "openshifty", "defaulted", "leasehold-systems"), prefix("kube"))),
-			"kubedefaulted:create kubeleasehold-systems:create kubeopenshifty:create kubernetes:create"},
+			observed(tenant("a", naming("rnetes", "openshifty", "defaulted", "leasehold-systems", "cert-manager", "cattle-x"), prefix("kube"))),
+			"kubecattle-x:create kubecert-manager:create kubedefaulted:create kubeleasehold-systems:create " +
+				"kubeopenshifty:create kubernetes:create"},
+		"a name that begins as a reserved one is created": {
+			observed(tenant("a", naming("managers"), prefix("cert-"))), "cert-managers:create"},
 		"a refused name does not block the others": {
 			observed(tenant("a", naming("dev", "Bad"), owning("a-old")), namespace("a-old", ownedBy(a))),
 			"a-Bad:forget a-dev:create a-old:remove"},
 	} {
 		var got []string
-		for _, s := range decide(tc.o, "leasehold-system").steps {
+		for _, s := range decide(tc.o, flags).steps {
 			got = append(got, fmt.Sprintf("%s:%s", s.name, s.action))
 		}
 		if strings.Join(got, " ") != tc.want {
@@ -111,12 +114,14 @@ func TestDecideRefusesBadNames(t *testing.T) {
 		"openshift":                    {tenant("a", naming("x"), prefix("openshift-")), "reserved"},
 		"default":                      {tenant("a", naming("ault"), prefix("def")), "reserved"},
 		"the operator's own":           {tenant("a", naming("system"), prefix("leasehold-")), "the operator's own"},
+		"reserved by the flag":         {tenant("a", naming("manager"), prefix("cert-")), "--tenant-reserved-namespaces reserves cert-manager"},
+		"reserved by a pattern":        {tenant("a", naming("x"), prefix("cattle-")), "reserves cattle-*"},
 		"too long by a derived prefix": {tenant(strings.Repeat("a", 50), naming("0123456789012"), prefix("")),
 			"must be no more than 63"},
 		"a name with a dot":             {tenant("a", naming("b.c")), "must not contain dots"},
 		"a prefix that is no DNS label": {tenant("a", naming("x"), prefix("A_")), "lower case"},
 	} {
-		p := decide(observed(tc.tenant), "leasehold-system")
+		p := decide(observed(tc.tenant), flags)
 		if len(p.invalid) == 0 || slices.ContainsFunc(p.steps, func(s step) bool { return s.action != forget }) {
 			t.Errorf("%s: accepted, with steps %v", reason, p.steps)
 			continue
@@ -136,7 +141,7 @@ func TestStatusLimitsNames(t *testing.T) {
 		for i := range used - 2 {
 			owning(fmt.Sprintf("old-%d", i))(x)
 		}
-		refused, errs := refusedNames(x, "leasehold-system")
+		refused, errs := refusedNames(x, flags)
 		if fmt.Sprint(refused) != want || (len(errs) > 0) != (used > most) {
 			t.Errorf("%d names: refused %v (%v), want %s", used, refused, errs, want)
 		}

@@ -21,6 +21,10 @@ import (
 	"leasehold.dev/controllers/internal/reconciler/reconcilertest"
 )
 
+// flags are the operator's options.
+var flags = Options{AdminClusterRole: "admin", OperatorNamespace: "leasehold-system", PodSecurityLevel: "baseline",
+	ReservedNamespaces: []string{"cert-manager", "cattle-*"}}
+
 var epoch = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 
 // tenant builds a Tenant as the API server would return it.
@@ -179,7 +183,10 @@ func provision(edit func(*provisioned), with ...func(*v1beta1.Tenant)) []client.
 	if edit != nil {
 		edit(p)
 	}
-	objects := []client.Object{p.tenant, p.reader, p.readerBinding}
+	objects := []client.Object{p.tenant, p.readerBinding}
+	if p.reader != nil {
+		objects = append(objects, p.reader)
+	}
 	for i := range p.namespaces {
 		if p.namespaces[i] != nil {
 			objects = append(objects, p.namespaces[i])

@@ -5,6 +5,7 @@ package tenant
 import (
 	"cmp"
 	"fmt"
+	"path"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/util/sets"
@@ -69,20 +70,20 @@ func ownedNames(t *v1beta1.Tenant) []string {
 
 // refusedNames returns the full names of the spec that are refused, and their errors. The rules of the CRD
 // cannot check the operator's namespace or a default prefix, and the reconciler does not rely on admission.
-func refusedNames(t *v1beta1.Tenant, operatorNamespace string) (map[string]bool, field.ErrorList) {
+func refusedNames(t *v1beta1.Tenant, o Options) (map[string]bool, field.ErrorList) {
 	var errs field.ErrorList
 	refused := map[string]bool{}
-	path := field.NewPath("spec", "namespaces")
+	at := field.NewPath("spec", "namespaces")
 	names := namespaceNames(t)
 	for i, name := range names {
-		if reason := nameError(name, operatorNamespace); reason != "" {
+		if reason := nameError(name, o); reason != "" {
 			refused[name] = true
-			errs = append(errs, field.Invalid(path.Index(i), string(t.Spec.Namespaces[i]),
+			errs = append(errs, field.Invalid(at.Index(i), string(t.Spec.Namespaces[i]),
 				fmt.Sprintf("the namespace would be called %q: %s", name, reason)))
 		}
 	}
 	if n := len(usedNames(t)); n > v1beta1.MaxStatusNamespaces {
-		errs = append(errs, field.TooMany(path, n, v1beta1.MaxStatusNamespaces))
+		errs = append(errs, field.TooMany(at, n, v1beta1.MaxStatusNamespaces))
 		listed := recorded(t) // they count towards the limit already
 		for _, name := range names {
 			if _, isListed := listed[name]; !isListed {
@@ -94,12 +95,17 @@ func refusedNames(t *v1beta1.Tenant, operatorNamespace string) (map[string]bool,
 }
 
 // nameError returns why a namespace must not have this name, or "".
-func nameError(name, operatorNamespace string) string {
+func nameError(name string, o Options) string {
 	switch {
 	case reserved(name):
 		return "'default' and names that start with 'kube-' or 'openshift-' are reserved; choose another name"
-	case name == operatorNamespace:
+	case name == o.OperatorNamespace:
 		return "it is the operator's own; choose another name"
+	}
+	for _, pattern := range o.ReservedNamespaces {
+		if matches, err := path.Match(pattern, name); matches || err != nil {
+			return fmt.Sprintf("the operator's flag --tenant-reserved-namespaces reserves %s; choose another name", pattern)
+		}
 	}
 	return strings.Join(validation.IsDNS1123Label(name), "; ")
 }

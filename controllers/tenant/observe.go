@@ -49,7 +49,7 @@ func (r *Reconciler) observe(ctx context.Context, t *v1beta1.Tenant) (*observati
 // wait for; and a wanted one that is missing, whose new declaration drops the UID that proves the ownership.
 // A terminating Tenant has all names read live: an administrator may just have handed a namespace over.
 func (r *Reconciler) observeNamespaces(ctx context.Context, o *observation) error {
-	refused, _ := refusedNames(o.tenant, r.Options.OperatorNamespace)
+	refused, _ := refusedNames(o.tenant, r.Options)
 	wanted, status, deleting := wantedNames(o.tenant, refused), recorded(o.tenant), !o.tenant.DeletionTimestamp.IsZero()
 	for _, name := range usedNames(o.tenant) {
 		ns, err := reconciler.Get(ctx, r.Client, client.ObjectKey{Name: name}, &corev1.Namespace{})

@@ -5,13 +5,13 @@ package tenant
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"maps"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	"k8s.io/apimachinery/pkg/util/sets"
@@ -109,15 +109,40 @@ func namespaceMeta(t *v1beta1.Tenant, name, podSecurityLevel string) metav1.Obje
 	return m
 }
 
-// hasMeta reports whether an object carries the labels, annotations and owner references of want.
-func hasMeta(o metav1.Object, want metav1.ObjectMeta) bool {
-	return labels.SelectorFromValidatedSet(want.Labels).Matches(labels.Set(o.GetLabels())) &&
-		labels.SelectorFromValidatedSet(want.Annotations).Matches(labels.Set(o.GetAnnotations())) &&
-		!slices.ContainsFunc(want.OwnerReferences, func(owner metav1.OwnerReference) bool {
-			return !slices.ContainsFunc(o.GetOwnerReferences(), func(ref metav1.OwnerReference) bool {
-				return equality.Semantic.DeepEqual(ref, owner)
-			})
-		})
+// podSecurityLevels are the Pod Security Standards, the strictest last.
+var podSecurityLevels = []string{"privileged", "baseline", "restricted"}
+
+// stricterLevel returns the level of a namespace if it is stricter than that of the operator's flag.
+func stricterLevel(flag string, live *corev1.Namespace) string {
+	level := live.Labels[labelPodSecurity]
+	if flag != "" && slices.Index(podSecurityLevels, level) > slices.Index(podSecurityLevels, flag) {
+		return level
+	}
+	return flag
+}
+
+// drift names the labels, annotations and owner references of want that an object does not carry.
+func drift(o metav1.Object, want metav1.ObjectMeta) []string {
+	fields := append(driftOf("label", o.GetLabels(), want.Labels), driftOf("annotation", o.GetAnnotations(), want.Annotations)...)
+	for _, owner := range want.OwnerReferences {
+		if !slices.ContainsFunc(o.GetOwnerReferences(), func(ref metav1.OwnerReference) bool {
+			return equality.Semantic.DeepEqual(ref, owner)
+		}) {
+			fields = append(fields, "the owner reference to Tenant "+owner.Name+" was missing or different")
+		}
+	}
+	return fields
+}
+
+func driftOf(kind string, has, want map[string]string) (fields []string) {
+	for _, key := range slices.Sorted(maps.Keys(want)) {
+		if value, exists := has[key]; !exists {
+			fields = append(fields, fmt.Sprintf("%s %s was missing and is %q", kind, key, want[key]))
+		} else if value != want[key] {
+			fields = append(fields, fmt.Sprintf("%s %s was %q and is %q", kind, key, value, want[key]))
+		}
+	}
+	return fields
 }
 
 // errMutated reports that the API server did not store what the operator wrote.

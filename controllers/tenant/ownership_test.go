@@ -3,6 +3,7 @@
 package tenant
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -89,8 +90,8 @@ func TestOwnsReader(t *testing.T) {
 	}
 }
 
-// Each part of the ownership metadata is corrected, also what ownership does not depend on.
-func TestHasMetaComparesEachPart(t *testing.T) {
+// Each part of the ownership metadata is corrected and named, also what ownership does not depend on.
+func TestDriftNamesEachPart(t *testing.T) {
 	want := namespaceMeta(tenant("a"), "a-dev", "baseline")
 	changes := map[string]func(*corev1.Namespace){
 		"no reference":             func(ns *corev1.Namespace) { ns.OwnerReferences = ns.OwnerReferences[1:] },
@@ -112,8 +113,30 @@ func TestHasMetaComparesEachPart(t *testing.T) {
 			ns.OwnerReferences = append(ns.OwnerReferences, metav1.OwnerReference{Kind: "Thing", UID: "z"})
 		})
 		change(ns)
-		if hasMeta(ns, want) != (name == "nothing") {
-			t.Errorf("%s: the change is not detected, or there is none", name)
+		named := "the owner reference to Tenant a"
+		for _, kind := range []string{"label ", "annotation "} {
+			if strings.HasPrefix(name, kind) {
+				named = name + " was "
+			}
+		}
+		if got := drift(ns, want); len(got) != 1 && name != "nothing" || len(got) > 0 && !strings.HasPrefix(got[0], named) {
+			t.Errorf("%s: drift %q, want %q", name, got, named)
+		}
+	}
+}
+
+// A stricter Pod security level than the flag's stays, and any other is corrected.
+func TestStricterLevel(t *testing.T) {
+	for _, tc := range [][3]string{ // flag, live, kept
+		{"", "", ""}, {"", "privileged", ""}, {"", "restricted", ""},
+		{"privileged", "", "privileged"}, {"privileged", "privileged", "privileged"}, {"privileged", "baseline", "baseline"},
+		{"baseline", "", "baseline"}, {"baseline", "privileged", "baseline"}, {"baseline", "baseline", "baseline"},
+		{"baseline", "restricted", "restricted"}, {"baseline", "other", "baseline"},
+		{"restricted", "privileged", "restricted"}, {"restricted", "baseline", "restricted"}, {"restricted", "restricted", "restricted"},
+	} {
+		ns := namespace("a-dev", func(ns *corev1.Namespace) { ns.Labels = map[string]string{labelPodSecurity: tc[1]} })
+		if got := stricterLevel(tc[0], ns); got != tc[2] {
+			t.Errorf("flag %q and level %q: %q, want %q", tc[0], tc[1], got, tc[2])
 		}
 	}
 }

@@ -12,6 +12,7 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	rbacv1ac "k8s.io/client-go/applyconfigurations/rbac/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -33,7 +34,7 @@ func (r *Reconciler) ensureBinding(ctx context.Context, o *observation, s step, 
 	}
 	want := &rbacv1.RoleBinding{ObjectMeta: childMeta(t, s.name, adminBindingName),
 		RoleRef: clusterRole(r.Options.AdminClusterRole), Subjects: subjects(t)}
-	matches := live != nil && live.DeletionTimestamp.IsZero() && hasMeta(live, want.ObjectMeta) &&
+	matches := live != nil && live.DeletionTimestamp.IsZero() && len(drift(live, want.ObjectMeta)) == 0 &&
 		equality.Semantic.DeepEqual(live.Subjects, want.Subjects)
 	var err error
 	switch {
@@ -48,11 +49,9 @@ func (r *Reconciler) ensureBinding(ctx context.Context, o *observation, s step, 
 		return explain(err, r.Options.AdminClusterRole)
 	}
 	res.wrote = true
-	// If the binding was as desired for this generation, another client caused the difference. If only the role
-	// differs, the operator's flag has changed.
-	if matches || o.before.ObservedGeneration != t.Generation ||
-		reporting.FindCondition(o.before.Conditions, v1beta1.ConditionReady).Reason == v1beta1.ReasonAdminRoleNotFound ||
-		s.before != v1beta1.ReasonReconciled {
+	// If only the role differs, the operator's flag has changed.
+	if matches || !settled(o, s) ||
+		reporting.FindCondition(o.before.Conditions, v1beta1.ConditionReady).Reason == v1beta1.ReasonAdminRoleNotFound {
 		return nil
 	}
 	r.metrics.repaired.Inc()
@@ -143,9 +142,9 @@ func prevents(refused error) bool {
 func (r *Reconciler) ensureReader(ctx context.Context, o *observation, res *result) error {
 	t, name := o.tenant, readerNamePrefix+o.tenant.Name
 	role, binding := readerOf(t)
-	err := ensureClusterChild(ctx, r, res, t, "cluster role", o.reader, configOf(rbacv1ac.ClusterRole(name), role),
-		func(live *rbacv1.ClusterRole) bool {
-			return hasMeta(live, role.ObjectMeta) && equality.Semantic.DeepEqual(live.Rules, role.Rules)
+	err := ensureClusterChild(ctx, r, res, o, "cluster role", o.reader, configOf(rbacv1ac.ClusterRole(name), role),
+		func(live *rbacv1.ClusterRole) []string {
+			return append(drift(live, role.ObjectMeta), different("the rules", live.Rules, role.Rules)...)
 		})
 	if err != nil {
 		return err
@@ -157,10 +156,18 @@ func (r *Reconciler) ensureReader(ctx context.Context, o *observation, res *resu
 		}
 		live = nil
 	}
-	return ensureClusterChild(ctx, r, res, t, "cluster role binding", live,
-		configOf(rbacv1ac.ClusterRoleBinding(name), binding), func(live *rbacv1.ClusterRoleBinding) bool {
-			return hasMeta(live, binding.ObjectMeta) && equality.Semantic.DeepEqual(live.Subjects, binding.Subjects)
+	return ensureClusterChild(ctx, r, res, o, "cluster role binding", live,
+		configOf(rbacv1ac.ClusterRoleBinding(name), binding), func(live *rbacv1.ClusterRoleBinding) []string {
+			return append(drift(live, binding.ObjectMeta), different("the subjects", live.Subjects, binding.Subjects)...)
 		})
+}
+
+// different names a field whose values differ.
+func different(field string, has, want any) []string {
+	if equality.Semantic.DeepEqual(has, want) {
+		return nil
+	}
+	return []string{field + " were different"}
 }
 
 // readerOf returns the desired ClusterRole and ClusterRoleBinding of ensureReader.
@@ -177,22 +184,32 @@ func readerOf(t *v1beta1.Tenant) (*rbacv1.ClusterRole, *rbacv1.ClusterRoleBindin
 func ensureClusterChild[L interface {
 	metav1.Object
 	comparable
-}, D apply.Configuration[D]](ctx context.Context, r *Reconciler, res *result, t *v1beta1.Tenant, kind string, live L,
-	desired D, matches func(L) bool) error {
+}, D apply.Configuration[D]](ctx context.Context, r *Reconciler, res *result, o *observation, kind string, live L,
+	desired D, differences func(L) []string) error {
+	fields := []string{"it was missing or bound another role"}
 	var none L
 	var err error
 	switch {
 	case live == none:
 		err = apply.Create(ctx, r.Client, desired)
-	case !ownsReader(t, live):
+	case !ownsReader(o.tenant, live):
 		return fmt.Errorf("%s %s %w", kind, live.GetName(), errForeign)
-	case matches(live):
-		return nil
 	default:
+		if fields = differences(live); len(fields) == 0 {
+			return nil
+		}
 		err = apply.Update(ctx, r.Client, live, desired)
 	}
-	res.wrote = res.wrote || err == nil
-	return err
+	if err != nil {
+		return err
+	}
+	res.wrote = true
+	if o.before.ObservedGeneration == o.tenant.Generation &&
+		meta.IsStatusConditionTrue(o.before.Conditions, v1beta1.ConditionReady) {
+		res.events = append(res.events, reporting.Corrected(kind+" "+readerNamePrefix+o.tenant.Name+
+			", by which the admins read their Tenant", fields))
+	}
+	return nil
 }
 
 func clusterRole(name string) rbacv1.RoleRef {

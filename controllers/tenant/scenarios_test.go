@@ -211,6 +211,10 @@ func driftAndClaims() map[string]scenario {
 		"the namespace has drifted": {objects: provision(func(p *provisioned) {
 			p.namespaces[0].Labels = map[string]string{"example.com/x": "y", labelPodSecurity: "privileged"}
 		})},
+		"the namespace is stricter": {objects: provision(func(p *provisioned) {
+			p.namespaces[0].Labels[labelPodSecurity] = "restricted"
+		})},
+		"the readers' role is gone": {objects: provision(func(p *provisioned) { p.reader = nil })},
 		"the binding has drifted": {objects: provision(func(p *provisioned) {
 			drifted := &p.bindings[0].ObjectMeta
 			drifted.Labels = nil

@@ -37,6 +37,7 @@ type Options struct {
 	AdminClusterRole        string                    // bound to the admins; the operator needs the verb bind on it
 	PodSecurityLevel        string                    // enforced in each namespace; "" sets none
 	OperatorNamespace       string                    // refused as a namespace of a Tenant
+	ReservedNamespaces      []string                  // refused, too; in each * stands for any characters
 	MaxConcurrentReconciles int                       // the number of workers
 	Ticks                   <-chan event.GenericEvent // each triggers a reconcile of all Ready Tenants; nil disables it
 }

@@ -63,6 +63,7 @@ func summarize(o *observation, p plan, res *result, now time.Time) v1beta1.Tenan
 		}
 	}
 	setReady(&status, t.Generation, now, verdict(o, p, res))
+	reporting.SetCorrected(&status.Conditions, t.Generation, now, res.events)
 	return status
 }
 

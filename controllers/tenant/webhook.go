@@ -4,12 +4,16 @@ package tenant
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/utils/ptr"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
@@ -28,7 +32,7 @@ import (
 // SetupWebhookWithManager adds the defaulting and validating webhooks, which every replica serves. They check
 // only what the CRD's rules cannot.
 func SetupWebhookWithManager(mgr ctrl.Manager, o Options) error {
-	w := &Webhook{Reader: mgr.GetCache(), OperatorNamespace: o.OperatorNamespace}
+	w := &Webhook{Reader: mgr.GetCache(), Options: o}
 	err := ctrl.NewWebhookManagedBy(mgr, &v1beta1.Tenant{}).WithDefaulter(w).WithValidator(w).
 		WithLogConstructor(reporting.LogOfReview).Complete()
 	if err != nil {
@@ -40,8 +44,8 @@ func SetupWebhookWithManager(mgr ctrl.Manager, o Options) error {
 // Webhook defaults and validates Tenants.
 type Webhook struct {
 	// Reader reads Tenants, with the indexes of this package, and namespaces.
-	Reader            client.Reader
-	OperatorNamespace string
+	Reader  client.Reader
+	Options Options
 }
 
 var (
@@ -50,7 +54,10 @@ var (
 )
 
 // Default sets the namespace prefix from the Tenant's name. It runs on creation only.
-func (w *Webhook) Default(_ context.Context, t *v1beta1.Tenant) error {
+func (w *Webhook) Default(ctx context.Context, t *v1beta1.Tenant) error {
+	if errs := oversize(ctx, t); len(errs) > 0 { // the response would have a patch for each element
+		return apierrors.NewInvalid(tenantKind.GroupKind(), t.Name, errs)
+	}
 	// With generateName the name is still empty. The reconciler derives the same prefix.
 	if t.Spec.NamespacePrefix == "" && t.Name != "" {
 		t.Spec.NamespacePrefix = prefixOf(t)
@@ -58,9 +65,49 @@ func (w *Webhook) Default(_ context.Context, t *v1beta1.Tenant) error {
 	return nil
 }
 
+// Sizes of a Tenant as JSON, in bytes. A review may have 1 MiB, and an update carries the Tenant twice.
+const (
+	mostBytes = 384 << 10
+	// grownBytes leaves room for what is written after the creation: the status and managed fields.
+	grownBytes = mostBytes + 64<<10
+)
+
+// oversize returns what is too long or too large in a Tenant. It must come first: the other checks loop over
+// lists, whose length the schema bounds only after the defaulting webhook, and for other clients not at all.
+func oversize(ctx context.Context, t *v1beta1.Tenant) field.ErrorList {
+	spec, status := field.NewPath("spec"), field.NewPath("status")
+	var errs field.ErrorList
+	for _, list := range []struct {
+		path      *field.Path
+		has, most int
+	}{
+		{spec.Child("namespaces"), len(t.Spec.Namespaces), v1beta1.MaxNamespaces},
+		{spec.Child("admins"), len(t.Spec.Admins), v1beta1.MaxAdmins},
+		{status.Child("namespaces"), len(t.Status.Namespaces), v1beta1.MaxStatusNamespaces},
+		{status.Child("conditions"), len(t.Status.Conditions), v1beta1.MaxConditions},
+	} {
+		if list.has > list.most {
+			errs = append(errs, field.TooMany(list.path, list.has, list.most))
+		}
+	}
+	review, err := admission.RequestFromContext(ctx)
+	size, most := len(review.Object.Raw), mostBytes
+	if old := len(review.OldObject.Raw); old > 0 {
+		most = max(grownBytes, old)
+	}
+	if err == nil && size > most {
+		errs = append(errs, field.Invalid(field.NewPath("metadata"), fmt.Sprintf("%d bytes", size), fmt.Sprintf(
+			"the whole object must be at most %d bytes as JSON; remove labels and annotations", most)))
+	}
+	return errs
+}
+
 // ValidateCreate refuses names that are reserved or in use by another Tenant, and warns of namespaces that
 // exist.
 func (w *Webhook) ValidateCreate(ctx context.Context, t *v1beta1.Tenant) (admission.Warnings, error) {
+	if errs := oversize(ctx, t); len(errs) > 0 {
+		return nil, apierrors.NewInvalid(tenantKind.GroupKind(), t.Name, errs)
+	}
 	return w.validate(ctx, t, nil)
 }
 
@@ -70,33 +117,53 @@ func (w *Webhook) ValidateUpdate(ctx context.Context, old, t *v1beta1.Tenant) (a
 	if !t.DeletionTimestamp.IsZero() {
 		return nil, nil
 	}
-	before, kept := namespaceNames(old), namespaceNames(t)
+	if errs := append(oversize(ctx, old), oversize(ctx, t)...); len(errs) > 0 {
+		return nil, apierrors.NewInvalid(tenantKind.GroupKind(), t.Name, errs)
+	}
+	before, kept := namespaceNames(old), sets.New(namespaceNames(t)...)
 	warnings, err := w.validate(ctx, t, before)
-	dropped := slices.DeleteFunc(before, func(name string) bool { return slices.Contains(kept, name) })
-	return append(removalWarnings(dropped, policyOf(t)), warnings...), err
+	return append(removalWarnings(slices.DeleteFunc(before, kept.Has), policyOf(t)), warnings...), err
 }
 
 // ValidateDelete warns of each namespace that the deletion removes, and refuses nothing.
-func (w *Webhook) ValidateDelete(_ context.Context, t *v1beta1.Tenant) (admission.Warnings, error) {
-	if !t.DeletionTimestamp.IsZero() {
+func (w *Webhook) ValidateDelete(ctx context.Context, t *v1beta1.Tenant) (admission.Warnings, error) {
+	if !t.DeletionTimestamp.IsZero() || len(oversize(ctx, t)) > 0 {
 		return nil, nil
 	}
-	owned := ownedNames(t)
+	owned, policy := ownedNames(t), policyOf(t)
 	slices.Sort(owned)
-	return removalWarnings(owned, policyOf(t)), nil
+	if orphans(ctx) {
+		policy = v1beta1.NamespaceRetain
+	}
+	return removalWarnings(owned, policy), nil
+}
+
+// orphans reports whether a deletion keeps the dependents, as by --cascade=orphan. The finalizer that policyOf
+// looks for is set after admission.
+func orphans(ctx context.Context) bool {
+	var o metav1.DeleteOptions
+	review, err := admission.RequestFromContext(ctx)
+	if err != nil || json.Unmarshal(review.Options.Raw, &o) != nil {
+		return false
+	}
+	return ptr.Deref(o.PropagationPolicy, "") == metav1.DeletePropagationOrphan ||
+		ptr.Deref(o.OrphanDependents, false) //nolint:staticcheck // clients still send the deprecated form
 }
 
 // validate checks the names that are not in before, the names of the old object.
 func (w *Webhook) validate(ctx context.Context, t *v1beta1.Tenant, before []string) (admission.Warnings, error) {
-	var warnings admission.Warnings
 	var errs field.ErrorList
-	names := namespaceNames(t)
+	var warnings admission.Warnings
+	names, had, listed := namespaceNames(t), sets.New(before...), recorded(t)
 	if !slices.Equal(names, before) {
-		_, errs = refusedNames(t, w.OperatorNamespace)
+		_, errs = refusedNames(t, w.Options)
 	}
 	path := field.NewPath("spec", "namespaces")
 	for i, name := range names {
-		if slices.Contains(before, name) {
+		if err := ctx.Err(); err != nil { // the client has left
+			return nil, fmt.Errorf("checking namespace %s: %w", name, err)
+		}
+		if had.Has(name) {
 			continue
 		}
 		used, err := w.usedByOther(ctx, name, t.Name)
@@ -112,7 +179,7 @@ func (w *Webhook) validate(ctx context.Context, t *v1beta1.Tenant, before []stri
 		if err != nil {
 			return nil, fmt.Errorf("reading namespace %s: %w", name, err)
 		}
-		if ns != nil && !owns(t, ns, true, recorded(t)[name].UID) {
+		if ns != nil && !owns(t, ns, true, listed[name].UID) {
 			warnings = append(warnings, fmt.Sprintf("namespace %s exists and does not belong to this Tenant; the operator does not "+
 				"adopt it, and the Tenant is not Ready while it names it; "+conflictAdvice, name))
 		}

@@ -11,7 +11,9 @@ import (
 	"testing"
 
 	"gotest.tools/v3/golden"
+	admissionv1 "k8s.io/api/admission/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/sets"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
@@ -36,6 +38,7 @@ func TestAdmissionGolden(t *testing.T) {
 		name        string
 		old, tenant *v1beta1.Tenant
 		fails       string // the read that does
+		options     string // of the request
 	}{
 		{name: "create: free names", tenant: tenant("c", naming("dev", "prod"))},
 		{name: "create: a name that two list", tenant: tenant("a", names, naming("a-x"))},
@@ -64,9 +67,17 @@ func TestAdmissionGolden(t *testing.T) {
 		{name: "delete: Delete", tenant: nil, old: tenant("a", owning("a-prod", "a-dev"), conflicting)},
 		{name: "delete: Retain", tenant: nil, old: tenant("a", retaining, owning("a-dev"))},
 		{name: "delete: orphans", tenant: nil, old: tenant("a", deleted, orphaning, owning("a-dev"))},
+		{name: "delete: orphans, before the finalizer is set", old: tenant("a", owning("a-dev")),
+			options: `{"propagationPolicy":"Orphan"}`},
+		{name: "delete: orphans, in the deprecated form", old: tenant("a", owning("a-dev")), options: `{"orphanDependents":true}`},
+		{name: "delete: in the foreground", old: tenant("a", owning("a-dev")), options: `{"propagationPolicy":"Foreground"}`},
+		{name: "create: more than the schema permits", tenant: excessive()},
+		{name: "update: more than the schema permits, before", old: excessive(), tenant: tenant("a")},
+		{name: "update: more than the schema permits", old: tenant("a"), tenant: excessive()},
+		{name: "delete: more than the schema permits", old: excessive()},
 		{name: "delete: of one being deleted", tenant: nil, old: tenant("a", deleted, owning("a-dev"))},
 	} {
-		w := &Webhook{OperatorNamespace: "leasehold-system",
+		w := &Webhook{Options: flags,
 			Reader: interceptor.NewClient(store(t, objects...), interceptor.Funcs{
 				List: func(ctx context.Context, c client.WithWatch, list client.ObjectList, opts ...client.ListOption) error {
 					if tc.fails == "list" {
@@ -84,15 +95,17 @@ func TestAdmissionGolden(t *testing.T) {
 					return c.Get(ctx, key, o, opts...)
 				},
 			})}
+		ctx := admission.NewContextWithRequest(t.Context(), admission.Request{AdmissionRequest: admissionv1.AdmissionRequest{
+			Options: runtime.RawExtension{Raw: []byte(tc.options)}}})
 		var warnings admission.Warnings
 		var err error
 		switch {
 		case tc.old == nil:
-			warnings, err = w.ValidateCreate(t.Context(), tc.tenant)
+			warnings, err = w.ValidateCreate(ctx, tc.tenant)
 		case tc.tenant == nil:
-			warnings, err = w.ValidateDelete(t.Context(), tc.old)
+			warnings, err = w.ValidateDelete(ctx, tc.old)
 		default:
-			warnings, err = w.ValidateUpdate(t.Context(), tc.old, tc.tenant)
+			warnings, err = w.ValidateUpdate(ctx, tc.old, tc.tenant)
 		}
 		// The names of other Tenants may be no business of the user, and a deletion affects only what is owned.
 		if response := fmt.Sprint(warnings, err); strings.Contains(response, "zeta") ||
@@ -113,6 +126,45 @@ func TestAdmissionGolden(t *testing.T) {
 		}
 	}
 	golden.Assert(t, got.String(), "admission.txt")
+}
+
+// excessive returns a Tenant with one element too many in each list.
+func excessive() *v1beta1.Tenant {
+	return tenant("a", func(t *v1beta1.Tenant) {
+		t.Spec.Namespaces = make([]v1beta1.NamespaceSuffix, v1beta1.MaxNamespaces+1)
+		t.Spec.Admins = make([]v1beta1.Subject, v1beta1.MaxAdmins+1)
+		t.Status.Namespaces = make([]v1beta1.TenantNamespace, v1beta1.MaxStatusNamespaces+1)
+		t.Status.Conditions = make([]metav1.Condition, v1beta1.MaxConditions+1)
+	})
+}
+
+// Lists that are as long as the schema permits pass.
+func TestOversize(t *testing.T) {
+	full := excessive()
+	full.Spec.Namespaces, full.Spec.Admins = full.Spec.Namespaces[1:], full.Spec.Admins[1:]
+	full.Status.Namespaces, full.Status.Conditions = full.Status.Namespaces[1:], full.Status.Conditions[1:]
+	if errs := oversize(t.Context(), full); len(errs) > 0 {
+		t.Error(errs)
+	}
+	// An update may not make a large Tenant larger, and may leave it as it is. A creation leaves room for the status.
+	for _, tc := range []struct{ old, size, errors int }{{0, 384 << 10, 0}, {0, 384<<10 + 1, 1}, {1, 448 << 10, 0},
+		{1, 448<<10 + 1, 1}, {500 << 10, 500 << 10, 0}, {500 << 10, 500<<10 + 1, 1}} {
+		ctx := admission.NewContextWithRequest(t.Context(), admission.Request{AdmissionRequest: admissionv1.AdmissionRequest{
+			Object: runtime.RawExtension{Raw: make([]byte, tc.size)}, OldObject: runtime.RawExtension{Raw: make([]byte, tc.old)}}})
+		if errs := oversize(ctx, tenant("a")); len(errs) != tc.errors {
+			t.Errorf("%+v: %v", tc, errs)
+		}
+	}
+}
+
+// A client that has left costs no reads.
+func TestClientThatLeft(t *testing.T) {
+	ctx, leave := context.WithCancel(t.Context())
+	leave()
+	w := &Webhook{Options: flags} // a read would panic
+	if _, err := w.ValidateCreate(ctx, tenant("a")); !errors.Is(err, context.Canceled) {
+		t.Errorf("%v, want that the client has left", err)
+	}
 }
 
 func TestDefaultSetsThePrefixFromTheName(t *testing.T) {

@@ -85,7 +85,7 @@ func newWorld(t testing.TB, objects ...client.Object) *world {
 	w.r = &Reconciler{
 		Client: w.Intercept(cached, true), Live: w.Intercept(w.live, false), Recorder: w,
 		Clock: w.clock, metrics: m,
-		Options: Options{AdminClusterRole: "admin", OperatorNamespace: "leasehold-system", PodSecurityLevel: "baseline"},
+		Options: flags,
 	}
 	w.sync()
 	return w
@@ -272,8 +272,8 @@ func (w *world) round() (ctrl.Result, error) {
 	return w.reconcile()
 }
 
-// state returns all objects of the API server without resource versions and times, and
-// without the status of a released Tenant.
+// state returns all objects of the API server without resource versions and times, without the status of
+// a released Tenant, and without the condition DriftCorrected, which a write that fails does not repeat.
 func (w *world) state() string {
 	w.T.Helper()
 	var text strings.Builder
@@ -284,6 +284,7 @@ func (w *world) state() string {
 				o.SetDeletionTimestamp(&metav1.Time{Time: epoch}) // the fake takes it from the clock
 			}
 			if x, ok := o.(*v1beta1.Tenant); ok {
+				meta.RemoveStatusCondition(&x.Status.Conditions, v1beta1.ConditionDriftCorrected)
 				for i := range x.Status.Conditions {
 					x.Status.Conditions[i].LastTransitionTime = metav1.Time{}
 				}

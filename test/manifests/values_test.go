@@ -32,16 +32,17 @@ var refusedByBoth = map[string][]string{
 		`["1:2:3:4:5:6:7:8:9/64"]`, `["1:2:3:4:5:6:7:8::/64"]`, `["1:2:3/64"]`, `["12345::/16"]`, `[":1/64"]`, `["fd00:/64"]`,
 		`["::ffff:a00:0/104"]`, `["0:0:0:0:0:ffff:a00:0/104"]`, `["0:0:0:0:0:FFFF::/96"]`, `["0::ffff:0:0/96"]`,
 		`["fe80::%eth0/64"]`, `["fd00::/"]`, `["g::/16"]`},
-	"endpoint-allow-cidr":       {`["127.0.0.1"]`, `["::1"]`, `["10.0.0.0/-1"]`, `["example.com"]`},
-	"kube-api-qps":              {`0`, `-0.5`},
-	"max-concurrent-probes":     {`0`},
-	"max-concurrent-reconciles": {`0`, `-4`},
-	"tenant-pod-security-level": {`"Baseline"`, `"none"`},
-	"zap-log-level":             {`"chatty"`, `0`, `-1`, `""`, `"warn"`},
-	"zap-encoder":               {`"xml"`, `""`},
-	"zap-stacktrace-level":      {`"debug"`},
-	"zap-time-encoding":         {`"unix"`},
-	"zap-devel":                 {`"perhaps"`},
+	"endpoint-allow-cidr":        {`["127.0.0.1"]`, `["::1"]`, `["10.0.0.0/-1"]`, `["example.com"]`},
+	"kube-api-qps":               {`0`, `-0.5`},
+	"max-concurrent-probes":      {`0`},
+	"max-concurrent-reconciles":  {`0`, `-4`},
+	"tenant-pod-security-level":  {`"Baseline"`, `"none"`},
+	"tenant-reserved-namespaces": {`"Kyverno"`, `"a, b"`},
+	"zap-log-level":              {`"chatty"`, `0`, `-1`, `""`, `"warn"`},
+	"zap-encoder":                {`"xml"`, `""`},
+	"zap-stacktrace-level":       {`"debug"`},
+	"zap-time-encoding":          {`"unix"`},
+	"zap-devel":                  {`"perhaps"`},
 }
 
 // Values that the manager accepts, as flags of one release each.
@@ -58,7 +59,7 @@ var acceptedByBoth = []string{
 	`{"endpoint-deny-cidr": ["fd00::/108", "::/0", "::1/128", "1:2:3:4:5:6:7:8/64", "1::/16", "1::8/64", "1:2:3:4:5:6:7::/112"]}`,
 	`{"endpoint-deny-cidr": ["64:ff9b::/96", "FD00:0:0:1::/64", "::ffff/128", "::ffff:1/128", "0:ffff::/32", "1::ffff:2:3/128"]}`,
 	`{"endpoint-allow-cidr": [], "kube-api-qps": 0.1, "max-concurrent-probes": 1}`,
-	`{"tenant-pod-security-level": "", "zap-log-level": 127, "zap-devel": false}`,
+	`{"tenant-pod-security-level": "", "tenant-reserved-namespaces": "cert-manager,cattle-*", "zap-log-level": 127, "zap-devel": false}`,
 	`{"zap-log-level": "panic", "zap-stacktrace-level": "error", "zap-encoder": "console", "zap-time-encoding": "rfc3339nano"}`,
 }
 

@@ -57,7 +57,7 @@ func Corrected(child string, fields []string) PendingEvent {
 func SetCorrected(list *[]metav1.Condition, generation int64, now time.Time, pending []PendingEvent) {
 	var messages []string
 	for _, e := range pending {
-		if e.Reason == v1beta1.EventDriftCorrected {
+		if e.Reason == v1beta1.EventDriftCorrected || e.Reason == v1beta1.EventAdminBindingRepaired {
 			messages = append(messages, e.Message)
 		}
 	}

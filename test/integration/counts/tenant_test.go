@@ -51,10 +51,10 @@ func (c *counter) countTenants(ctx context.Context) {
 			edit(func(s *v1beta1.TenantSpec) { s.Namespaces = suffixes{"a", "b", "c"} }),
 			empty("acme-d"), then(finalize("acme-d"), ready(t)),
 		}},
-		phase{"tenant.drift.binding", "the role binding",
+		phase{"tenant.drift.binding", "the role binding; the status, which names it",
 			[]step{change(binding, func(b *rbacv1.RoleBinding) { b.Subjects = nil })}},
-		phase{"tenant.drift.deleted", "the role binding", []step{remove(binding)}},
-		phase{"tenant.drift.labels", "the namespace",
+		phase{"tenant.drift.deleted", "the role binding; the status names it already", []step{remove(binding)}},
+		phase{"tenant.drift.labels", "the namespace; the status, which names the fields",
 			[]step{change(namespace, func(n *corev1.Namespace) { n.Labels, n.OwnerReferences = nil, nil })}},
 		phase{"tenant.delete", "3 namespaces, each read before and after; 3 statuses, one for each state that a user can see; " +
 			"the reader's cluster role and binding; the finalizer", []step{

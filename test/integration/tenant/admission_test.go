@@ -12,6 +12,7 @@ import (
 	. "github.com/onsi/gomega"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -60,6 +61,7 @@ var _ = Describe("Admission of a Tenant", func() {
 		Entry("the operator's own namespace", good(spec{"namespacePrefix": "leasehold-", "namespaces": []any{"system"}}),
 			"the operator's own"),
 		Entry("an admin without a name", good(spec{"admins": []any{user("")}}), "name"),
+		Entry("an admin with a space at the end", good(spec{"admins": []any{user("ann ")}}), "must not start or end with white space"),
 		Entry("a group of the system", good(spec{"admins": []any{spec{"kind": "Group", "name": "system:masters"}}}),
 			"must not start with 'system:'"),
 		Entry("a ServiceAccount without a namespace", good(spec{"admins": []any{spec{"kind": "ServiceAccount", "name": "x"}}}),
@@ -115,6 +117,8 @@ var _ = Describe("Admission of a Tenant", func() {
 			Expect(warnings.All()).To(ConsistOf(
 				fmt.Sprintf("namespace %s-dev will be deleted with everything in it", t.Name),
 				fmt.Sprintf("namespace %s-prod will be deleted with everything in it", t.Name)))
+			Expect(c.Delete(ctx, t, client.DryRunAll, client.PropagationPolicy(metav1.DeletePropagationOrphan))).To(Succeed())
+			Expect(warnings.All()).To(ConsistOf(ContainSubstring(t.Name+"-dev will be kept"), ContainSubstring(t.Name+"-prod will be kept")))
 
 			name := unique("there")
 			stranger(ctx, name+"-dev")

@@ -54,6 +54,21 @@ var _ = Describe("Drift", func() {
 			HaveField("Annotations", HaveKeyWithValue(v1beta1.AnnotationTenantUID, string(t.UID))),
 			HaveField("Labels", HaveKeyWithValue("pod-security.kubernetes.io/enforce", "baseline")),
 			HaveField("Labels", HaveKeyWithValue("team", "x"))))
+		By("naming what it was and what it is")
+		const level = `pod-security.kubernetes.io/enforce was "privileged" and is "baseline"`
+		Eventually(ctx, eventsAbout(t)).Should(expect.ContainEvent(
+			expect.Event{Type: corev1.EventTypeNormal, Reason: v1beta1.EventDriftCorrected, Note: level}))
+		Eventually(ctx, fetched(t)).Should(And(
+			expect.HaveCondition(v1beta1.ConditionDriftCorrected, metav1.ConditionTrue, v1beta1.ReasonDriftCorrected),
+			HaveField("Status.Conditions", ContainElement(HaveField("Message", ContainSubstring(level))))))
+
+		By("keeping a stricter level")
+		change(ctx, ns, func(ns *corev1.Namespace) {
+			ns.Labels["pod-security.kubernetes.io/enforce"], ns.Labels[v1beta1.LabelManagedBy] = "restricted", "other"
+		})
+		Eventually(ctx, fetched(ns)).Should(And(
+			HaveField("Labels", HaveKeyWithValue(v1beta1.LabelManagedBy, v1beta1.ManagedByValue)),
+			HaveField("Labels", HaveKeyWithValue("pod-security.kubernetes.io/enforce", "restricted"))))
 	})
 
 	It("of the admins' right to read their Tenant is put back", func(ctx SpecContext) {
