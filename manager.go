@@ -57,8 +57,8 @@ func newManager(o *options, certificate *servingcert.Source) (ctrl.Manager, *ele
 	}
 	// The lock has its own client, so renewals pass.
 	restConfig.Wrap(term.GuardWrites)
-	options := managerOptions(o, lock, certificate)
-	if options.Cache, err = cacheOptions(markdownview.CacheByObject(), storagebucket.CacheByObject(), tenant.CacheByObject()); err != nil {
+	options, err := managerOptions(o, lock, certificate)
+	if err != nil {
 		return nil, nil, err
 	}
 	mgr, err := ctrl.NewManager(restConfig, options)
@@ -86,10 +86,15 @@ func lockOptions(o *options) election.Options {
 
 // managerOptions returns the manager's options. Each line of the log names the replica as the Lease
 // does, which shows which of two containers of a Pod wrote it.
-func managerOptions(o *options, lock resourcelock.Interface, certificate *servingcert.Source) ctrl.Options {
+func managerOptions(o *options, lock resourcelock.Interface, certificate *servingcert.Source) (ctrl.Options, error) {
+	cached, err := cacheOptions(markdownview.CacheByObject(), storagebucket.CacheByObject(), tenant.CacheByObject())
+	if err != nil {
+		return ctrl.Options{}, err
+	}
 	logger := ctrl.Log.WithValues("replica", lock.Identity())
 	return ctrl.Options{
 		Scheme: newScheme(),
+		Cache:  cached,
 		// A read waits until the cache has this replica's writes, so no reconcile repeats one.
 		Client: client.Options{Cache: &client.CacheOptions{EnableReadYourWritesConsistency: new(true)}},
 
@@ -117,7 +122,7 @@ func managerOptions(o *options, lock resourcelock.Interface, certificate *servin
 
 		Logger:      logger,
 		BaseContext: func() context.Context { return log.IntoContext(context.Background(), logger) },
-	}
+	}, nil
 }
 
 // cacheOptions bound what the cache keeps. Two controllers that declare one kind of object are an error: the

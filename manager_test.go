@@ -24,6 +24,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/serializer"
 	"k8s.io/apimachinery/pkg/types"
+	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
 	"k8s.io/utils/clock"
 	"k8s.io/utils/ptr"
@@ -49,7 +50,13 @@ func shippedOptions(t *testing.T) ctrl.Options {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return managerOptions(o, namedLock{}, nil)
+	return optionsOf(o)
+}
+
+func optionsOf(o *options) ctrl.Options {
+	m, err := managerOptions(o, namedLock{}, nil)
+	utilruntime.Must(err)
+	return m
 }
 
 // TestManagerAsItShips tests the values as shipped. Suites set times of their own.

@@ -69,13 +69,13 @@ func kubeconfigFor(t *testing.T, server string) string {
 
 // ofManager observes an option of the manager.
 func ofManager(value func(ctrl.Options) any) func(*testing.T, *options) string {
-	return func(_ *testing.T, o *options) string { return fmt.Sprint(value(managerOptions(o, namedLock{}, nil))) }
+	return func(_ *testing.T, o *options) string { return fmt.Sprint(value(optionsOf(o))) }
 }
 
 // times observes an option that the manager and the lock share.
 func times(ofManager func(ctrl.Options) any, ofLock func(election.Options) any) func(*testing.T, *options) string {
 	return func(_ *testing.T, o *options) string {
-		return fmt.Sprint(ofManager(managerOptions(o, namedLock{}, nil)), ofLock(lockOptions(o)))
+		return fmt.Sprint(ofManager(optionsOf(o)), ofLock(lockOptions(o)))
 	}
 }
 
@@ -323,13 +323,13 @@ func fences(t *testing.T, o options) (checks []*runners.FenceCheck) {
 func elects(t *testing.T, o *options) string {
 	_, term := managerOf(t, *o)
 	return fmt.Sprintf("the manager %t, the term %t, the fence %d",
-		managerOptions(o, namedLock{}, nil).LeaderElection, term != nil, len(fences(t, *o)))
+		optionsOf(o).LeaderElection, term != nil, len(fences(t, *o)))
 }
 
 func leaseNames(t *testing.T, o *options) string {
 	electing := *o
 	electing.leaderElect = true
-	return fmt.Sprint(managerOptions(o, namedLock{}, nil).LeaderElectionID, " ", lockOptions(o).Lease.Name, " ",
+	return fmt.Sprint(optionsOf(o).LeaderElectionID, " ", lockOptions(o).Lease.Name, " ",
 		fences(t, electing)[0].Lease)
 }
 
