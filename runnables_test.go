@@ -113,7 +113,8 @@ func TestChangesOvertakeTicks(t *testing.T) {
 				}
 				w := startRunnables(t, o, nil, interceptor.Funcs{
 					// Each reconcile begins with a Get, takes a second here, and ends because its object is gone.
-					Get: func(_ context.Context, _ client.WithWatch, key client.ObjectKey, _ client.Object, _ ...client.GetOption) error {
+					Get: func(_ context.Context, _ client.WithWatch, key client.ObjectKey, _ client.Object,
+						_ ...client.GetOption) error {
 						<-time.After(each)
 						mu.Lock()
 						defer mu.Unlock()
@@ -138,7 +139,8 @@ func TestChangesOvertakeTicks(t *testing.T) {
 				}
 				w.informerOf(object("")).Add(object("changed"))
 				w.informerOf(object("")).Add(object("unchanged-99"))
-				if next, want := since(3*each), []string{"changed", "unchanged-99"}; len(next) != 3 || !slices.Equal(next[1:], want) {
+				next, want := since(3*each), []string{"changed", "unchanged-99"}
+				if len(next) != 3 || !slices.Equal(next[1:], want) {
 					t.Errorf("after changes during a tick, %q are reconciled; want the one that has begun, and then %q", next, want)
 				}
 				if rest := len(since(2 * many * each)); rest < many/2 {

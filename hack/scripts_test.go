@@ -252,10 +252,12 @@ func TestDeployment(t *testing.T) {
 		"deploy":    "apply --server-side --force-conflicts -f -: # ops",
 		"undeploy":  "delete namespace --ignore-not-found platform-ops\ndelete --ignore-not-found -f -: # ops",
 	} {
-		got := run(t, `make --no-print-directory -C .. $TARGET TOOLS="$DIR" OVERLAY=config/ops`, map[string]string{"kubectl": `case $* in
+		const kubectl = `case $* in
 *"-f -") echo "$*: $(grep '^#')" ;;
 "delete "*) echo "$*" ;;
-esac`}, "DIR="+tools, "TARGET="+target)
+esac`
+		got := run(t, `make --no-print-directory -C .. $TARGET TOOLS="$DIR" OVERLAY=config/ops`,
+			map[string]string{"kubectl": kubectl}, "DIR="+tools, "TARGET="+target)
 		if !got.ok || got.stdout != want {
 			t.Errorf("make %s: got %+v, want %q", target, got, want)
 		}

@@ -71,7 +71,8 @@ func parse(args []string, usage io.Writer) (options, error) {
 	flags.StringVar(&o.dir, "dir", "/book/src", "The directory that contains SUMMARY.md and the other Markdown files.")
 	flags.StringVar(&o.address, "bind-address", ":3000", "The address to serve the pages on.")
 	flags.StringVar(&o.title, "title", "", "The title of the book. Defaults to the first heading of SUMMARY.md.")
-	flags.StringVar(&o.language, "language", "en", "The language of the text, as a BCP 47 tag such as de, for browsers and screen readers.")
+	flags.StringVar(&o.language, "language", "en",
+		"The language of the text, as a BCP 47 tag such as de, for browsers and screen readers.")
 	flags.BoolVar(&o.showVersion, "version", false,
 		"Print the version, the commit, the Go version and the platform, then exit.")
 	if err := flags.Parse(args); err != nil {
