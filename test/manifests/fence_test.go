@@ -15,6 +15,7 @@ import (
 	gocmp "github.com/google/go-cmp/cmp"
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	appsv1 "k8s.io/api/apps/v1"
+	flowcontrolv1 "k8s.io/api/flowcontrol/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 )
 
@@ -149,16 +150,26 @@ func TestGapsAreFound(t *testing.T) {
 	}
 }
 
-// documentedOverlay renders the overlay that docs/operations.md shows, beside config/default.
-func documentedOverlay(t *testing.T) []object {
+// documented returns the first block after a line of docs/operations.md.
+func documented(t *testing.T, line string) string {
 	t.Helper()
-	text, err := os.ReadFile(filepath.Join("..", "..", "docs", "operations.md"))
-	if err != nil {
-		t.Fatal(err)
+	_, section, found := strings.Cut(read(t, filepath.Join("docs", "operations.md")), line+"\n")
+	_, section, begins := strings.Cut(section, "```\n")
+	block, _, ends := strings.Cut(section, "```\n")
+	if !found || !begins || !ends {
+		t.Fatalf("docs/operations.md has no block after %q", line)
 	}
-	_, section, _ := strings.Cut(string(text), "### In another namespace\n")
-	_, section, _ = strings.Cut(section, "```\n")
-	overlay, _, _ := strings.Cut(section, "```\n")
+	return block
+}
+
+// documentedOverlay renders the overlay that docs/operations.md shows, beside config/default, with the lines
+// that are added to its resources.
+func documentedOverlay(t *testing.T, resources ...string) []object {
+	t.Helper()
+	overlay := documented(t, "### In another namespace")
+	for _, line := range resources {
+		overlay = strings.Replace(overlay, "resources:\n", "resources:\n"+line+"\n", 1)
+	}
 	config := filepath.Join(t.TempDir(), "config")
 	dir := filepath.Join(config, "overlay")
 	if err := errors.Join(os.CopyFS(config, os.DirFS(filepath.Join("..", "..", "config"))), os.Mkdir(dir, 0o700),
@@ -166,6 +177,32 @@ func documentedOverlay(t *testing.T) []object {
 		t.Fatal(err)
 	}
 	return decode(t, kustomize(t, dir))
+}
+
+// The documented FlowSchema is valid, and selects the requests of the manager's Role for its Lease.
+func TestDocumentedFlowSchemaSelectsTheLease(t *testing.T) {
+	block := documented(t, "the priority of Kubernetes' own leader elections:")
+	schema := one[*flowcontrolv1.FlowSchema](t, decode(t, []byte(block)), "leasehold-leader-election")
+	rule, role := schema.Spec.Rules[0], one[*rbacv1.Role](t, render(t, "default"), "leasehold-manager-role")
+	if who := rule.Subjects[0].ServiceAccount; who.Namespace != operatorNamespace || who.Name != serviceAccount {
+		t.Errorf("it selects ServiceAccount %s/%s", who.Namespace, who.Name)
+	}
+	var verbs []string
+	for _, granted := range role.Rules {
+		if slices.Contains(granted.Resources, "leases") {
+			verbs = append(verbs, granted.Verbs...)
+		}
+	}
+	selected := rule.ResourceRules[0]
+	slices.Sort(verbs)
+	slices.Sort(selected.Verbs)
+	if diff := gocmp.Diff(slices.Compact(verbs), selected.Verbs); diff != "" {
+		t.Errorf("verbs (-granted +selected):\n%s", diff)
+	}
+	if !slices.Equal(selected.Namespaces, []string{role.Namespace}) ||
+		!slices.Equal(selected.Resources, []string{"leases"}) {
+		t.Errorf("it selects %q in %q", selected.Resources, selected.Namespaces)
+	}
 }
 
 // The fence must name the ServiceAccount and the Lease of the manager, also behind an overlay.

@@ -11,6 +11,7 @@ import (
 
 	gocmp "github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/labels"
 )
 
@@ -22,9 +23,14 @@ type alert struct {
 
 func alerts(t *testing.T) []alert {
 	t.Helper()
+	return alertsOf(t, foreign(t, render(t, "prometheus"), "PrometheusRule"))
+}
+
+func alertsOf(t *testing.T, rule *unstructured.Unstructured) []alert {
+	t.Helper()
 	type group struct{ Rules []alert }
 	var all []alert
-	for _, g := range into[[]group](t, foreign(t, render(t, "prometheus"), "PrometheusRule"), "spec", "groups") {
+	for _, g := range into[[]group](t, rule, "spec", "groups") {
 		all = append(all, g.Rules...)
 	}
 	return all
@@ -32,35 +38,52 @@ func alerts(t *testing.T) []alert {
 
 var jobs = regexp.MustCompile(`\bjob="([^"]*)"`)
 
+// The alerts select the job that the ServiceMonitor gives to the metrics Service, even in an overlay with a
+// prefix and another namespace.
 func TestMonitoringMeetsTheService(t *testing.T) {
-	service := one[*corev1.Service](t, render(t, "default"), "leasehold-controller-manager-metrics-service")
-	monitoring := render(t, "prometheus")
-	for _, o := range monitoring {
-		if o.GetNamespace() != service.Namespace {
-			t.Errorf("%s is in %q, want %q", o.GetName(), o.GetNamespace(), service.Namespace)
-		}
-	}
-	monitor := foreign(t, monitoring, "ServiceMonitor")
-	selector := labels.SelectorFromSet(into[map[string]string](t, monitor, "spec", "selector", "matchLabels"))
-	if selector.Empty() || !selector.Matches(labels.Set(service.Labels)) {
-		t.Errorf("the monitor selects %s, which the metrics Service is not: %v", selector, service.Labels)
-	}
-	// With honorLabels a bucket's namespace would replace the replica's.
-	type endpoint struct {
-		Port, Path, Scheme string
-		HonorLabels        bool
-	}
-	endpoints := into[[]endpoint](t, monitor, "spec", "endpoints")
-	if diff := gocmp.Diff([]endpoint{{service.Spec.Ports[0].Name, "/metrics", "https", false}}, endpoints); diff != "" {
-		t.Errorf("endpoints (-want +got):\n%s", diff)
-	}
-	for _, a := range alerts(t) {
-		for _, job := range jobs.FindAllStringSubmatch(a.Expr, -1) {
-			if job[1] != service.Name {
-				t.Errorf("%s selects the job %q; Prometheus' operator names it after the Service, %q", a.Alert, job[1],
-					service.Name)
+	overlay := documentedOverlay(t, "- ../prometheus")
+	for name, tc := range map[string]struct {
+		operator, monitoring []object
+		prefix, namespace    string
+	}{
+		"default": {render(t, "default"), render(t, "prometheus"), "leasehold-", operatorNamespace},
+		"overlay": {overlay, overlay, "ops-leasehold-", "platform-ops"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			service := one[*corev1.Service](t, tc.operator, tc.prefix+"controller-manager-metrics-service")
+			monitor, rules := foreign(t, tc.monitoring, "ServiceMonitor"), foreign(t, tc.monitoring, "PrometheusRule")
+			// Without a namespaceSelector, a ServiceMonitor selects Services of its own namespace.
+			for _, o := range []object{service, monitor, rules} {
+				if o.GetNamespace() != tc.namespace {
+					t.Errorf("%s is in %q, want %q", o.GetName(), o.GetNamespace(), tc.namespace)
+				}
 			}
-		}
+			selector := labels.SelectorFromSet(into[map[string]string](t, monitor, "spec", "selector", "matchLabels"))
+			if selector.Empty() || !selector.Matches(labels.Set(service.Labels)) {
+				t.Errorf("the monitor selects %s, which the metrics Service is not: %v", selector, service.Labels)
+			}
+			// With honorLabels a bucket's namespace would replace the replica's.
+			type endpoint struct {
+				Port, Path, Scheme string
+				HonorLabels        bool
+			}
+			endpoints := into[[]endpoint](t, monitor, "spec", "endpoints")
+			if diff := gocmp.Diff([]endpoint{{service.Spec.Ports[0].Name, "/metrics", "https", false}}, endpoints); diff != "" {
+				t.Errorf("endpoints (-want +got):\n%s", diff)
+			}
+			want := service.Labels[into[string](t, monitor, "spec", "jobLabel")]
+			for _, a := range alertsOf(t, rules) {
+				selected := jobs.FindAllStringSubmatch(a.Expr, -1)
+				for _, job := range selected {
+					if job[1] != want {
+						t.Errorf("%s selects the job %q; the jobLabel of the ServiceMonitor makes it %q", a.Alert, job[1], want)
+					}
+				}
+				if len(selected) == 0 {
+					t.Errorf("%s selects no job: %s", a.Alert, a.Expr)
+				}
+			}
+		})
 	}
 }
 
