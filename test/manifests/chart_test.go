@@ -133,6 +133,7 @@ func TestChartRefusesBadValues(t *testing.T) {
 		"--set=images.viewer.pullPolicy=Always":     "at '/images/viewer': additional properties 'pullPolicy' not allowed",
 		"--set=resources.limit.memory=1Gi":          "at '/resources': additional properties 'limit' not allowed",
 		"--set=flags.max-concurent-probes=3":        "at '/flags': additional properties 'max-concurent-probes' not allowed",
+		"--set=webhookTimeoutSeconds=31":            "at '/webhookTimeoutSeconds': maximum: got 31, want 30",
 		"--set=replicas=0":                          "at '/replicas': minimum: got 0, want 1",
 		"--set-string=replicas=2":                   "at '/replicas': got string, want integer",
 		"--set=serviceMonitor=true":                 "at '/serviceMonitor': got boolean, want object",

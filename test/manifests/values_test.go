@@ -123,7 +123,7 @@ func TestSlowChartAndManagerRefuseTheSameImages(t *testing.T) {
 	}
 }
 
-// Alerts depend on values: a single replica has no standby.
+// Alerts depend on values: a single replica has no standby, and a webhook is slow at half of its timeout.
 func TestAlertsFollowValues(t *testing.T) {
 	on := []string{"--set=alerts.enabled=true", "--set=serviceMonitor.enabled=true",
 		"--show-only=templates/prometheusrule.yaml"}
@@ -134,6 +134,16 @@ func TestAlertsFollowValues(t *testing.T) {
 				t.Errorf("LeaseholdNoStandby is there: %t, want %t", got, standby)
 			}
 		})
+	}
+	slow := string(release(t, operatorNamespace, append(on, "--set=webhookTimeoutSeconds=9")...))
+	for _, want := range []string{") > 4.5\n", "gives up after 9 s", "takes more than 4.5 s"} {
+		if !strings.Contains(slow, want) {
+			t.Errorf("with a timeout of 9 s, no alert has %q", want)
+		}
+	}
+	configurations := string(release(t, operatorNamespace, "--set=webhookTimeoutSeconds=9"))
+	if n := strings.Count(configurations, "  timeoutSeconds: 9\n"); n != len(webhooks(t, render(t, "default"))) {
+		t.Errorf("%d webhooks have the timeout of 9 s, want all", n)
 	}
 	_, err := openChart(t).Template(t.Context(), operatorNamespace, "--set=alerts.enabled=true")
 	if err == nil || !strings.Contains(err.Error(), "LeaseholdNoLeader fires for ever") {
