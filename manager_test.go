@@ -200,7 +200,8 @@ func shippedManager(t *testing.T, server *httptest.Server, args ...string) ctrl.
 	return mgr
 }
 
-// With leader election the manager's client rejects writes outside the term. The Lease has its own client; see TestElectionAsItShips.
+// With leader election the manager's client rejects writes outside the term. The Lease has its own client; see
+// TestElectionAsItShips.
 func TestClientAsItShips(t *testing.T) {
 	for elects, want := range map[string]error{"--leader-elect": election.ErrNotLeading, "--leader-elect=false": nil} {
 		t.Run(elects, func(t *testing.T) {

@@ -161,8 +161,8 @@ func TestErrorsAreReported(t *testing.T) {
 	}
 }
 
-// A reconcile that has used up its time reports that at once, whichever request hangs. One that is canceled, because the
-// operator stops, reports nothing.
+// A reconcile that has used up its time reports that at once, whichever request hangs. One that is canceled,
+// because the operator stops, reports nothing.
 func TestHangingRequests(t *testing.T) {
 	for _, hangs := range []string{"get Secret team/creds", "get StorageBucket team/b", "patch as leasehold StorageBucket team/b"} {
 		for _, stops := range []bool{false, true} {
@@ -285,8 +285,8 @@ func TestOnlyTheTagProvesTheOwner(t *testing.T) {
 	}
 }
 
-// A StorageBucket whose Secret or ConfigMap is gone waits for it, unless its namespace is terminating too and accepts no
-// new one. With them, right or wrong, it waits in either namespace, and names the way out.
+// A StorageBucket whose Secret or ConfigMap is gone waits for it, unless its namespace is terminating too and
+// accepts no new one. With them, right or wrong, it waits in either namespace, and names the way out.
 func TestLostKeysEndTheWaitWithTheNamespace(t *testing.T) {
 	for name, tc := range map[string]struct {
 		scenario scenario

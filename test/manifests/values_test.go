@@ -3,6 +3,7 @@
 package manifests
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -16,6 +17,8 @@ import (
 	"testing"
 
 	appsv1 "k8s.io/api/apps/v1"
+	"k8s.io/client-go/util/jsonpath"
+	"sigs.k8s.io/yaml"
 )
 
 // Values that the manager rejects, by their path. If it rejects a combination, the other flags are
@@ -150,6 +153,187 @@ func TestAlertsFollowValues(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), "LeaseholdNoLeader fires for ever") {
 		t.Errorf("alerts without metrics: helm returns %v", err)
 	}
+}
+
+// chartValue is what a value of the chart is for: fields of rendered objects, by default and with another value. The
+// defaults are stated here by hand.
+type chartValue struct {
+	value          string // JSON
+	observe        func(*testing.T, []map[string]any) string
+	byDefault, set string
+}
+
+const ofPod, ofContainer = ".spec.template.spec", ".spec.template.spec.containers[0]"
+
+// chartValues has each value of the chart.
+var chartValues = map[string]chartValue{
+	"images.pullSecrets":        {`["keys"]`, fieldsOf("Deployment", ofPod+".imagePullSecrets[*].name"), "", "keys"},
+	"images.manager.repository": {`"m.example.com/m"`, imageOf(ofManager, 1), "leasehold", "m.example.com/m"},
+	"images.manager.tag":        {`"v8"`, imageOf(ofManager, 2), "dev", "v8"},
+	"images.manager.digest": {`"sha256:` + strings.Repeat("8", 64) + `"`, imageOf(ofManager, 3), "",
+		"sha256:" + strings.Repeat("8", 64)},
+	"images.manager.pullPolicy": {`"Always"`, fieldsOf("Deployment", ofContainer+".imagePullPolicy"), "", "Always"},
+	"images.viewer.repository":  {`"v.example.com/v"`, imageOf(argument("default-viewer-image"), 1), "leasehold-viewer", "v.example.com/v"},
+	"images.viewer.tag":         {`"v9"`, imageOf(argument("default-viewer-image"), 2), "dev", "v9"},
+	"images.viewer.digest": {`"sha256:` + strings.Repeat("9", 64) + `"`, imageOf(argument("default-viewer-image"), 3), "",
+		"sha256:" + strings.Repeat("9", 64)},
+	"replicas":                  {"3", fieldsOf("Deployment", ".spec.replicas"), "2", "3"},
+	"resources.requests.cpu":    {`"30m"`, fieldsOf("Deployment", ofContainer+".resources.requests.cpu"), "20m", "30m"},
+	"resources.requests.memory": {`"65Mi"`, fieldsOf("Deployment", ofContainer+".resources.requests.memory"), "64Mi", "65Mi"},
+	"resources.limits.memory":   {`"513Mi"`, fieldsOf("Deployment", ofContainer+".resources.limits.memory"), "512Mi", "513Mi"},
+	// Without a value here, the default is the manager's own.
+	"flags.endpoint-allow-cidr":         {`["10.1.0.0/16","10.2.0.0/16"]`, argument("endpoint-allow-cidr"), "", "10.1.0.0/16 10.2.0.0/16"},
+	"flags.endpoint-deny-cidr":          {`["10.3.0.0/16"]`, argument("endpoint-deny-cidr"), "", "10.3.0.0/16"},
+	"flags.kube-api-qps":                {"2.5", argument("kube-api-qps"), "", "2.5"},
+	"flags.leader-elect-lease-duration": {`"21s"`, argument("leader-elect-lease-duration"), "", "21s"},
+	"flags.leader-elect-renew-deadline": {`"11s"`, argument("leader-elect-renew-deadline"), "", "11s"},
+	"flags.leader-elect-retry-period":   {`"1s"`, argument("leader-elect-retry-period"), "", "1s"},
+	"flags.max-concurrent-probes":       {"5", argument("max-concurrent-probes"), "", "5"},
+	"flags.max-concurrent-reconciles":   {"6", argument("max-concurrent-reconciles"), "", "6"},
+	"flags.probe-tick-interval":         {`"7s"`, argument("probe-tick-interval"), "", "7s"},
+	"flags.sync-period":                 {`"8m"`, argument("sync-period"), "", "8m"},
+	"flags.tenant-pod-security-level":   {`"restricted"`, argument("tenant-pod-security-level"), "", "restricted"},
+	"flags.zap-devel":                   {"true", argument("zap-devel"), "", "true"},
+	"flags.zap-encoder":                 {`"console"`, argument("zap-encoder"), "", "console"},
+	"flags.zap-log-level":               {"2", argument("zap-log-level"), "", "2"},
+	"flags.zap-stacktrace-level":        {`"error"`, argument("zap-stacktrace-level"), "", "error"},
+	"flags.zap-time-encoding":           {`"nano"`, argument("zap-time-encoding"), "", "nano"},
+	"tenantAdminClusterRole": {`"ops"`, several(argument("tenant-admin-cluster-role"),
+		fieldsOf("ClusterRole", `.rules[?(@.verbs[0]=="bind")].resourceNames[*]`)), "|admin", "ops|ops"},
+	"hostNetwork": {"true", fieldsOf("Deployment", ofPod+".hostNetwork", ofPod+".dnsPolicy"), "", "true ClusterFirstWithHostNet"},
+	"ports.webhook": {"10250", several(argument("webhook-bind-address"), port("webhook"),
+		fieldsOf("NetworkPolicy", ".spec.ingress[0].ports[*].port")), "|9443|", ":10250|10250|10250"},
+	"ports.metrics": {"10251", several(argument("metrics-bind-address"), port("metrics"),
+		fieldsOf("NetworkPolicy", ".spec.ingress[1].ports[*].port")), ":8443|8443|", ":10251|10251|10251"},
+	"ports.probes": {"10252", several(argument("health-probe-bind-address"), port("probes")), ":8081|8081", ":10252|10252"},
+	"scheduling.nodeSelector.kubernetes\\.io/os": {`"plan9"`, fieldsOf("Deployment", ofPod+`.nodeSelector.kubernetes\.io/os`),
+		"linux", "plan9"},
+	"scheduling.tolerations": {`[{"key":"a"}]`, fieldsOf("Deployment", ofPod+".tolerations[*].key"), "", "a"},
+	"scheduling.affinity": {`{"nodeAffinity":{"a":"b"}}`, fieldsOf("Deployment", ofPod+".affinity.nodeAffinity.a",
+		ofPod+".affinity.podAntiAffinity.preferredDuringSchedulingIgnoredDuringExecution[*].podAffinityTerm.topologyKey"),
+		"kubernetes.io/hostname", "b"},
+	"scheduling.topologySpreadConstraints": {`[{"maxSkew":1,"topologyKey":"z","whenUnsatisfiable":"DoNotSchedule"}]`,
+		fieldsOf("Deployment", ofPod+".topologySpreadConstraints[*].topologyKey"), "", "z"},
+	"scheduling.priorityClassName": {`"high"`, fieldsOf("Deployment", ofPod+".priorityClassName"), "", "high"},
+	"certificates.issuer": {`"cert-manager"`, several(argument("webhook-cert-path"), names("Certificate"),
+		fieldsOf("ValidatingWebhookConfiguration", `.metadata.annotations.cert-manager\.io/inject-ca-from`)),
+		"||", "/etc/leasehold/webhook-certs|leasehold-serving-cert|leasehold-system/leasehold-serving-cert"},
+	"fence": {`"audit"`, fieldsOf("ValidatingAdmissionPolicyBinding", `.spec.validationActions[*]`), "Deny Deny", "Deny Audit"},
+	"crds.enabled": {"false", names("CustomResourceDefinition"),
+		"markdownviews.leasehold.dev storagebuckets.leasehold.dev tenants.leasehold.dev", ""},
+	"serviceMonitor.enabled": {"true", names("ServiceMonitor"), "", "leasehold-controller-manager-metrics-monitor"},
+	"serviceMonitor.labels":  {`{"a":"monitor"}`, fieldsOf("ServiceMonitor", ".metadata.labels.a"), "", "monitor"},
+	"alerts.enabled":         {"true", names("PrometheusRule"), "", "leasehold-alerts"},
+	"alerts.labels":          {`{"a":"rule"}`, fieldsOf("PrometheusRule", ".metadata.labels.a"), "", "rule"},
+	"dashboard.enabled":      {"true", names("ConfigMap"), "", "leasehold-dashboard"},
+	"networkPolicy.enabled":  {"true", names("NetworkPolicy"), "", "leasehold-controller-manager"},
+}
+
+// fieldsOf observes fields of the objects of a kind.
+func fieldsOf(kind string, paths ...string) func(*testing.T, []map[string]any) string {
+	return func(t *testing.T, objects []map[string]any) string {
+		t.Helper()
+		var found []string
+		for _, o := range objects {
+			for _, path := range paths {
+				expression := jsonpath.New("").AllowMissingKeys(true)
+				if err := expression.Parse("{" + path + "}"); err != nil {
+					t.Fatal(err)
+				}
+				var text bytes.Buffer
+				if err := expression.Execute(&text, o); o["kind"] == kind && err == nil && text.Len() > 0 {
+					found = append(found, text.String())
+				}
+			}
+		}
+		return strings.Join(found, " ")
+	}
+}
+
+func names(kind string) func(*testing.T, []map[string]any) string {
+	return fieldsOf(kind, ".metadata.name")
+}
+
+func port(name string) func(*testing.T, []map[string]any) string {
+	return fieldsOf("Deployment", ofContainer+`.ports[?(@.name=="`+name+`")].containerPort`)
+}
+
+var ofManager = fieldsOf("Deployment", ofContainer+".image")
+
+// argument observes the values of a flag.
+func argument(name string) func(*testing.T, []map[string]any) string {
+	return func(t *testing.T, objects []map[string]any) string {
+		t.Helper()
+		var values []string
+		for arg := range strings.SplitSeq(fieldsOf("Deployment", ofContainer+".args[*]")(t, objects), " ") {
+			if value, found := strings.CutPrefix(arg, "--"+name+"="); found {
+				values = append(values, value)
+			}
+		}
+		return strings.Join(values, " ")
+	}
+}
+
+// imageOf observes the repository, the tag or the digest of an image.
+func imageOf(image func(*testing.T, []map[string]any) string, part int) func(*testing.T, []map[string]any) string {
+	return func(t *testing.T, objects []map[string]any) string {
+		t.Helper()
+		return regexp.MustCompile(`^([^:@]*):?([^@]*)@?(.*)$`).FindStringSubmatch(image(t, objects))[part]
+	}
+}
+
+func several(observe ...func(*testing.T, []map[string]any) string) func(*testing.T, []map[string]any) string {
+	return func(t *testing.T, objects []map[string]any) string {
+		t.Helper()
+		var all []string
+		for _, one := range observe {
+			all = append(all, one(t, objects))
+		}
+		return strings.Join(all, "|")
+	}
+}
+
+// Each value of the chart reaches what it is for, and by default that is as stated here. A new value needs a line.
+func TestChartValuesReachTheirObjects(t *testing.T) {
+	defaults := map[string]any{}
+	if err := yaml.Unmarshal([]byte(read(t, "config", "chart", "values.yaml")), &defaults); err != nil {
+		t.Fatal(err)
+	}
+	var args []string
+	for path, v := range chartValues {
+		args = append(args, "--set-json", path+"="+v.value)
+	}
+	byDefault, set := rendered(t), rendered(t, args...)
+	for path, v := range chartValues {
+		if got := v.observe(t, byDefault); got != v.byDefault {
+			t.Errorf("%s: by default %q, want %q", path, got, v.byDefault)
+		}
+		if got := v.observe(t, set); got != v.set {
+			t.Errorf("%s=%s: %q, want %q", path, v.value, got, v.set)
+		}
+	}
+	for flag := range flagsOfSchema(t) {
+		defaults["flags"].(map[string]any)[flag] = nil
+	}
+	for _, path := range paths(defaults) {
+		leads := func(known string) bool { return strings.HasPrefix(strings.ReplaceAll(known, `\.`, ".")+".", path+".") }
+		if !slices.ContainsFunc(slices.Collect(maps.Keys(chartValues)), leads) {
+			t.Errorf("%s is not observed here", path)
+		}
+	}
+}
+
+// rendered returns the objects of a release with these arguments.
+func rendered(t *testing.T, args ...string) (objects []map[string]any) {
+	t.Helper()
+	for _, document := range separate(t, release(t, operatorNamespace, args...)) {
+		var o map[string]any
+		if err := yaml.Unmarshal(document, &o); err != nil {
+			t.Fatal(err)
+		}
+		objects = append(objects, o)
+	}
+	return objects
 }
 
 // renderFlags returns the arguments of the manager in a release with these flags.

@@ -72,7 +72,8 @@ func serving(t *testing.T, m *mount) (address string, stop func() error) {
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() {
-		ended <- run(ctx, options{dir: m.dir, address: "127.0.0.1:0", title: "Notes", language: "de"}, slog.New(slog.NewTextHandler(log, nil)))
+		o := options{dir: m.dir, address: "127.0.0.1:0", title: "Notes", language: "de"}
+		ended <- run(ctx, o, slog.New(slog.NewTextHandler(log, nil)))
 		log.Close()
 	}()
 	return awaitAddress(t, logged), func() error {
