@@ -71,7 +71,7 @@ func parse(args []string, usage io.Writer) (options, error) {
 	flags.StringVar(&o.dir, "dir", "/book/src", "The folder with SUMMARY.md and the other Markdown files.")
 	flags.StringVar(&o.address, "bind-address", ":3000", "The address to serve on.")
 	flags.StringVar(&o.title, "title", "", "The title of the book. By default the first heading of SUMMARY.md.")
-	flags.StringVar(&o.language, "language", "en", "The language of the text, for browsers and screen readers.")
+	flags.StringVar(&o.language, "language", "en", "The language of the text, such as de or fa, which also sets its direction.")
 	flags.BoolVar(&o.showVersion, "version", false,
 		"Print the version, the commit, the Go version and the platform, and exit.")
 	if err := flags.Parse(args); err != nil {
