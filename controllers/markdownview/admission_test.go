@@ -81,6 +81,8 @@ func creations() map[string]func(*v1beta1.MarkdownView) {
 		"all at once": func(v *v1beta1.MarkdownView) {
 			v.Name, v.Spec = "a.b", v1beta1.MarkdownViewSpec{Markdowns: files{"/": ""}, Replicas: 9, ViewerImage: " "}
 		},
+		"129 files":                  unlisted(128, "a%03d.md"),
+		"33 arguments":               args(make([]v1beta1.ViewerArg, 33)...),
 		"128 files and 32 arguments": both(unlisted(127, "a%03d.md"), args(make([]v1beta1.ViewerArg, 32)...)),
 
 		"files: none":          showing(nil),
@@ -160,45 +162,6 @@ func updates() map[string][2]func(*v1beta1.MarkdownView) {
 		cases[name] = [2]func(*v1beta1.MarkdownView){unchangedView, change}
 	}
 	return cases
-}
-
-// A warning names the first line with HTML, which only other viewers show.
-func TestLineOfHTML(t *testing.T) {
-	for text, want := range map[string]int{
-		"": 0, "a < b > c": 0, "<https://example.com/>": 0, "<a@example.com>": 0, "`<br>`": 0, "<!-- a -->": 0, "1 <2>": 0,
-		"```\n<br>\n```\n": 0, "~~~html\n<br>\n~~~": 0, "    <br>": 0, "a\n\n    <br>\n": 0,
-		"<br>": 1, "a<br/>b": 1, "# a <a id=\"b\"></a>": 1, "a\n</details>": 2, "```\na\n```\n<img src=a>": 4, "vector<int> a": 1,
-		"<details\nopen>": 1, "- a\n  <p>": 2,
-	} {
-		if got := lineOfHTML(text); got != want {
-			t.Errorf("%q has HTML in line %d, want %d", text, got, want)
-		}
-	}
-	html := showing(files{"SUMMARY.md": "[A](a.md)", "a.md": "a\n<br>\n"})
-	for image, want := range map[string]int{"": 1, "mdbook:1": 0} {
-		v := view(html)
-		v.Spec.ViewerImage = image
-		warnings, err := (&Webhook{}).ValidateCreate(t.Context(), v)
-		if len(warnings) != want || err != nil || want > 0 && !strings.Contains(warnings[0], "a.md has HTML in line 2") {
-			t.Errorf("with image %q: %q, %v", image, warnings, err)
-		}
-	}
-}
-
-// A file that SUMMARY.md does not name is stored, and a warning says that no page may lead to it.
-func TestWarn_NamesAFileThatTheSummaryDoesNotName(t *testing.T) {
-	for summary, want := range map[string]string{
-		"[A](a.md) [B](b.md)": "[]", "[A](a.md)": "[SUMMARY.md does not name b.md (files that it does not name: 1)]",
-		"a.mdb": "[SUMMARY.md does not name b.md (files that it does not name: 1)]",
-		"":      "[SUMMARY.md does not name a.md (files that it does not name: 2)]",
-	} {
-		v := view(showing(files{"SUMMARY.md": v1beta1.MarkdownText(summary), "a.md": "", "b.md": ""}))
-		v.Spec.ViewerImage = ""
-		warnings, err := (&Webhook{}).ValidateCreate(t.Context(), v)
-		if got := fmt.Sprint(warnings); got != want || err != nil {
-			t.Errorf("%q: %s, %v, want %s", summary, got, err, want)
-		}
-	}
 }
 
 // TestAdmissionGolden compares the answers of the webhook with testdata/admission.txt. An answer is

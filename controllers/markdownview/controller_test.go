@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -210,5 +211,44 @@ func TestRemovedFileGoes(t *testing.T) {
 				t.Errorf("a removed file is still in the ConfigMap: %v", c.Data)
 			}
 		})
+	}
+}
+
+// A request without a response is reported although the reconcile's time is over.
+func TestHungRequestIsReported(t *testing.T) {
+	r := newRecording(t, view())
+	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	r.Live = interceptor.NewClient(r.stored, interceptor.Funcs{
+		Get: func(ctx context.Context, _ client.WithWatch, _ client.ObjectKey, _ client.Object, _ ...client.GetOption) error {
+			<-ctx.Done()
+			return ctx.Err()
+		}})
+	r.Client = interceptor.NewClient(r.stored, interceptor.Funcs{
+		SubResourcePatch: func(ctx context.Context, c client.Client, of string, o client.Object, p client.Patch,
+			opts ...client.SubResourcePatchOption) error {
+			if err := ctx.Err(); err != nil {
+				return err
+			}
+			return c.SubResource(of).Patch(ctx, o, p, opts...)
+		}})
+	if _, err := r.Reconcile(ctx, request); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("Reconcile() = %v, want that its time is over", err)
+	}
+	v := &v1beta1.MarkdownView{}
+	if err := r.stored.Get(t.Context(), request.NamespacedName, v); err != nil {
+		t.Fatal(err)
+	}
+	if got := reporting.FindCondition(v.Status.Conditions, v1beta1.ConditionReady); got.Reason != v1beta1.ReasonReconcileFailed {
+		t.Errorf("Ready is %q, %q; want the reason %s", got.Reason, got.Message, v1beta1.ReasonReconcileFailed)
+	}
+}
+
+// The error of a child, which controller-runtime logs, has a bounded text.
+func TestErrorOfAChildIsBounded(t *testing.T) {
+	r := newRecording(t, view())
+	r.errs["ConfigMap"] = errors.New(strings.Repeat("x", 50_000))
+	if _, err := r.Reconcile(t.Context(), request); !errors.Is(err, r.errs["ConfigMap"]) || len(err.Error()) > 1000 {
+		t.Errorf("Reconcile() = an error of %d bytes, want its cause and at most 1000", len(err.Error()))
 	}
 }

@@ -4,7 +4,10 @@ package markdownview
 
 import (
 	"encoding/json"
+	"fmt"
+	"maps"
 	"slices"
+	"strings"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -54,6 +57,8 @@ type step struct {
 	action action
 	// live is the child that the decision is about.
 	live client.Object
+	// differences are the paths of the fields to update.
+	differences []string
 }
 
 // plan is the decision of one reconcile.
@@ -90,9 +95,9 @@ func decide(o *observation) plan {
 		}
 	}
 	if o.deployment != nil {
-		if viewer.judge(o.view, o.deployment, o.want.deployment); viewer.action == keep &&
-			hasMore(o.deployment, o.want.deployment) {
-			viewer.action = update
+		viewer.judge(o.view, o.deployment, o.want.deployment)
+		if more := undesired(o.deployment, o.want.deployment); viewer.action == keep && len(more) > 0 {
+			viewer.action, viewer.differences = update, more
 		}
 	}
 	if o.service != nil {
@@ -101,15 +106,22 @@ func decide(o *observation) plan {
 	return plan{steps: []step{content, viewer, address}}
 }
 
-// hasMore reports whether a Deployment has optional fields that the spec does not ask for any more. An
-// apply removes them if the operator has set them.
-func hasMore(live *appsv1.Deployment, want *appsv1ac.DeploymentApplyConfiguration) bool {
+// undesired returns the optional fields of a Deployment that the spec does not ask for any more. An apply removes
+// them if the operator has set them.
+func undesired(live *appsv1.Deployment, want *appsv1ac.DeploymentApplyConfiguration) []string {
+	const path = "spec.template.spec."
+	var list []string
 	pod, wanted := live.Spec.Template.Spec, want.Spec.Template.Spec
 	security := ptr.Deref(pod.SecurityContext, corev1.PodSecurityContext{})
-	return wanted.SecurityContext.RunAsUser == nil && security.RunAsUser != nil ||
-		len(wanted.Containers[0].Args) == 0 && slices.ContainsFunc(pod.Containers, func(c corev1.Container) bool {
-			return c.Name == *wanted.Containers[0].Name && len(c.Args) > 0
-		})
+	if wanted.SecurityContext.RunAsUser == nil && security.RunAsUser != nil {
+		list = append(list, path+"securityContext.runAsUser")
+	}
+	for _, c := range pod.Containers {
+		if c.Name == *wanted.Containers[0].Name && len(wanted.Containers[0].Args) == 0 && len(c.Args) > 0 {
+			list = append(list, path+"containers["+c.Name+"].args")
+		}
+	}
+	return list
 }
 
 // judge decides the action for a child that exists. It compares the fields that the operator sets:
@@ -125,7 +137,7 @@ func (s *step) judge(v *v1beta1.MarkdownView, live client.Object, want any) {
 	case owner == predecessor, live.GetDeletionTimestamp() != nil:
 		s.action = wait
 	case !covers(fieldsOf(live), fields):
-		s.action = update
+		s.action, s.differences = update, differences(fieldsOf(live), fields, "")
 	default:
 		s.action = keep
 	}
@@ -162,6 +174,44 @@ func covers(live, want any) bool {
 	default:
 		return live == want
 	}
+}
+
+// differences returns the paths of the fields of want that live does not cover, such as data[a.md] and
+// spec.template.spec.containers[viewer].image.
+func differences(live, want any, path string) []string {
+	if covers(live, want) {
+		return nil
+	}
+	var paths []string
+	switch want := want.(type) {
+	case map[string]any:
+		live, _ := live.(map[string]any)
+		for _, key := range slices.Sorted(maps.Keys(want)) {
+			name := key
+			if strings.ContainsAny(key, "./") {
+				name = "[" + key + "]"
+			} else if path != "" {
+				name = "." + key
+			}
+			paths = append(paths, differences(live[key], want[key], path+name)...)
+		}
+	case []any:
+		live, _ := live.([]any)
+		for _, value := range want {
+			wanted, ok := value.(map[string]any)
+			if !ok || wanted["name"] == nil {
+				break // the list has no names
+			}
+			i := slices.IndexFunc(live, func(one any) bool { return one.(map[string]any)["name"] == wanted["name"] })
+			if i >= 0 {
+				paths = append(paths, differences(live[i], wanted, fmt.Sprintf("%s[%s]", path, wanted["name"]))...)
+			}
+		}
+	}
+	if len(paths) == 0 {
+		return []string{path}
+	}
+	return paths
 }
 
 // ownership is the owner of an object that has the name of a child.

@@ -4,6 +4,7 @@ package markdownview
 
 import (
 	"cmp"
+	"fmt"
 	"reflect"
 	"testing"
 
@@ -235,5 +236,36 @@ func TestOwnerOf(t *testing.T) {
 		"book", yes)}}}
 	if got := ownerOf(unsaved, forged); got != foreign {
 		t.Errorf("a view without a UID owns nothing, got %s", got)
+	}
+}
+
+// The report of a correction names each field that another client has changed, and no other.
+func TestDifferencesAreNamed(t *testing.T) {
+	for want, change := range map[string]func(*observation){
+		"[]":                            func(*observation) {},
+		"[data[a.md]]":                  func(o *observation) { o.configMap.Data["a.md"] = "x" },
+		"[data[SUMMARY.md] data[a.md]]": func(o *observation) { o.configMap.Data = nil },
+		"[metadata.labels[app.kubernetes.io/part-of]]": func(o *observation) { delete(o.service.Labels, labelPartOf) },
+		"[spec.replicas]": func(o *observation) { o.deployment.Spec.Replicas = new(int32(7)) },
+		"[spec.selector[app.kubernetes.io/instance]]": func(o *observation) { o.service.Spec.Selector[labelInstance] = "x" },
+		"[spec.template.spec.containers[viewer].image spec.template.spec.containers[viewer].resources.limits.memory]": func(o *observation) {
+			c := &o.deployment.Spec.Template.Spec.Containers[0]
+			c.Image, c.Resources.Limits = "x", nil
+		},
+		"[spec.template.spec.containers]": func(o *observation) { o.deployment.Spec.Template.Spec.Containers[0].Name = "x" },
+		"[spec.ports[http].port]":         func(o *observation) { o.service.Spec.Ports[0].Port = 81 },
+		"[spec.template.spec.containers[viewer].args]": func(o *observation) {
+			o.deployment.Spec.Template.Spec.Containers[0].Args = []string{"x"}
+		},
+	} {
+		o := appliedObservation(t, view())
+		change(o)
+		var got []string
+		for _, s := range decide(o).steps {
+			got = append(got, s.differences...)
+		}
+		if fmt.Sprint(got) != want {
+			t.Errorf("the differences are %s, want %s", got, want)
+		}
 	}
 }

@@ -51,11 +51,28 @@ func summarize(o *observation, p plan, res *result, now time.Time) v1beta1.Markd
 	}
 	bad, stalled := problem(p, res, run)
 	if bad.Reason == "" {
-		set(condition(v1beta1.ConditionDegraded, false, v1beta1.ReasonAsExpected, "no problem was found"))
+		set(condition(v1beta1.ConditionDegraded, false, v1beta1.ReasonAsExpected, fine(o, p, res)))
 		set(readiness(v, p, run))
 	}
 	setProblem(&status, v, bad, stalled, now)
 	return status
+}
+
+// fine returns the message of a view without a problem. It names the last correction until the spec changes.
+func fine(o *observation, p plan, res *result) string {
+	const none = "no problem was found"
+	message := none
+	for _, c := range corrections(o, p, res) {
+		message += "; " + c.message
+	}
+	if message != none {
+		return reporting.Bounded(message)
+	}
+	former := reporting.FindCondition(o.view.Status.Conditions, v1beta1.ConditionDegraded)
+	if former.ObservedGeneration == o.view.Generation && strings.HasPrefix(former.Message, none) {
+		return former.Message
+	}
+	return none
 }
 
 // failed returns the status after an error that prevented the reconcile. It reports nothing new
@@ -188,24 +205,50 @@ func transitions(before, v *v1beta1.MarkdownView, p plan) []reporting.PendingEve
 	return list
 }
 
-// corrections returns the events for children that had been correct and have changed since.
-func corrections(o *observation, p plan, res *result) []reporting.PendingEvent {
+// maxFields bounds the fields that the report of a correction names.
+const maxFields = 5
+
+// correction is the change of a child by another client, which this reconcile has undone.
+type correction struct {
+	step
+	// message has the fields or the deletion, and subject the first field.
+	message, subject string
+}
+
+// corrections returns what other clients changed in children that had been correct.
+func corrections(o *observation, p plan, res *result) []correction {
 	before := o.view.Status
 	degraded := reporting.FindCondition(before.Conditions, v1beta1.ConditionDegraded)
 	settled := before.ObservedGeneration == o.view.Generation && before.ContentHash == o.want.hash &&
 		before.ViewerImage == o.want.image && before.URL != "" && degraded.Status == metav1.ConditionFalse
-	var list []reporting.PendingEvent
+	var list []correction
 	for _, s := range p.steps {
-		if settled && res.correct[s.kind] && res.wrote[s.kind] {
-			what := "was different from the spec and was corrected"
-			if s.action == create {
-				what = "was missing and was created again"
-			}
-			list = append(list, reporting.Normal(v1beta1.EventDriftCorrected, "Correct", "%s %s", namesOf([]step{s}), what).
-				About(referTo(o.view, s)))
+		if !settled || !res.correct[s.kind] || !res.wrote[s.kind] {
+			continue
 		}
+		c := correction{s, "was missing and was created again", "deletion"}
+		if len(s.differences) > 0 {
+			fields := slices.Clone(s.differences)
+			c.subject = fields[0]
+			if len(fields) > maxFields {
+				fields = append(fields[:maxFields], fmt.Sprintf("%d more fields", len(s.differences)-maxFields))
+			}
+			c.message = "was changed by another client; the operator put back " + strings.Join(fields, ", ") +
+				", which the MarkdownView sets"
+		}
+		c.message = namesOf([]step{s}) + " " + c.message
+		list = append(list, c)
 	}
 	return list
+}
+
+// event returns the event for a correction. Its action has the field: the recorder counts events of one action as
+// one, with the first message.
+func (c correction) event(v *v1beta1.MarkdownView) reporting.PendingEvent {
+	const longest = 128 // of an action
+	action := "Correct " + c.subject
+	return reporting.Normal(v1beta1.EventDriftCorrected, action[:min(len(action), longest)], "%s",
+		reporting.Bounded(c.message)).About(referTo(v, c.step))
 }
 
 // referTo returns a reference to a child.

@@ -108,7 +108,9 @@ func TestSummarize_every_rollout_and_result(t *testing.T) {
 				violated("Available although no viewer serves")
 			}
 			o.view.Status = *got.DeepCopy()
-			if again := summarize(o, end.plan, end.res, epoch.Add(time.Hour)); !cmp.Equal(got, again) {
+			// A repeated update is a correction, which the status names.
+			again := summarize(o, end.plan, end.res, epoch.Add(time.Hour))
+			if len(end.plan.with(update)) == 0 && !cmp.Equal(got, again) {
 				violated("an equal observation gives another status")
 			}
 			if isReady {

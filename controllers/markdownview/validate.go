@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"maps"
 	"math"
-	"regexp"
 	"slices"
 	"strings"
 	"unicode/utf8"
@@ -16,13 +15,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"leasehold.dev/api/v1beta1"
+	"leasehold.dev/controllers/markdownview/markdown"
 )
-
-// summaryName is the name of the table of contents.
-const summaryName = "SUMMARY.md"
-
-// fileName matches what may be a key of a ConfigMap, a file and a page.
-var fileName = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9_.-]{0,249}\.md$`)
 
 var (
 	markdownsPath   = field.NewPath("spec", "markdowns")
@@ -48,6 +42,19 @@ func validate(v *v1beta1.MarkdownView) field.ErrorList {
 	}
 	for i, arg := range v.Spec.ViewerArgs {
 		errs = append(errs, validateText(viewerArgsPath.Index(i), string(arg))...)
+	}
+	return errs
+}
+
+// validateCounts returns an error for each list that is longer than the schema allows. Only a client that is not
+// the API server sends one.
+func validateCounts(v *v1beta1.MarkdownView) field.ErrorList {
+	var errs field.ErrorList
+	if n := len(v.Spec.Markdowns); n > v1beta1.MaxMarkdowns {
+		errs = append(errs, field.TooMany(markdownsPath, n, v1beta1.MaxMarkdowns))
+	}
+	if n := len(v.Spec.ViewerArgs); n > v1beta1.MaxViewerArgs {
+		errs = append(errs, field.TooMany(viewerArgsPath, n, v1beta1.MaxViewerArgs))
 	}
 	return errs
 }
@@ -94,11 +101,11 @@ func storedBytes(v *v1beta1.MarkdownView) int {
 // validateFileNames returns the errors of the names of files.
 func validateFileNames(files map[string]v1beta1.MarkdownText) field.ErrorList {
 	var errs field.ErrorList
-	if _, ok := files[summaryName]; !ok {
+	if _, ok := files[markdown.SummaryName]; !ok {
 		errs = append(errs, field.Required(markdownsPath, "markdowns must have SUMMARY.md."))
 	}
 	for _, name := range slices.Sorted(maps.Keys(files)) {
-		if !fileName.MatchString(name) {
+		if !markdown.IsFileName(name) {
 			errs = append(errs, field.Invalid(markdownsPath.Key(truncate(name)), truncate(name),
 				"a file's name must be at most 253 characters long, start with a letter, digit or '_', "+
 					"consist of letters, digits, '_', '.' and '-', and end in '.md'"))

@@ -6,9 +6,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
-	"regexp"
 	"slices"
-	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -37,13 +35,17 @@ func SetupWebhookWithManager(mgr ctrl.Manager) error {
 }
 
 // Webhook validates MarkdownViews. It sends no requests, and parses no Markdown: that needs memory
-// and time, of which each author would take those of all.
+// and time, of which each author would take those of all. Anyone may call it with any object, so lists
+// are counted before their elements are read.
 type Webhook struct{}
 
 var _ admission.Validator[*v1beta1.MarkdownView] = &Webhook{}
 
 // ValidateCreate returns all errors of the spec, and warnings for probable mistakes.
 func (w *Webhook) ValidateCreate(_ context.Context, v *v1beta1.MarkdownView) (admission.Warnings, error) {
+	if errs := validateCounts(v); errs != nil {
+		return nil, invalid(v, errs)
+	}
 	return warn(v), invalid(v, slices.Concat(validate(v), validateTexts(v), validateSize(v)))
 }
 
@@ -52,6 +54,9 @@ func (w *Webhook) ValidateCreate(_ context.Context, v *v1beta1.MarkdownView) (ad
 func (w *Webhook) ValidateUpdate(_ context.Context, old, v *v1beta1.MarkdownView) (admission.Warnings, error) {
 	if !v.DeletionTimestamp.IsZero() {
 		return nil, nil
+	}
+	if errs := append(validateCounts(old), validateCounts(v)...); errs != nil {
+		return nil, invalid(v, errs)
 	}
 	former := map[string]bool{}
 	for _, err := range slices.Concat(validate(old), validateTexts(old)) {
@@ -78,56 +83,6 @@ func invalid(v *v1beta1.MarkdownView, errs field.ErrorList) error {
 		return nil
 	}
 	return apierrors.NewInvalid(viewKind.GroupKind(), truncate(v.Name), errs)
-}
-
-// warn returns warnings for probable mistakes that are allowed.
-func warn(v *v1beta1.MarkdownView) admission.Warnings {
-	if v.Spec.ViewerImage != "" {
-		if why := unpinned(v.Spec.ViewerImage); why != "" {
-			return admission.Warnings{fmt.Sprintf(
-				"viewerImage %s %s, so viewers may run different images; name a tag that does not change, or a digest",
-				truncate(v.Spec.ViewerImage), why)}
-		}
-		return nil
-	}
-	names := slices.Sorted(maps.Keys(v.Spec.Markdowns))
-	summary := string(v.Spec.Markdowns[summaryName])
-	var warnings admission.Warnings
-	unnamed := slices.DeleteFunc(slices.Clone(names), func(name string) bool {
-		return name == summaryName || strings.Contains(summary, name)
-	})
-	if len(unnamed) > 0 {
-		warnings = append(warnings, fmt.Sprintf("SUMMARY.md does not name %s (files that it does not name: %d)",
-			truncate(unnamed[0]), len(unnamed)))
-	}
-	for _, name := range names {
-		if line := lineOfHTML(string(v.Spec.Markdowns[name])); line > 0 {
-			return append(warnings, fmt.Sprintf(
-				"%s has HTML in line %d; the default viewer shows no HTML, so write Markdown, or code between backquotes",
-				truncate(name), line))
-		}
-	}
-	return warnings
-}
-
-// element matches the beginning of an HTML element outside of code.
-var element = regexp.MustCompile("^[^`]*</?[A-Za-z][A-Za-z0-9-]*[\\s/>]")
-
-// lineOfHTML returns the first line that has an element and is no code; 0 if there is none. It reads
-// the text once, and parses nothing.
-func lineOfHTML(text string) int {
-	n, inFence := 0, false
-	for line := range strings.Lines(text) {
-		n++
-		start := strings.TrimLeft(line, " ")
-		if strings.HasPrefix(start, "```") || strings.HasPrefix(start, "~~~") {
-			inFence = !inFence
-		}
-		if !inFence && len(line)-len(start) < 4 && element.MatchString(line) {
-			return n
-		}
-	}
-	return 0
 }
 
 var viewKind = v1beta1.GroupVersion.WithKind("MarkdownView")

@@ -13,6 +13,7 @@ import (
 	"strings"
 	"sync"
 
+	"leasehold.dev/controllers/markdownview/markdown"
 	"leasehold.dev/controllers/markdownview/viewer/render"
 )
 
@@ -32,7 +33,7 @@ type book struct {
 // first returns the file of the front page.
 func (b *book) first() string {
 	if len(b.chapters) == 0 {
-		return render.SummaryName
+		return markdown.SummaryName
 	}
 	return b.chapters[0]
 }
@@ -116,7 +117,7 @@ func scan(root *os.Root) (names []string, version string, err error) {
 	for _, entry := range entries {
 		// Stat follows the link. The os.Root rejects links that lead out of the folder.
 		info, err := root.Stat(entry.Name())
-		if err != nil || !info.Mode().IsRegular() || !render.IsFileName(entry.Name()) {
+		if err != nil || !info.Mode().IsRegular() || !markdown.IsFileName(entry.Name()) {
 			continue
 		}
 		names = append(names, entry.Name())
@@ -138,9 +139,9 @@ func readBook(root *os.Root, names []string) (*book, error) {
 		}
 		b.files[name] = content
 	}
-	contents, ok := b.files[render.SummaryName]
+	contents, ok := b.files[markdown.SummaryName]
 	if !ok {
-		return nil, fmt.Errorf("reading %s: %w", render.SummaryName, fs.ErrNotExist)
+		return nil, fmt.Errorf("reading %s: %w", markdown.SummaryName, fs.ErrNotExist)
 	}
 	b.summary = render.Contents(contents)
 	for _, entry := range b.summary.Entries {

@@ -72,7 +72,7 @@ func parse(args []string, usage io.Writer) (options, error) {
 	flags.StringVar(&o.address, "bind-address", ":3000", "The address to serve the pages on.")
 	flags.StringVar(&o.title, "title", "", "The title of the book. Defaults to the first heading of SUMMARY.md.")
 	flags.StringVar(&o.language, "language", "en",
-		"The language of the text, as a BCP 47 tag such as de, for browsers and screen readers.")
+		"The language of the text, as a BCP 47 tag such as de or fa. It also sets the direction of the text.")
 	flags.BoolVar(&o.showVersion, "version", false,
 		"Print the version, the commit, the Go version and the platform, then exit.")
 	if err := flags.Parse(args); err != nil {

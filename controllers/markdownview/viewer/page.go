@@ -11,8 +11,11 @@ import (
 	"fmt"
 	"html/template"
 	"runtime/debug"
+	"strings"
 	"sync"
 	"time"
+
+	"golang.org/x/text/language"
 
 	"leasehold.dev/controllers/markdownview/viewer/render"
 )
@@ -46,12 +49,25 @@ func digest(parts ...[]byte) string {
 
 // pageData is the input of page.html.
 type pageData struct {
-	Language, Book, Title string
-	Root                  string // the relative path from the page to the front page
-	Style, Icon           string
-	Navigation            []navigationItem
-	Previous, Next        *navigationItem
-	Body                  template.HTML
+	Language, Direction string
+	Book, Title         string
+	Root                string // the relative path from the page to the front page
+	Style, Icon         string
+	Navigation          []navigationItem
+	Previous, Next      *navigationItem
+	Body                template.HTML
+}
+
+// rightToLeft are the scripts in use that are written from right to left.
+const rightToLeft = "Adlm Arab Aran Hebr Mand Mend Nkoo Rohg Samr Syrc Thaa Yezi"
+
+// direction returns the direction of a language, by the script that its tag names or that it is usually written in.
+func direction(tag string) string {
+	if script, confidence := language.Make(tag).Script(); confidence > language.No &&
+		strings.Contains(rightToLeft, script.String()) {
+		return "rtl"
+	}
+	return "ltr"
 }
 
 // navigationItem is a line of the navigation.
@@ -208,7 +224,7 @@ func (p *pageRenderer) notice(b *book, root, title, text string) (page, error) {
 // the text, the navigation and the viewer. file is "" for a page that is not in the book.
 func (p *pageRenderer) compose(b *book, root, file, title string, body []byte) (page, error) {
 	v := pageData{
-		Language: p.language, Book: p.title, Title: title,
+		Language: p.language, Direction: direction(p.language), Book: p.title, Title: title,
 		Root: root, Style: root + styleName, Icon: root + iconName,
 		Body: template.HTML(body), //nolint:gosec // render has escaped what it does not allow
 	}

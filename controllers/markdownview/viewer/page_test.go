@@ -7,6 +7,7 @@ import (
 	"errors"
 	"log/slog"
 	"net/http"
+	"regexp"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -140,3 +141,27 @@ func TestReadersWithoutAPageGetANotice(t *testing.T) {
 		}
 	}
 }
+
+// The direction is that of the script in which a language is usually written, or that the tag names.
+func TestDirection(t *testing.T) {
+	for tag, want := range map[string]string{"": "ltr", "en": "ltr", "de-AT": "ltr", "ja": "ltr", "xx": "ltr", "\"><b>": "ltr",
+		"fa": "rtl", "ar-EG": "rtl", "fa_IR": "rtl", "he": "rtl", "iw": "rtl", "ur": "rtl", "dv": "rtl", "yi": "rtl", "ckb": "rtl",
+		"az-Arab": "rtl", "az": "ltr", "pa-PK": "rtl", "pa": "ltr", "uz-Latn-AF": "ltr", "ff-Adlm": "rtl", "nqo": "rtl", "syr": "rtl"} {
+		if got := direction(tag); got != want {
+			t.Errorf("%q is written %s, want %s", tag, got, want)
+		}
+	}
+}
+
+// The style sheet names no side, so it serves both directions. Only what is drawn may.
+func TestStyleHasNoSides(t *testing.T) {
+	for number, line := range strings.Split(string(styleSource), "\n") {
+		if side.MatchString(line) {
+			t.Errorf("line %d of style.css: %s", number+1, line)
+		}
+	}
+}
+
+// side matches a property or a value that names a side of the page.
+var side = regexp.MustCompile(`(?:^|[\s;{-])(?:left|right)\b|text-align: (?:left|right)|` +
+	`(?:margin|padding): [^;\s]+ [^;\s]+ [^;\s]+ [^;\s]+;`)

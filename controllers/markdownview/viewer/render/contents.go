@@ -3,19 +3,13 @@
 package render
 
 import (
-	"net/url"
-	"path"
-	"regexp"
 	"strings"
 
 	"github.com/yuin/goldmark/ast"
 	"github.com/yuin/goldmark/text"
-)
 
-// SummaryName is the name of the table of contents of a set of Markdown files, in mdBook's format:
-// a heading with the book's title; links before the list; nested lists of links; further headings
-// (part titles); rules (separators); links after the list. A link without a destination is a draft.
-const SummaryName = "SUMMARY.md"
+	"leasehold.dev/controllers/markdownview/markdown"
+)
 
 // Kind is the kind of an entry.
 type Kind int
@@ -50,8 +44,8 @@ type Summary struct {
 // is not part of the format is ignored.
 func Contents(source []byte) Summary {
 	var s Summary
-	source = normalize(source)
-	s.visit(source, markdown.Parser().Parse(text.NewReader(source)), -1)
+	source = markdown.Normalize(source)
+	s.visit(source, engine.Parser().Parse(text.NewReader(source)), -1)
 	return s
 }
 
@@ -89,8 +83,8 @@ func (s *Summary) visit(source []byte, node ast.Node, lists int) {
 func (s *Summary) chapter(source []byte, link *ast.Link, depth int) {
 	e := Entry{Title: words(plainText(link, source, true)), Depth: depth}
 	if href, ok := sanitizeURL(unescape(link.Destination)); ok {
-		e.File = localFile(string(unescape(link.Destination)))
-		if strings.Contains(href, ":") || IsFileName(e.File) {
+		e.File = markdown.LocalFile(string(unescape(link.Destination)))
+		if strings.Contains(href, ":") || markdown.IsFileName(e.File) {
 			e.Href = href
 		}
 	}
@@ -104,21 +98,3 @@ func (s *Summary) chapter(source []byte, link *ast.Link, depth int) {
 
 // words returns a text on one line.
 func words(text string) string { return strings.Join(strings.Fields(text), " ") }
-
-// localFile returns the relative path of the Markdown file that a link leads to, without fragment
-// and query and cleaned: "./a.md#b" leads to "a.md". It returns "" if it leads to none.
-func localFile(destination string) string {
-	u, err := url.Parse(destination)
-	if err != nil || u.Scheme != "" || u.Host != "" || u.Opaque != "" {
-		return ""
-	}
-	if !strings.HasSuffix(u.Path, ".md") || strings.HasPrefix(u.Path, "/") {
-		return ""
-	}
-	return path.Clean(u.Path)
-}
-
-var fileName = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9_.-]{0,249}\.md$`)
-
-// IsFileName reports whether a name is valid for a Markdown file of the set.
-func IsFileName(name string) bool { return fileName.MatchString(name) }

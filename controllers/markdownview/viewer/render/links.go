@@ -13,6 +13,8 @@ import (
 	extensionast "github.com/yuin/goldmark/extension/ast"
 	"github.com/yuin/goldmark/renderer"
 	"github.com/yuin/goldmark/util"
+
+	"leasehold.dev/controllers/markdownview/markdown"
 )
 
 // PageName returns the path of the page of a Markdown file: page.md is served as page.html, as in
@@ -100,7 +102,7 @@ func image(w util.BufWriter, source []byte, node ast.Node, entering bool) (ast.W
 // table makes a wide table scroll separately from the page.
 func table(w util.BufWriter, _ []byte, _ ast.Node, entering bool) (ast.WalkStatus, error) {
 	if entering {
-		_, _ = w.WriteString("<div class=\"scroll\">\n<table>\n")
+		_, _ = w.WriteString("<div class=\"scroll\" tabindex=\"0\">\n<table>\n")
 	} else {
 		_, _ = w.WriteString("</table>\n</div>\n")
 	}
@@ -143,7 +145,7 @@ func sanitizeURL(destination []byte) (string, bool) {
 	default:
 		return "", false
 	}
-	if file := localFile(s); IsFileName(file) {
+	if file := markdown.LocalFile(s); markdown.IsFileName(file) {
 		page := url.URL{Path: PageName(file), Fragment: u.Fragment, RawFragment: u.RawFragment}
 		return page.String(), true
 	}

@@ -20,11 +20,13 @@ import (
 	"github.com/yuin/goldmark/renderer"
 	"github.com/yuin/goldmark/text"
 	"github.com/yuin/goldmark/util"
+
+	"leasehold.dev/controllers/markdownview/markdown"
 )
 
-// markdown is goldmark with safe links. Without the option Unsafe, goldmark itself omits the author's
+// engine is goldmark with safe links. Without the option Unsafe, goldmark itself omits the author's
 // HTML.
-var markdown = goldmark.New(
+var engine = goldmark.New(
 	goldmark.WithParserOptions(
 		parser.WithInlineParsers(util.Prioritized(checkBox{extension.NewTaskCheckBoxParser()}, 0)),
 		parser.WithASTTransformers(util.Prioritized(headingIDs{}, 100)),
@@ -59,25 +61,10 @@ var bareURL = regexp.MustCompile(
 // (PageName).
 func HTML(source []byte) ([]byte, error) {
 	var out bytes.Buffer
-	source = normalize(source)
-	if err := markdown.Convert(source, &out); err != nil {
+	if err := engine.Convert(markdown.Normalize(source), &out); err != nil {
 		return nil, fmt.Errorf("rendering Markdown: %w", err)
 	}
-	return out.Bytes(), nil
-}
-
-// frontMatter is a block of YAML before the text of a page, which is for other programs: keys, each with
-// a value, a list or a comment. As Markdown it would be a line and a heading.
-var frontMatter = regexp.MustCompile(`^---[ \t]*\n(?:(?:[A-Za-z_][\w-]*:.*|[ \t#-].*|)\n)+?---[ \t]*(?:\n|$)`)
-
-// longestFrontMatter is the length in bytes in which the end of the front matter is searched.
-const longestFrontMatter = 4096
-
-// normalize removes the byte order mark that some editors write, the line ends of other systems, and
-// the front matter.
-func normalize(source []byte) []byte {
-	source = bytes.TrimPrefix(source, []byte("\uFEFF"))
-	source = bytes.ReplaceAll(source, []byte("\r\n"), []byte("\n"))
-	source = bytes.ReplaceAll(source, []byte("\r"), []byte("\n"))
-	return source[len(frontMatter.Find(source[:min(len(source), longestFrontMatter)])):]
+	// Code may be wider than the page. Safari scrolls with the keyboard only what can be focused. No text of the
+	// author has these characters, because goldmark escapes them.
+	return bytes.ReplaceAll(out.Bytes(), []byte("<pre>"), []byte(`<pre tabindex="0">`)), nil
 }

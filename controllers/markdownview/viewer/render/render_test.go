@@ -33,13 +33,13 @@ func TestHTML(t *testing.T) {
 			`<h1 id="a">A</h1><h1 id="a-1">A</h1><h1 id="a-1-1">A 1</h1><h1 id="heading">?</h1>`},
 		"underlined headings too": {"A\n===", `<h1 id="a">A</h1>`},
 		"tables scroll by themselves": {"a|b\n-|-:\n1|2",
-			`<div class="scroll"><table><thead><tr><th>a</th><th align="right">b</th></tr></thead>` +
+			`<div class="scroll" tabindex="0"><table><thead><tr><th>a</th><th align="right">b</th></tr></thead>` +
 				`<tbody><tr><td>1</td><td align="right">2</td></tr></tbody></table></div>`},
 		"no task":       {"- [x](a.md)", `<ul><li><a href="a.html">x</a></li></ul>`},
 		"task lists":    {"- [x] a", `<ul><li><input checked="" disabled="" type="checkbox"/> a</li></ul>`},
 		"strikethrough": {"~~a~~", `<p><del>a</del></p>`},
 		"code keeps its language and is not read": {"```go\n<b>*a*\n```",
-			`<pre><code class="language-go">&lt;b&gt;*a*</code></pre>`},
+			`<pre tabindex="0"><code class="language-go">&lt;b&gt;*a*</code></pre>`},
 		"quotes": {"> a", `<blockquote><p>a</p></blockquote>`},
 		"bare links": {"see https://example.com.",
 			`<p>see <a href="https://example.com">https://example.com</a>.</p>`},
@@ -198,7 +198,7 @@ var (
 		"a", "blockquote", "br", "code", "del", "div", "em", "h1", "h2", "h3", "h4", "h5", "h6", "hr", "img", "input",
 		"li", "ol", "p", "pre", "strong", "table", "tbody", "td", "th", "thead", "tr", "ul",
 	}
-	attributes = []string{"align", "alt", "checked", "class", "disabled", "href", "id", "src", "start", "title", "type"}
+	attributes = []string{"align", "alt", "checked", "class", "disabled", "href", "id", "src", "start", "tabindex", "title", "type"}
 )
 
 // unsafeParts returns the parts of a page that are not allowed.
@@ -241,6 +241,8 @@ func safeValue(element, key, value string) bool {
 		return element == "img" && isInlineImage(value)
 	case "type":
 		return element == "input" && value == "checkbox"
+	case "tabindex":
+		return (element == "pre" || element == "div") && value == "0"
 	}
 	return true
 }
