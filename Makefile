@@ -45,7 +45,7 @@ override KUBEBUILDER_ASSETS := $(BIN)/controlplane/$(K8S)
 endif
 
 # Only the tools are files.
-.PHONY: help controlplane s3server run clean needs-go build test unit race integration prove prove-tool prove-init prove-others mutants \
+.PHONY: help controlplane s3server run clean needs-controllers needs-go build test unit race integration prove prove-tool prove-init prove-others mutants \
 	perf gate e2e generate verify lint vulncheck release docker-build install uninstall deploy undeploy
 
 ##@ Use
@@ -62,7 +62,7 @@ s3server: needs-go $(if $(S3SERVER),,$(BIN)/s3server/versitygw) ## Build the S3 
 
 # CLUSTER=current installs the definitions into the cluster of the current kubeconfig, and runs the
 # operator alone.
-run: $(if $(CLUSTER),,controlplane s3server) build ## Run control plane, operator (2 replicas) and samples here, or the operator against CLUSTER=current; ARGS=-once ends when they are Ready.
+run: $(if $(CLUSTER),,needs-controllers controlplane s3server) build ## Run control plane, operator (2 replicas) and samples here, or the operator against CLUSTER=current; ARGS=-once ends when they are Ready.
 ifneq ($(CLUSTER),)
 	@KUBECTL=$(KUBECTL) exec hack/current.sh $(BIN)/manager '$(CLUSTER)' $(ARGS)
 else
@@ -77,6 +77,10 @@ clean: ## Remove bin/, artifacts/ and the links to built specs.
 	@rm -rf bin artifacts
 	@rm -f test/integration/*/*.test
 	@$(if $(filter-out $(CURDIR)/artifacts,$(ARTIFACTS)),echo "ARTIFACTS=$(ARTIFACTS) was not removed: make clean removes only bin/ and artifacts/ of this checkout")
+
+# The programs of setup-envtest would fail only after the build, and the samples would never be Ready.
+needs-controllers:
+	@$(if $(OWN_ASSETS),$(if $(OWN_CONTROLLERS),,echo "run: KUBEBUILDER_ASSETS=$(OWN_ASSETS) has no kube-controller-manager, which creates Pods and removes deleted objects; unset it and run make controlplane" >&2; exit 2))
 
 needs-go:
 	@hack/needs-go.sh $(GO)

@@ -13,9 +13,14 @@ trap 'rm -f "$kubeconfig"' EXIT
 "$KUBECTL" config view --raw --minify --flatten >"$kubeconfig"
 k() { "$KUBECTL" --kubeconfig "$kubeconfig" "$@"; }
 echo "context $(k config current-context), cluster $(k config view -o jsonpath='{.clusters[0].name} at {.clusters[0].cluster.server}')"
-# The chart installs it too.
-installed=$(k get validatingwebhookconfiguration leasehold-validating-webhook-configuration --ignore-not-found -o name)
-[[ -z $installed ]] || { echo "run: the cluster has $installed: Leasehold is installed there, and two operators would compete; nothing has been changed" >&2; exit 1; }
+# An overlay may rename everything but the paths of the webhooks, which generated code serves.
+installed=$(k get validatingwebhookconfigurations -o \
+  jsonpath='{range .items[*]}{.metadata.name} {.webhooks[*].clientConfig.service.path}{"\n"}{end}' |
+  awk '/ \/validate-leasehold-dev-/ {print "validatingwebhookconfiguration " $1}')
+# One without webhooks keeps its labels.
+[[ -n $installed ]] || installed=$(k get deployments --all-namespaces -l app.kubernetes.io/name=leasehold,control-plane=controller-manager -o \
+  jsonpath='{range .items[*]}deployment {.metadata.namespace}/{.metadata.name}{"\n"}{end}')
+[[ -z $installed ]] || { echo "run: the cluster has ${installed//$'\n'/, }: Leasehold is installed there, and two operators would compete; nothing has been changed" >&2; exit 1; }
 
 # Nothing is forced: a definition that another manager applied may have fields that this one lacks, and the API server
 # would drop these from each object at its next write. A dry run of all definitions comes first, so a conflict changes

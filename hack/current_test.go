@@ -46,6 +46,14 @@ func startCurrent(t *testing.T, kubectl, kubeconfig, manager string) (cmd *exec.
 	}
 }
 
+const labels = "{app.kubernetes.io/name: leasehold, control-plane: controller-manager}"
+
+// webhook is one of a ValidatingWebhookConfiguration, which no request reaches.
+func webhook(name, path string) string {
+	return "- name: " + name + "\n  admissionReviewVersions: [v1]\n  sideEffects: None\n" +
+		"  clientConfig: {service: {name: none, namespace: default, path: " + path + "}}\n"
+}
+
 // current.sh on an existing cluster applies only the definitions, and refuses where Leasehold is installed.
 func TestSlowCurrentCluster(t *testing.T) {
 	if os.Getenv("USE_EXISTING_CLUSTER") == "true" {
@@ -79,12 +87,21 @@ func TestSlowCurrentCluster(t *testing.T) {
 	}
 	refuses(filepath.Join(t.TempDir(), "none"), "current-context must exist")
 
-	const installation = "validatingwebhookconfiguration/leasehold-validating-webhook-configuration"
-	apply("apiVersion: admissionregistration.k8s.io/v1\nkind: ValidatingWebhookConfiguration\n" +
-		"metadata: {name: leasehold-validating-webhook-configuration}\n")
-	refuses(plane.Kubeconfig(), "Leasehold is installed there, and two operators would compete; nothing has been changed")
-	g.Expect(k("get", "customresourcedefinitions", "-o", "name")).To(BeEmpty())
-	g.Expect(k("delete", installation)).NotTo(BeEmpty())
+	// What an overlay with a prefix and a namespace leaves: the paths of webhooks, and labels.
+	for _, installation := range []struct{ name, object string }{
+		{"validatingwebhookconfiguration ops-admission", "apiVersion: admissionregistration.k8s.io/v1\n" +
+			"kind: ValidatingWebhookConfiguration\nmetadata: {name: ops-admission}\nwebhooks:\n" + webhook("other.example.com", "/validate") +
+			webhook("vtenant.leasehold.dev", "/validate-leasehold-dev-v1beta1-tenant")},
+		{"deployment default/ops-manager", "apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: ops-manager, namespace: default, " +
+			"labels: " + labels + "}\nspec:\n  selector: {matchLabels: " + labels + "}\n  template:\n    metadata: {labels: " + labels +
+			"}\n    spec: {containers: [{name: manager, image: leasehold:dev}]}\n"},
+	} {
+		apply(installation.object)
+		refuses(plane.Kubeconfig(), "the cluster has "+installation.name+": Leasehold is installed there, and two operators would "+
+			"compete; nothing has been changed")
+		g.Expect(k("get", "customresourcedefinitions", "-o", "name")).To(BeEmpty())
+		g.Expect(k("delete", "validatingwebhookconfigurations,deployments", "--all", "--namespace=default")).NotTo(BeEmpty())
+	}
 
 	// Another manager applied a newer definition. The other two would be applied before it.
 	shipped, err := os.ReadFile("../config/crd/bases/leasehold.dev_tenants.yaml")

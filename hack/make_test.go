@@ -73,7 +73,11 @@ func exists(path string) bool {
 func TestMake_RefusesSpecialPaths(t *testing.T) {
 	for _, path := range []string{"a b/leasehold", "a\tb/leasehold", "a;b", "a&b", "a'b", "a$b", "a(b", "a:b", "a*", "a#b", "a%b", `a\b`} {
 		c := newCheckout(t, path)
-		for _, target := range []string{"clean", "run", "build"} {
+		targets := []string{"clean"}
+		if path == "a b/leasehold" {
+			targets = []string{"clean", "run", "build", "help"}
+		}
+		for _, target := range targets {
 			output, ok := c.make(t, c.dir, nil, target)
 			if ok || !strings.Contains(output, "the path of this checkout, ") || !strings.Contains(output, "nothing was done; move") {
 				t.Errorf("make %s in %q: success %t, prints\n%s", target, path, ok, output)
@@ -91,8 +95,8 @@ func TestMake_RefusesSpecialPaths(t *testing.T) {
 func TestMake_RefusesSpecialVariables(t *testing.T) {
 	c := newCheckout(t, "leasehold")
 	for _, name := range []string{"ARTIFACTS", "BIN", "TOOLS", "GO", "KUBECTL"} {
-		for _, value := range []string{c.neighbour + " y", "x " + c.neighbour + " --context=y", c.neighbour + ";true"} {
-			for _, target := range []string{"clean", "run", "undeploy"} {
+		for _, value := range []string{c.neighbour + " y", "x " + c.neighbour + " --context=y"} {
+			for _, target := range []string{"clean", "undeploy"} {
 				// BIN and TOOLS of the environment are not read.
 				for _, env := range [][]string{nil, {name + "=" + value}} {
 					args := []string{target}
@@ -172,6 +176,50 @@ func TestMake_Build(t *testing.T) {
 		output, ok := c.make(t, c.dir, nil, "build")
 		if !ok || !exists(filepath.Join(c.dir, "bin", "manager")) {
 			t.Errorf("make build in %q: success %t, prints\n%s", path, ok, output)
+		}
+	}
+}
+
+// Programs of setup-envtest lack kube-controller-manager, and its folder has a space on macOS.
+func TestMake_RunNeedsControllers(t *testing.T) {
+	for name, c := range map[string]struct{ folder, set, prints string }{
+		"without, absolute": {"own", "DIR/own", "run: KUBEBUILDER_ASSETS=DIR/own has no kube-controller-manager"},
+		"without, relative": {"own", "own", "run: KUBEBUILDER_ASSETS=DIR/own has no kube-controller-manager"},
+		"without, spaces":   {"my own", "DIR/my own", "run: KUBEBUILDER_ASSETS=DIR/my own has no kube-controller-manager"},
+		"complete":          {"full", "DIR/full", ""},
+		"complete, spaces":  {"full of spaces", "full of spaces", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			tree := newCheckout(t, "leasehold")
+			here := strings.NewReplacer("DIR", tree.dir)
+			if err := os.Mkdir(filepath.Join(tree.dir, c.folder), 0o755); err != nil {
+				t.Fatal(err)
+			}
+			if c.prints == "" {
+				write(t, filepath.Join(tree.dir, c.folder, "kube-controller-manager"), "")
+			}
+			for _, args := range [][]string{{"run"}, {"run", "KUBEBUILDER_ASSETS=" + here.Replace(c.set)}} {
+				var env []string
+				if len(args) == 1 {
+					env = []string{"KUBEBUILDER_ASSETS=" + here.Replace(c.set)}
+				}
+				output, ok := tree.make(t, tree.dir, env, args...)
+				if ok != (c.prints == "") || !strings.Contains(output, here.Replace(c.prints)) {
+					t.Errorf("make %q with %q: success %t, prints\n%s", args, env, ok, output)
+				}
+				if built := exists(filepath.Join(tree.dir, "bin", "manager")); built != ok {
+					t.Errorf("make %q with %q: built %t", args, env, built)
+				}
+			}
+		})
+	}
+}
+
+// A clone with core.autocrlf would have scripts that bash does not read.
+func TestGitAttributes(t *testing.T) {
+	for _, file := range []string{"hack/unit.sh", "Makefile", ".ci/run", "controllers/tenant/testdata/reconcile.txt"} {
+		if got := run(t, `cd .. && git check-attr eol -- "$FILE"`, nil, "FILE="+file); got.stdout != file+": eol: lf" {
+			t.Errorf("%+v", got)
 		}
 	}
 }

@@ -318,6 +318,40 @@ GO=go PROGRAMS=$DIR/bin $DIR/hack/integration.sh ginkgo $DIR/artifacts 2 "$SUITE
 	}
 }
 
+// A focus that no suite has is a mistake, and one that some suites lack is not.
+func TestIntegration_NoSpecRuns(t *testing.T) {
+	for flags, ok := range map[string]bool{"--focus=typo": false, "--focus=right": true, "--procs=3": true} {
+		got := run(t, `mkdir -p $DIR/hack $DIR/test/integration/{one,two} && cp integration.sh $DIR/hack &&
+GO=true PROGRAMS=$DIR/bin $DIR/hack/integration.sh ginkgo $DIR/artifacts 2 "one two" $FLAGS`,
+			map[string]string{"ginkgo": `for flag; do case $flag in --output-dir=*) dir=${flag#*=} ;; --junit-report=*) report=${flag#*=} ;; esac; done
+status=skipped
+if [[ $* != *typo* && $report == *two.xml ]]; then status=passed; fi
+echo "<testcase name=\"x\" status=\"$status\">" >"$dir/$report"`}, "DIR="+t.TempDir(), "FLAGS="+flags)
+		if got.ok != ok || ok == strings.Contains(got.stderr, "no spec of one two ran: correct GINKGO_FLAGS ("+flags+")") {
+			t.Errorf("%s: %+v, want ok %t", flags, got, ok)
+		}
+	}
+}
+
+// The build cache of a developer is not emptied. The copy of the script ends where it would install Docker.
+func TestCI_KeepsTheBuildCache(t *testing.T) {
+	for name, c := range map[string]struct {
+		ci, blocks string
+		cleans     bool
+	}{
+		"a developer's, full": {"", "1048576", false},
+		"of CI, full":         {"true", "1048576", true},
+		"of CI, empty":        {"true", "99999999", false},
+	} {
+		got := run(t, `mkdir $DIR/.ci && cp ../.ci/run $DIR/.ci && $DIR/.ci/run; cat $DIR/go`, map[string]string{
+			"go": `echo "$*" >>"$DIR/go"`, "df": `printf 'head\nx x x %s\n' "$BLOCKS"`, "apt-get": "", "chromium": "", "jq": "",
+		}, "DIR="+t.TempDir(), "CI="+c.ci, "BLOCKS="+c.blocks)
+		if cleans := strings.Contains(got.stdout, "\nclean -cache"); cleans != c.cleans || !strings.Contains(got.stdout, "=== Docker") {
+			t.Errorf("%s: cleans %t, want %t; it prints\n%s%s", name, cleans, c.cleans, got.stdout, got.stderr)
+		}
+	}
+}
+
 // A line follows each wait, and the command's output, standard input and exit status stay its own.
 func TestProgress(t *testing.T) {
 	dir := t.TempDir()

@@ -12,7 +12,7 @@ shift
 not_unit='/test/(integration|e2e)(/|$)'
 if [[ " ${flags[*]} " == *" -race "* ]]; then
   command -v "$("$GO" env CC)" >/dev/null || { echo "unit: the race detector needs a C compiler, and there is none" >&2; exit 1; }
-  not_unit+='|/markdownview/(viewer/render|summary)$|/test/performance/'
+  not_unit+='|/markdownview/viewer/render$|/test/performance/'
 fi
 
 mkdir -p "$ARTIFACTS"

@@ -101,6 +101,9 @@ type environment struct {
 
 // start starts everything, and returns when the samples are Ready.
 func (e *environment) start(ctx context.Context) (err error) {
+	if err := env.CheckControllers(); err != nil {
+		return fmt.Errorf("looking for the control plane: %w", err)
+	}
 	e.out.printf("control plane", "starting etcd, kube-apiserver and kube-controller-manager")
 	options := env.Options{WorkDir: e.workDir, Controllers: env.WorkloadControllers}
 	if e.plane, err = leasehold.StartControlPlane(ctx, config, options); err != nil {

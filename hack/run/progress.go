@@ -21,6 +21,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"leasehold.dev/api/v1beta1"
+	"leasehold.dev/test/harness/program"
 	"leasehold.dev/test/leasehold"
 )
 
@@ -58,7 +59,7 @@ func (p *progress) once(subject, topic, format string, args ...any) {
 func (p *progress) template(text string, values any) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return template.Must(template.New("").Parse(text)).Execute(p.out, values)
+	return template.Must(template.New("").Funcs(template.FuncMap{"quote": program.Quote}).Parse(text)).Execute(p.out, values)
 }
 
 // process can be restarted. Each restart makes a new Done channel.

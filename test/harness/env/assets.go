@@ -22,7 +22,19 @@ const assetsVariable = "KUBEBUILDER_ASSETS"
 var builtAssets = filepath.Join("bin", "controlplane", "current")
 
 // ErrNoAssets is returned if this machine has no control plane to start.
-var ErrNoAssets = errors.New("no control plane has been built: run `make controlplane` or setup-envtest, or set " + assetsVariable)
+var ErrNoAssets = errors.New("there is no control plane: run `make controlplane` or setup-envtest, or set " +
+	assetsVariable + " to an absolute path of the programs")
+
+// CheckControllers returns an error if the control plane that Start would start has no kube-controller-manager,
+// which a caller may need.
+func CheckControllers() error {
+	dir, err := FindAssets()
+	if err == nil && os.Getenv(existingVariable) != "true" && !hasFile(dir, controllerManager) {
+		err = fmt.Errorf("%s has no %s, which creates Pods and removes deleted objects: unset %s and run "+
+			"`make controlplane`", dir, controllerManager, assetsVariable)
+	}
+	return err
+}
 
 // FindAssets returns the folder that holds etcd, kube-apiserver and kubectl:
 // $KUBEBUILDER_ASSETS, else what `make controlplane` built in the module that
@@ -31,10 +43,15 @@ var ErrNoAssets = errors.New("no control plane has been built: run `make control
 // when none of them is there.
 func FindAssets() (string, error) {
 	if dir := os.Getenv(assetsVariable); dir != "" {
-		if err := checkAssets(dir); err != nil {
-			return "", fmt.Errorf("looking in %s (%s): %w", dir, assetsVariable, err)
+		// A test runs in the folder of its package.
+		at, err := filepath.Abs(dir)
+		if err == nil {
+			err = checkAssets(at)
 		}
-		return filepath.Abs(dir)
+		if err != nil {
+			return "", fmt.Errorf("looking in %s (%s is set to %s): %w", at, assetsVariable, dir, err)
+		}
+		return at, nil
 	}
 	built, err := upwards(builtAssets, func(path string) bool { return checkAssets(path) == nil }, ErrNoAssets)
 	if errors.Is(err, ErrNoAssets) {

@@ -7,9 +7,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
+	"net/url"
 	"os"
 	"path/filepath"
+	"strconv"
 	"sync"
 	"time"
 
@@ -24,6 +27,10 @@ const (
 	existingVariable = "USE_EXISTING_CLUSTER"
 	// stopTimeout bounds the stop of etcd and of kube-apiserver, each; then they are killed.
 	stopTimeout = 10 * time.Second
+	loopback    = "127.0.0.1"
+	// advertised is the address of the Service kubernetes. By default it is that of the default route, which a machine
+	// may not have. It leads nowhere, as endpoints of Services may not be loopback addresses.
+	advertised = "192.0.2.1"
 )
 
 // ControlPlane is a running control plane. Its methods may be called from
@@ -161,7 +168,15 @@ func (c *ControlPlane) configure(ctx context.Context, o Options) error {
 	for name, values := range o.EtcdArgs {
 		etcd.Configure().Set(name, values...)
 	}
+	// Not localhost, which may be an address of IPv6, nor ports of other connections.
+	free, err := freePorts(2)
+	if err != nil {
+		return err
+	}
+	etcd.URL = &url.URL{Scheme: "http", Host: net.JoinHostPort(loopback, strconv.Itoa(free[0]))}
+	server.SecureServing.Address, server.SecureServing.Port = loopback, strconv.Itoa(free[1])
 	args := server.Configure()
+	args.Set("advertise-address", advertised)
 	args.Set("audit-policy-file", policy)
 	args.Set("audit-log-path", c.auditLog)
 	// A request is answered after its line has been written.

@@ -6,7 +6,6 @@ import (
 	"context"
 	"encoding/json"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"runtime"
 	"strings"
@@ -269,12 +268,4 @@ func TestExistingCluster(t *testing.T) {
 	g.Expect(shared.client.Get(context.WithoutCancel(t.Context()), types.NamespacedName{Name: "default"},
 		&corev1.Namespace{})).
 		To(Succeed(), "the cluster is still there")
-}
-
-func TestQuoteKeepsOneWord(t *testing.T) {
-	t.Parallel()
-	const odd = `it's a "path" $HOME \ end`
-	out, err := exec.Command("/bin/sh", "-c", "printf %s "+quote(odd)).Output()
-	NewWithT(t).Expect(err).NotTo(HaveOccurred())
-	NewWithT(t).Expect(string(out)).To(Equal(odd))
 }

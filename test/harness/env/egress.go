@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -49,6 +50,7 @@ type serviceRoute func(context.Context, *corev1.Service, corev1.ServicePort) (ne
 // address to this HTTP CONNECT proxy. So webhook configurations and conversion webhooks work as
 // they are, also those that an operator creates at run time.
 type egress struct {
+	folder   *os.File // has the socket
 	server   *http.Server
 	cancel   context.CancelFunc
 	running  sync.WaitGroup
@@ -61,21 +63,36 @@ type egress struct {
 // startEgress listens on a socket in dir and writes the API server's configuration beside it.
 func startEgress(ctx context.Context, dir string,
 	services func(context.Context) ([]corev1.Service, error)) (*egress, error) {
-	socket := filepath.Join(dir, "egress")
+	folder, err := os.Open(dir)
+	if err != nil {
+		return nil, fmt.Errorf("starting the proxy to Services: %w", err)
+	}
+	socket := socketIn(folder)
 	listener, err := net.Listen("unix", socket)
 	if err != nil {
-		return nil, fmt.Errorf("starting the proxy to Services: %w (a socket's path has about 100 characters at most)", err)
+		return nil, errors.Join(fmt.Errorf("starting the proxy to Services: %w; if %s is longer than about 90 characters, "+
+			"use a shorter path", err, dir), folder.Close())
 	}
 	if err := os.WriteFile(filepath.Join(dir, egressFile), fmt.Appendf(nil, egressConfig, socket), 0o600); err != nil {
-		return nil, errors.Join(fmt.Errorf("writing the API server's way to Services: %w", err), listener.Close())
+		return nil, errors.Join(fmt.Errorf("writing the API server's way to Services: %w", err), listener.Close(), folder.Close())
 	}
-	e := &egress{services: services, routes: map[*Installation]serviceRoute{}}
+	e := &egress{folder: folder, services: services, routes: map[*Installation]serviceRoute{}}
 	// The proxy outlives the call, and so must its context.
 	ctx, e.cancel = context.WithCancel(context.WithoutCancel(ctx))
 	e.server = &http.Server{Handler: e, ReadHeaderTimeout: egressTimeout,
 		BaseContext: func(net.Listener) context.Context { return ctx }}
 	e.running.Go(func() { _ = e.server.Serve(listener) }) // ends with stop
 	return e, nil
+}
+
+// socketIn returns the path of the socket in a folder. The path of a socket has 107 bytes at most, and Linux
+// has a short one for each open folder, which lasts as long as this process.
+func socketIn(folder *os.File) string {
+	path := filepath.Join(folder.Name(), "egress")
+	if len(path) > 107 && runtime.GOOS == "linux" {
+		return fmt.Sprintf("/proc/%d/fd/%d/egress", os.Getpid(), folder.Fd())
+	}
+	return path
 }
 
 func (e *egress) add(of *Installation, route serviceRoute) {
@@ -160,7 +177,7 @@ func (e *egress) stop() error {
 	e.cancel()
 	err := e.server.Close()
 	e.running.Wait()
-	if err != nil {
+	if err := errors.Join(err, e.folder.Close()); err != nil {
 		return fmt.Errorf("stopping the proxy to Services: %w", err)
 	}
 	return nil

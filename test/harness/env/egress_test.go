@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"os"
 	"path/filepath"
 	"strings"
 	"sync/atomic"
@@ -130,7 +131,9 @@ func TestEgress_PassesTheEndOfEachDirection(t *testing.T) {
 			r := &router{}
 			t.Cleanup(r.stop)
 			r.add(p)
-			dir := t.TempDir()
+			// With the folder of the test, it is longer than the path of a socket.
+			dir := filepath.Join(t.TempDir(), strings.Repeat("long", 30))
+			g.Expect(os.Mkdir(dir, 0o700)).To(Succeed())
 			e, err := startEgress(t.Context(), dir, func(context.Context) ([]corev1.Service, error) {
 				return []corev1.Service{{Spec: corev1.ServiceSpec{ClusterIPs: []string{"10.0.0.9"},
 					Ports: []corev1.ServicePort{{Port: 443}}}}}, nil
@@ -140,7 +143,7 @@ func TestEgress_PassesTheEndOfEachDirection(t *testing.T) {
 			e.add(nil, func(ctx context.Context, _ *corev1.Service, _ corev1.ServicePort) (net.Conn, error) {
 				return r.dial(ctx, 1)
 			})
-			client := connected(t, "unix", filepath.Join(dir, "egress")).(*net.UnixConn)
+			client := connected(t, "unix", socketIn(e.folder)).(*net.UnixConn)
 			g.Expect(client.SetDeadline(time.Now().Add(eventually))).To(Succeed())
 			fmt.Fprint(client, "CONNECT 10.0.0.9:443 HTTP/1.1\r\nHost: x\r\n\r\n")
 			answer := make([]byte, len("HTTP/1.1 200 OK\r\n\r\n"))

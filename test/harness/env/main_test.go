@@ -4,6 +4,7 @@ package env
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"testing"
@@ -33,6 +34,10 @@ func testAll(m *testing.M) int {
 	began := time.Now()
 	ctx := context.Background() //nolint:forbidigo // no test runs yet, so there is no other context
 	cp, err := Start(ctx, Options{AuditGroups: []string{"example.org"}})
+	if errors.Is(err, ErrExistingCluster) {
+		fmt.Fprintln(os.Stdout, "skipped, because these tests start and change control planes of their own:", err)
+		return 0
+	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1

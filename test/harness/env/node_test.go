@@ -16,6 +16,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"leasehold.dev/test/harness/program"
 )
 
 // page is a Pod that shows the files of the ConfigMap content.
@@ -79,7 +81,7 @@ func TestNodeRunsPodsAsProcesses(t *testing.T) {
 	}
 	node, err := shared.StartNode(ctx, NodeOptions{
 		Images: map[string]Program{
-			image: {Binary: script("exec env " + roleVariable + "=" + rolePage + " " + quote(self) + ` "$@"`),
+			image: {Binary: script("exec env " + roleVariable + "=" + rolePage + " " + program.Quote(self) + ` "$@"`),
 				Args: arguments},
 			image + "-bad": {Binary: script("echo no such luck; exit 7"), Args: arguments},
 		},

@@ -82,5 +82,5 @@ func (p *portPool) claim() bool {
 }
 
 func listen(port int) (net.Listener, error) {
-	return net.Listen("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port)))
+	return net.Listen("tcp", net.JoinHostPort(loopback, strconv.Itoa(port)))
 }

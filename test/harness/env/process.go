@@ -93,7 +93,7 @@ type spec struct {
 	name    string
 	program string
 	args    []string
-	env     []string         // on top of this process's own, except in a sandbox
+	env     []string         // on top of environ, except in a sandbox
 	log     string           // appended to
 	dir     string           // where it runs; empty: where this process does
 	sandbox *sandbox.Sandbox // nil: in the namespaces of this process
@@ -110,7 +110,7 @@ func (w *watchdog) start(s spec) (*process, error) {
 	cmd.Stdout, cmd.Stderr = log, log
 	start := cmd.Start
 	if s.sandbox == nil {
-		cmd.Env = append(os.Environ(), s.env...)
+		cmd.Env = append(w.environ(), s.env...)
 	} else {
 		cmd.Env = s.env
 		start = func() error { return s.sandbox.Start(cmd) }

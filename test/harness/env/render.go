@@ -15,6 +15,8 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"leasehold.dev/test/harness/program"
 )
 
 const (
@@ -55,12 +57,12 @@ func (c *ControlPlane) KubectlPath() (string, error) {
 }
 
 // wrapKubectl writes the script of KubectlPath. By default the cache is that of an address, where another control
-// plane, without these kinds, may have listened.
+// plane, without these kinds, may have listened. A kuberc file may change what a command does.
 func (c *ControlPlane) wrapKubectl() error {
-	program, err := kubectl(c.assets)
+	binary, err := kubectl(c.assets)
 	if err == nil { // KubectlPath returns the error to callers that need it
-		text := fmt.Sprintf("#!/bin/sh\nKUBECACHEDIR=%s exec %s \"$@\"\n", quote(filepath.Join(c.dir, "kubectl-cache")),
-			quote(program))
+		text := fmt.Sprintf("#!/bin/sh\nKUBERC=off KUBECACHEDIR=%s exec %s \"$@\"\n",
+			program.Quote(filepath.Join(c.dir, "kubectl-cache")), program.Quote(binary))
 		if err := os.WriteFile(filepath.Join(c.dir, "kubectl"), []byte(text), 0o700); err != nil {
 			return fmt.Errorf("wrapping kubectl: %w", err)
 		}

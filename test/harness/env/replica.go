@@ -56,9 +56,8 @@ type ReplicaOptions struct {
 	// Args returns its arguments, in which $(NAME) refers to a variable of the container and Env.
 	// Nil: none.
 	Args func(ReplicaPorts) []string
-	// Env replaces variables of the container. These are added to this process's own environment, to
-	// POD_NAME, POD_NAMESPACE, POD_UID, KUBECONFIG and a TMPDIR in the control plane's folder, of which
-	// an isolated replica has none.
+	// Env replaces variables of the container. These are added to PATH, POD_NAME, POD_NAMESPACE, POD_UID,
+	// KUBECONFIG, and a HOME and a TMPDIR in the control plane's folder, of which an isolated replica has none.
 	Env []string
 
 	// Connect changes how the replica reaches the API server, for example

@@ -195,7 +195,7 @@ func (s *S3Server) AddAccount(ctx context.Context, role S3Role) (S3Account, erro
 	account := newS3Account()
 	cmd := exec.CommandContext(ctx, s.spec.program, "admin", "create-user",
 		"--access", account.AccessKey, "--secret", account.SecretKey, "--role", string(role))
-	cmd.Env = append(os.Environ(), "ADMIN_ENDPOINT_URL="+s.Endpoint(), "ADMIN_REGION="+S3Region,
+	cmd.Env = append(s.watchdog.environ(), "ADMIN_ENDPOINT_URL="+s.Endpoint(), "ADMIN_REGION="+S3Region,
 		"ADMIN_ACCESS_KEY_ID="+s.account.AccessKey, "ADMIN_SECRET_ACCESS_KEY="+s.account.SecretKey)
 	if output, err := cmd.CombinedOutput(); err != nil {
 		return S3Account{}, fmt.Errorf("adding an account to the S3 server: %w\n%s", err, output)

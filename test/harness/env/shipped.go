@@ -38,7 +38,7 @@ func Deployments(objects []*unstructured.Unstructured) ([]appsv1.Deployment, err
 			return nil, fmt.Errorf("there are two Deployments called %s", d.Name)
 		}
 		pod := &d.Spec.Template.Spec
-		i := program(d.Spec.Template)
+		i := ownContainer(d.Spec.Template)
 		pod.Containers[0], pod.Containers[i] = pod.Containers[i], pod.Containers[0]
 		// As the API server would.
 		pod.ServiceAccountName = cmp.Or(pod.ServiceAccountName, defaultAccount)
@@ -50,9 +50,9 @@ func Deployments(objects []*unstructured.Unstructured) ([]appsv1.Deployment, err
 	return found, nil
 }
 
-// program returns the index of the operator's own container. A proxy may stand before it, so it is the one that
+// ownContainer returns the index of the operator's own container. A proxy may stand before it, so it is the one that
 // kubectl takes, or else the first with a probe, or with the name in the scaffold of kubebuilder.
-func program(pod corev1.PodTemplateSpec) int {
+func ownContainer(pod corev1.PodTemplateSpec) int {
 	for _, is := range []func(corev1.Container) bool{
 		func(c corev1.Container) bool { return c.Name == pod.Annotations[defaultContainer] },
 		func(c corev1.Container) bool { return c.ReadinessProbe != nil || c.LivenessProbe != nil },

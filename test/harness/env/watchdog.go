@@ -10,10 +10,13 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
 	"time"
+
+	"leasehold.dev/test/harness/program"
 )
 
 //go:embed scripts/*.sh
@@ -33,8 +36,10 @@ type watchdog struct {
 // startWatchdog keeps its files in dir. If removes is not empty, that folder is
 // removed at the end.
 func startWatchdog(dir, removes string) (*watchdog, error) {
-	if err := os.MkdirAll(filepath.Join(dir, "pids"), 0o700); err != nil {
-		return nil, fmt.Errorf("creating the watchdog's folder: %w", err)
+	for _, folder := range []string{filepath.Join(dir, "pids"), homeOf(dir)} {
+		if err := os.MkdirAll(folder, 0o700); err != nil {
+			return nil, fmt.Errorf("creating the watchdog's folder: %w", err)
+		}
 	}
 	files, err := fs.Sub(scripts, "scripts")
 	if err == nil {
@@ -83,6 +88,21 @@ func guardedDir(workDir, prefix string) (string, *watchdog, error) {
 	return dir, watchdog, err
 }
 
+// environ returns the environment of a program: nothing that the shell of the user has set for other programs. With a
+// proxy, kube-apiserver would send the requests of webhooks there; ETCD_ variables are flags of etcd, and below the
+// user's HOME are settings of kubectl and S3 servers.
+func (w *watchdog) environ() []string {
+	own := []string{"HOME=" + homeOf(w.dir)}
+	for _, name := range []string{"PATH", "TMPDIR"} {
+		if value, set := os.LookupEnv(name); set {
+			own = append(own, name+"="+value)
+		}
+	}
+	return own
+}
+
+func homeOf(dir string) string { return filepath.Join(dir, "home") }
+
 // command returns a command that starts program through the script which notes its pid for the
 // watchdog.
 func (w *watchdog) command(program string, args ...string) *exec.Cmd {
@@ -92,18 +112,18 @@ func (w *watchdog) command(program string, args ...string) *exec.Cmd {
 }
 
 // wrap writes an executable file that starts program as command does, for callers that accept only a path.
-func (w *watchdog) wrap(program string) (string, error) {
-	path := filepath.Join(w.dir, filepath.Base(program))
-	text := fmt.Sprintf("#!/bin/sh\nexec /bin/sh %s %s \"$@\"\n", quote(filepath.Join(w.dir, "shim.sh")), quote(program))
+func (w *watchdog) wrap(binary string) (string, error) {
+	path := filepath.Join(w.dir, filepath.Base(binary))
+	words := slices.Concat([]string{"exec", "env", "-i"}, w.environ(),
+		[]string{"/bin/sh", filepath.Join(w.dir, "shim.sh"), binary})
+	for i := range words {
+		words[i] = program.Quote(words[i])
+	}
+	text := "#!/bin/sh\n" + strings.Join(words, " ") + " \"$@\"\n"
 	if err := os.WriteFile(path, []byte(text), 0o700); err != nil {
-		return "", fmt.Errorf("wrapping %s: %w", program, err)
+		return "", fmt.Errorf("wrapping %s: %w", binary, err)
 	}
 	return path, nil
-}
-
-// quote makes one word of s for the shell.
-func quote(s string) string {
-	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
 }
 
 // forget drops the note of a child that has been waited for.

@@ -4,6 +4,7 @@ package tenant_test
 
 import (
 	"context"
+	"fmt"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
@@ -59,10 +60,12 @@ func given(ctx context.Context, t *v1beta1.Tenant) *v1beta1.Tenant {
 	GinkgoHelper()
 	Expect(k8s.Create(ctx, t)).To(Succeed())
 	DeferCleanup(func(ctx context.Context) {
-		if !suite.Outlives() {
-			retain := client.RawPatch(types.MergePatchType, []byte(`{"spec":{"namespaceDeletionPolicy":"Retain"}}`))
-			Expect(client.IgnoreNotFound(k8s.Patch(ctx, t.DeepCopy(), retain))).To(Succeed())
+		policy := v1beta1.NamespaceRetain
+		if suite.Outlives() {
+			policy = v1beta1.NamespaceDelete
 		}
+		change := client.RawPatch(types.MergePatchType, fmt.Appendf(nil, `{"spec":{"namespaceDeletionPolicy":%q}}`, policy))
+		Expect(client.IgnoreNotFound(k8s.Patch(ctx, t.DeepCopy(), change))).To(Succeed())
 		Expect(client.IgnoreNotFound(k8s.Delete(ctx, t))).To(Succeed())
 	})
 	return t

@@ -191,7 +191,7 @@ func describe(ctx context.Context, o initOptions, output io.Writer) (err error) 
 		fmt.Fprintf(output, "wrote %s\n", file)
 	}
 	fmt.Fprintf(output, "read the lines with the word guess, then: %s --subject %s\n",
-		commandName(), filepath.Join(o.dir, "subject.yaml"))
+		commandName(), program.Quote(filepath.Join(o.dir, "subject.yaml")))
 	return l.undone
 }
 
