@@ -198,12 +198,12 @@ func differences(live, want any, path string) []string {
 	case []any:
 		live, _ := live.([]any)
 		for _, value := range want {
-			wanted, ok := value.(map[string]any)
-			if !ok || wanted["name"] == nil {
-				break // the list has no names
+			wanted, _ := value.(map[string]any)
+			if wanted["name"] == nil {
+				break // the list is reported as a whole
 			}
-			i := slices.IndexFunc(live, func(one any) bool { return one.(map[string]any)["name"] == wanted["name"] })
-			if i >= 0 {
+			same := func(one any) bool { return one.(map[string]any)["name"] == wanted["name"] }
+			if i := slices.IndexFunc(live, same); i >= 0 {
 				paths = append(paths, differences(live[i], wanted, fmt.Sprintf("%s[%s]", path, wanted["name"]))...)
 			}
 		}

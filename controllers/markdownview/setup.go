@@ -61,13 +61,11 @@ func CacheByObject() map[client.Object]cache.ByObject {
 // has it, and what a client writes is always taken for a text.
 const digested = "leasehold.dev/texts/digested"
 
-// maxChildSpec is the size in bytes up to which the cache holds the spec of a Deployment or Service. The largest
-// that the operator writes has 40 KiB.
+// maxChildSpec is up to how many bytes a Deployment or Service is cached with its spec. The operator's have 40 KiB.
 const maxChildSpec = 64 << 10
 
-// slim drops what no reconcile reads, and replaces the texts of views and ConfigMaps by digests. It may see an
-// object twice: a reflector passes streamed objects again. A child that is too large loses what it is compared
-// by, so each reconcile applies it.
+// slim drops what no reconcile reads, and replaces texts by digests. A reflector passes streamed objects twice. A
+// child that is too large loses what it is compared by, so each reconcile applies it.
 func slim(in any) (any, error) {
 	o, ok := in.(client.Object)
 	if !ok { // a tombstone

@@ -61,18 +61,16 @@ func summarize(o *observation, p plan, res *result, now time.Time) v1beta1.Markd
 // fine returns the message of a view without a problem. It names the last correction until the spec changes.
 func fine(o *observation, p plan, res *result) string {
 	const none = "no problem was found"
-	message := none
-	for _, c := range corrections(o, p, res) {
-		message += "; " + c.message
-	}
-	if message != none {
-		return reporting.Bounded(message)
-	}
 	former := reporting.FindCondition(o.view.Status.Conditions, v1beta1.ConditionDegraded)
-	if former.ObservedGeneration == o.view.Generation && strings.HasPrefix(former.Message, none) {
+	corrected := corrections(o, p, res)
+	if len(corrected) == 0 && former.ObservedGeneration == o.view.Generation && strings.HasPrefix(former.Message, none) {
 		return former.Message
 	}
-	return none
+	message := none
+	for _, c := range corrected {
+		message += "; " + c.message
+	}
+	return reporting.Bounded(message)
 }
 
 // failed returns the status after an error that prevented the reconcile. It reports nothing new
@@ -205,14 +203,10 @@ func transitions(before, v *v1beta1.MarkdownView, p plan) []reporting.PendingEve
 	return list
 }
 
-// maxFields bounds the fields that the report of a correction names.
-const maxFields = 5
-
 // correction is the change of a child by another client, which this reconcile has undone.
 type correction struct {
 	step
-	// message has the fields or the deletion, and subject the first field.
-	message, subject string
+	message string
 }
 
 // corrections returns what other clients changed in children that had been correct.
@@ -226,14 +220,9 @@ func corrections(o *observation, p plan, res *result) []correction {
 		if !settled || !res.correct[s.kind] || !res.wrote[s.kind] {
 			continue
 		}
-		c := correction{s, "was missing and was created again", "deletion"}
+		c := correction{s, "was missing and was created again"}
 		if len(s.differences) > 0 {
-			fields := slices.Clone(s.differences)
-			c.subject = fields[0]
-			if len(fields) > maxFields {
-				fields = append(fields[:maxFields], fmt.Sprintf("%d more fields", len(s.differences)-maxFields))
-			}
-			c.message = "was changed by another client; the operator put back " + strings.Join(fields, ", ") +
+			c.message = "was changed by another client; the operator put back " + strings.Join(s.differences, ", ") +
 				", which the MarkdownView sets"
 		}
 		c.message = namesOf([]step{s}) + " " + c.message
@@ -245,10 +234,8 @@ func corrections(o *observation, p plan, res *result) []correction {
 // event returns the event for a correction. Its action has the field: the recorder counts events of one action as
 // one, with the first message.
 func (c correction) event(v *v1beta1.MarkdownView) reporting.PendingEvent {
-	const longest = 128 // of an action
-	action := "Correct " + c.subject
-	return reporting.Normal(v1beta1.EventDriftCorrected, action[:min(len(action), longest)], "%s",
-		reporting.Bounded(c.message)).About(referTo(v, c.step))
+	action := fmt.Sprintf("Correct %.100s", append(c.differences, "deletion")[0])
+	return reporting.Normal(v1beta1.EventDriftCorrected, action, "%s", reporting.Bounded(c.message)).About(referTo(v, c.step))
 }
 
 // referTo returns a reference to a child.

@@ -15,7 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"leasehold.dev/api/v1beta1"
-	"leasehold.dev/controllers/markdownview/markdown"
+	"leasehold.dev/controllers/markdownview/viewer/markdown"
 )
 
 var (
@@ -46,8 +46,7 @@ func validate(v *v1beta1.MarkdownView) field.ErrorList {
 	return errs
 }
 
-// validateCounts returns an error for each list that is longer than the schema allows. Only a client that is not
-// the API server sends one.
+// validateCounts returns an error for each list that is longer than the schema allows.
 func validateCounts(v *v1beta1.MarkdownView) field.ErrorList {
 	var errs field.ErrorList
 	if n := len(v.Spec.Markdowns); n > v1beta1.MaxMarkdowns {

@@ -14,7 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
 	"leasehold.dev/api/v1beta1"
-	"leasehold.dev/controllers/markdownview/markdown"
+	"leasehold.dev/controllers/markdownview/viewer/markdown"
 )
 
 // maxLinks bounds the warnings about links.
@@ -47,8 +47,6 @@ var (
 	inlineLink = regexp.MustCompile(`(?:^|[^!\\\]])\[[^\[\]]*\]\(([^\s()\\&\[\]"']+)(?:\s+"[^"]*")?\)`)
 	// notOnlyLinks matches a line that may have code, HTML or images.
 	notOnlyLinks = regexp.MustCompile("[`<]|!\\[")
-	// foreignAddress matches an address of another web site.
-	foreignAddress = regexp.MustCompile(`^(?i:https?|mailto|tel):`)
 	// mention matches each text that may lead to a file, in a link of any form.
 	mention = regexp.MustCompile(`[^\s()<>\[\]"']+\.md`)
 )
@@ -71,7 +69,7 @@ func warnOfLinks(files map[string]v1beta1.MarkdownText) admission.Warnings {
 			continue
 		}
 		for _, match := range inlineLink.FindAllStringSubmatch(l.text, -1) {
-			if _, ok := files[markdown.LocalFile(match[1])]; ok || foreignAddress.MatchString(match[1]) {
+			if _, ok := files[markdown.LocalFile(match[1])]; ok || strings.Contains(match[1], ":") {
 				continue
 			}
 			if links++; links <= maxLinks {

@@ -17,7 +17,7 @@ import (
 	"pgregory.net/rapid"
 
 	"leasehold.dev/api/v1beta1"
-	"leasehold.dev/controllers/markdownview/markdown"
+	"leasehold.dev/controllers/markdownview/viewer/markdown"
 	viewer "leasehold.dev/controllers/markdownview/viewer/render"
 )
 

@@ -34,9 +34,8 @@ func SetupWebhookWithManager(mgr ctrl.Manager) error {
 	return nil
 }
 
-// Webhook validates MarkdownViews. It sends no requests, and parses no Markdown: that needs memory
-// and time, of which each author would take those of all. Anyone may call it with any object, so lists
-// are counted before their elements are read.
+// Webhook validates MarkdownViews. It sends no requests, and parses no Markdown, which would take the memory and
+// time of all authors. Anyone may call it with any object, so lists are counted before their elements are read.
 type Webhook struct{}
 
 var _ admission.Validator[*v1beta1.MarkdownView] = &Webhook{}

@@ -13,7 +13,7 @@ import (
 	"strings"
 	"sync"
 
-	"leasehold.dev/controllers/markdownview/markdown"
+	"leasehold.dev/controllers/markdownview/viewer/markdown"
 	"leasehold.dev/controllers/markdownview/viewer/render"
 )
 

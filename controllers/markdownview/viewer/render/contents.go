@@ -8,7 +8,7 @@ import (
 	"github.com/yuin/goldmark/ast"
 	"github.com/yuin/goldmark/text"
 
-	"leasehold.dev/controllers/markdownview/markdown"
+	"leasehold.dev/controllers/markdownview/viewer/markdown"
 )
 
 // Kind is the kind of an entry.

@@ -14,7 +14,7 @@ import (
 	"github.com/yuin/goldmark/renderer"
 	"github.com/yuin/goldmark/util"
 
-	"leasehold.dev/controllers/markdownview/markdown"
+	"leasehold.dev/controllers/markdownview/viewer/markdown"
 )
 
 // PageName returns the path of the page of a Markdown file: page.md is served as page.html, as in
