@@ -32,9 +32,6 @@ import (
 // objects with the operator's label, so no watch event reports the deletion of a foreign one.
 const blockedPeriod = 30 * time.Second
 
-// reportTimeout bounds the report after a reconcile has used up its own time.
-const reportTimeout = 5 * time.Second
-
 // Reconciler reconciles MarkdownViews. New returns a valid one.
 type Reconciler struct {
 	// Client reads from the manager's cache, which has each object that this client wrote.
@@ -94,14 +91,8 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	return reconciler.Finish(ctrl.Result{}, errors.Join(res.errs...))
 }
 
-// fail reports an error that prevented the reconcile. A Conflict is none: the view has changed. The report of a
-// request that had no response in time needs a context of its own.
+// fail reports an error that prevented the reconcile. A Conflict is none: the view has changed.
 func (r *Reconciler) fail(ctx context.Context, v *v1beta1.MarkdownView, err error) (ctrl.Result, error) {
-	if errors.Is(err, context.DeadlineExceeded) {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(context.WithoutCancel(ctx), reportTimeout)
-		defer cancel()
-	}
 	if !apierrors.IsConflict(err) {
 		err = reconciler.Failed(err, r.report(ctx, v, failed(v, err, r.Clock.Now()), plan{}))
 	}

@@ -170,8 +170,8 @@ func TestDifferencesAreFound(t *testing.T) {
 
 // maxLines bounds three products, without tests, generated code and licence lines. Raise a bound only with a reason.
 var maxLines = map[string]int{
-	"operator":    7_950, // the root, api, controllers and runners, but for the two below
-	"page server": 1_450, // controllers/markdownview/viewer
+	"operator":    8_350, // the root, api, controllers and runners, but for the two below
+	"page server": 1_250, // controllers/markdownview/viewer
 	"election":    1_500, // runners/election, a module that other operators use
 }
 

@@ -16,7 +16,8 @@ import (
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 
 	"leasehold.dev/api/v1beta1"
-	viewer "leasehold.dev/controllers/markdownview/viewer/render"
+	"leasehold.dev/controllers/markdownview/viewer/markdown"
+	"leasehold.dev/controllers/markdownview/viewer/render"
 )
 
 // field returns the schema of a field of a kind.
@@ -69,8 +70,8 @@ func TestMarkdownViewSample(t *testing.T) {
 	if len(views) != 1 || views[0].Namespace != "default" {
 		t.Fatalf("got %d MarkdownViews, want one in namespace default, which every cluster has", len(views))
 	}
-	files, listed := views[0].Spec.Markdowns, map[string]bool{viewer.SummaryName: true}
-	for _, entry := range viewer.Contents([]byte(files[viewer.SummaryName])).Entries {
+	files, listed := views[0].Spec.Markdowns, map[string]bool{markdown.SummaryName: true}
+	for _, entry := range render.Contents([]byte(files[markdown.SummaryName])).Entries {
 		if _, ok := files[entry.File]; !ok {
 			t.Errorf("the entry %q leads to no page", entry.Title)
 		}
