@@ -98,7 +98,7 @@ build: needs-go ## Build the operator into bin/manager, the page server into bin
 # The integration suites, slowest first, and those of make slow. SUITE_JOBS of them run in parallel: more than cores,
 # because specs mostly wait.
 SUITES       ?= storagebucket tenant manager counts continuity markdownview viewer
-SLOW_SUITES  := memory
+SLOW_SUITES  := memory certmanager
 SUITE_JOBS   ?= 3
 # Ginkgo's parallel processes in each suite.
 PROCS        ?= 3
@@ -129,25 +129,26 @@ test: needs-go $(CONTROLPLANE) s3server build $(TOOLS)/gotestsum $(TOOLS)/ginkgo
 		$(if $(UNPROVABLE),,prove:$$prove:$(ARTIFACTS)/prove-smoke/junit.xml)
 
 # The modules that have Go code, and the reports of `make test`.
-MODULES := . runners/election test/harness hack/monitoring
+MODULES := . runners/election test/harness hack/monitoring hack/gitops hack/certmanager
 UNITS   := unit harness
 
 unit: needs-go $(CONTROLPLANE) s3server build $(TOOLS)/gotestsum $(TOOLS)/ginkgo $(TOOLS)/helm ## Run the unit tests, those of the harness and those of config/, but the slow ones.
 	@GO=$(GO) GOTESTSUM=$(TOOLS)/gotestsum ARTIFACTS=$(ARTIFACTS) hack/unit.sh '$(TEST_FLAGS) -skip=^TestSlow $(UNIT_FLAGS)' . test/harness
 
 # What takes longer than it is worth for each change of a line: tests whose names begin with TestSlow; the election
-# with the oldest versions that it supports, and promtool, each of which compiles other dependencies; the measurement of
-# memory. Some build programs, whose sources go test does not know, so no result of a former run counts.
-slow: needs-go $(CONTROLPLANE) s3server $(BIN)/monitoring/promtool build $(TOOLS)/gotestsum $(TOOLS)/ginkgo $(TOOLS)/helm ## Run the unit tests that make test leaves out, which CI runs for each change.
+# with the oldest versions that it supports, promtool, Flux and cert-manager, each of which compiles other dependencies;
+# the measurement of memory. Some build programs, whose sources go test does not know, so no result of a former run
+# counts.
+slow: needs-go $(CONTROLPLANE) s3server $(BIN)/monitoring/promtool $(BIN)/certmanager/certmanager build $(TOOLS)/gotestsum $(TOOLS)/ginkgo $(TOOLS)/helm ## Run the unit tests that make test leaves out, which CI runs for each change.
 	@GO=$(GO) GOTESTSUM=$(TOOLS)/gotestsum ARTIFACTS=$(ARTIFACTS)/slow hack/unit.sh '$(TEST_FLAGS) -count=1 -run=^TestSlow $(UNIT_FLAGS)' . test/harness
-	@GO=$(GO) GOTESTSUM=$(TOOLS)/gotestsum ARTIFACTS=$(ARTIFACTS)/slow hack/unit.sh '$(TEST_FLAGS) -count=1 $(UNIT_FLAGS)' runners/election hack/monitoring
+	@GO=$(GO) GOTESTSUM=$(TOOLS)/gotestsum ARTIFACTS=$(ARTIFACTS)/slow hack/unit.sh '$(TEST_FLAGS) -count=1 $(UNIT_FLAGS)' runners/election hack/monitoring hack/gitops
 	@$(MAKE) --no-print-directory integration SUITES='$(SLOW_SUITES)' ARTIFACTS=$(ARTIFACTS)/slow
 
-# The tests of hack/monitoring have one goroutine, and the race detector would compile Prometheus again. The slow tests
+# The tests of hack/ have one goroutine, and the race detector would compile Prometheus again. The slow tests
 # measure, or start programs that are built without the detector.
 race: export CGO_ENABLED := 1
 race: needs-go $(CONTROLPLANE) s3server build $(TOOLS)/gotestsum $(TOOLS)/ginkgo $(TOOLS)/helm ## Run the unit tests with the race detector, which needs a C compiler.
-	@GO=$(GO) GOTESTSUM=$(TOOLS)/gotestsum ARTIFACTS=$(ARTIFACTS) hack/unit.sh '-race $(TEST_FLAGS) -skip=^TestSlow $(UNIT_FLAGS)' $(filter-out hack/monitoring,$(MODULES))
+	@GO=$(GO) GOTESTSUM=$(TOOLS)/gotestsum ARTIFACTS=$(ARTIFACTS) hack/unit.sh '-race $(TEST_FLAGS) -skip=^TestSlow $(UNIT_FLAGS)' $(filter-out hack/%,$(MODULES))
 
 integration: needs-go $(CONTROLPLANE) s3server build $(TOOLS)/ginkgo $(TOOLS)/helm ## Run the integration specs against a real control plane.
 	@GO=$(GO) PROGRAMS=$(BIN) hack/integration.sh $(TOOLS)/ginkgo $(ARTIFACTS) $(SUITE_JOBS) '$(SUITES)' --procs=$(PROCS) --randomize-all --keep-going \
@@ -294,6 +295,12 @@ $(BIN)/s3server/versitygw: hack/s3server/go.mod hack/s3server/go.sum
 	@echo "s3server: building versitygw $$(awk '$$1 == "github.com/versity/versitygw" {print $$2}' hack/s3server/go.mod) from hack/s3server (about 45 s on 2 cores the first time)" >&2
 	@mkdir -p $(@D)
 	@cd hack/s3server && CGO_ENABLED=0 $(PROGRESS) s3server $(GO) build -ldflags='-s -w' -o $(@D)/ github.com/versity/versitygw/cmd/versitygw
+	@touch $@
+
+$(BIN)/certmanager/certmanager: hack/certmanager/go.mod hack/certmanager/go.sum hack/certmanager/main.go
+	@echo "certmanager: building it with cert-manager $$(awk '$$1 == "github.com/cert-manager/cert-manager" {print $$2}' hack/certmanager/go.mod) from hack/certmanager (about 2 minutes on 2 cores the first time)" >&2
+	@mkdir -p $(@D)
+	@cd hack/certmanager && CGO_ENABLED=0 $(PROGRESS) certmanager $(GO) build -ldflags='-s -w' -o $@ .
 	@touch $@
 
 # Without the discovery of targets in clouds: 243 of 1,356 packages, and large ones.

@@ -23,7 +23,8 @@ func TestKubernetesIsCompiledOnce(t *testing.T) {
 		t.Fatal(err)
 	}
 	versions := required(t, "../go.mod")
-	for _, other := range []string{"../test/harness/go.mod", "controlplane/go.mod", "tools/go.mod"} {
+	for _, other := range []string{"../test/harness/go.mod", "certmanager/go.mod", "controlplane/go.mod",
+		"gitops/go.mod", "tools/go.mod"} {
 		theirs, same := required(t, other), 0
 		for _, path := range slices.Compact(slices.Sorted(strings.FieldsSeq(string(paths)))) {
 			switch version, found := theirs[path]; {

@@ -23,6 +23,7 @@ var inTour = []string{
 var elsewhere = map[string]struct{ test, mention, reason string }{
 	"kubectl apply --server-side -f install.yaml": {reason: "needs a release; make release checks its manifests"},
 	"export IMG=":                        {reason: "needs a registry; hack/docker-test.sh builds both images by make docker-build"},
+	"resource.customizations":            {test: "hack/gitops/argocd_test.go", mention: `"### Argo CD"`},
 	"namespace: platform-ops":            {test: "test/manifests/fence_test.go", mention: `"### In another namespace"`},
 	"apiVersion: flowcontrol":            {test: "test/manifests/fence_test.go", mention: `own leader elections:"`},
 	"helm install leasehold":             {test: "test/e2e/helm_test.go", mention: `"upgrade"`},
