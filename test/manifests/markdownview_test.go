@@ -17,7 +17,7 @@ import (
 
 	"leasehold.dev/api/v1beta1"
 	"leasehold.dev/controllers/markdownview/viewer/markdown"
-	"leasehold.dev/controllers/markdownview/viewer/render"
+	viewer "leasehold.dev/controllers/markdownview/viewer/render"
 )
 
 // field returns the schema of a field of a kind.
@@ -71,7 +71,7 @@ func TestMarkdownViewSample(t *testing.T) {
 		t.Fatalf("got %d MarkdownViews, want one in namespace default, which every cluster has", len(views))
 	}
 	files, listed := views[0].Spec.Markdowns, map[string]bool{markdown.SummaryName: true}
-	for _, entry := range render.Contents([]byte(files[markdown.SummaryName])).Entries {
+	for _, entry := range viewer.Contents([]byte(files[markdown.SummaryName])).Entries {
 		if _, ok := files[entry.File]; !ok {
 			t.Errorf("the entry %q leads to no page", entry.Title)
 		}
