@@ -7,11 +7,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	kerrors "k8s.io/apimachinery/pkg/util/errors"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -106,7 +108,7 @@ func (r *Reconciler) report(ctx context.Context, o *observation, p plan, res *re
 		if err := client.IgnoreNotFound(apply.Patch(ctx, r.Client, t, before)); err != nil {
 			return ctrl.Result{}, fmt.Errorf("removing finalizer: %w", err)
 		}
-		return ctrl.Result{}, nil
+		return ctrl.Result{}, r.awaitRelease(ctx, t)
 	}
 	if res.retry != nil { // no failure of the Tenant; the next reconcile follows soon and reads the change
 		return ctrl.Result{}, res.retry
@@ -117,6 +119,22 @@ func (r *Reconciler) report(ctx context.Context, o *observation, p plan, res *re
 	}
 	reporting.Flush(r.Recorder, t, transitions(o.before, t.Status, res.wrote))
 	return ctrl.Result{}, kerrors.NewAggregate(res.errs)
+}
+
+// How often and how long to look for the removed finalizer in the cache.
+const releasePoll, releaseTimeout = 5 * time.Millisecond, time.Second
+
+// awaitRelease waits until the cache shows that the finalizer is gone. The client waits only for writes that
+// leave a new version, and a queued event would repeat the reads and the patch of the last reconcile.
+func (r *Reconciler) awaitRelease(ctx context.Context, t *v1beta1.Tenant) error {
+	err := wait.PollUntilContextTimeout(ctx, releasePoll, releaseTimeout, true, func(ctx context.Context) (bool, error) {
+		cached, err := reconciler.Get(ctx, r.Client, client.ObjectKeyFromObject(t), &v1beta1.Tenant{})
+		return cached == nil || !controllerutil.ContainsFinalizer(cached, v1beta1.TenantFinalizer), err
+	})
+	if wait.Interrupted(err) {
+		return nil
+	}
+	return err
 }
 
 // writeStatus writes the status if it differs from that of before, and sets the gauges.

@@ -123,8 +123,8 @@ var _ = Describe("The API of StorageBucket", operator.OldestKubernetes, func() {
 			Expect(columns).To(Equal([]string{"Name/0", "Bucket/0", "Ready/0", "Paused/0", "Reason/0", "LastProbe/0",
 				"Policy/1", "Endpoint/1", "Age/0"}))
 			Expect(cells[:5]).To(Equal([]any{b.Name, name, "True", nil, "ProbeSucceeded"}))
-			Expect(cells[4]).To(MatchRegexp(`^\d+s$`))
-			Expect(cells[5:7]).To(Equal([]any{"Observe", storage.Endpoint()}))
+			Expect(cells[5]).To(MatchRegexp(`^\d+s$`))
+			Expect(cells[6:8]).To(Equal([]any{"Observe", storage.Endpoint()}))
 		}, SpecTimeout(time.Minute))
 
 	It("allows other changes of an object that violates a newer rule", Serial, func(ctx SpecContext) {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -33,11 +34,14 @@ func TestMain(m *testing.M) { os.Exit(run(m)) }
 func run(m *testing.M) int {
 	ctrl.SetLogger(logr.Discard())
 	env := &envtest.Environment{}
-	if os.Getenv("KUBEBUILDER_ASSETS") == "" {
-		env.BinaryAssetsDirectory = assets
+	built, err := filepath.Abs(assets)
+	if err == nil && os.Getenv("KUBEBUILDER_ASSETS") == "" {
+		err = os.Setenv("KUBEBUILDER_ASSETS", built) // make sets it, too, and may leave it empty
 	}
-	var err error
-	if cfg, err = env.Start(); err != nil {
+	if err == nil {
+		cfg, err = env.Start()
+	}
+	if err != nil {
 		fmt.Fprintln(os.Stderr, "starting envtest:", err)
 		return 1
 	}
