@@ -85,8 +85,9 @@ benchmarks() {
       ((round % 2)) || sides=(head base)
       for side in "${sides[@]}"; do
         # Counts are taken over a fixed number of iterations. Timed runs are shorter than a time slice.
-        measure "$side" -test.benchtime=100x -test.benchmem >>"$out/$side-counts.txt"
-        measure "$side" -test.benchtime=1ms -test.count=3 >>"$out/$side-times.txt"
+        measure "$side" . -test.skip=Heap -test.benchtime=100x -test.benchmem >>"$out/$side-counts.txt"
+        measure "$side" . -test.skip=Heap -test.benchtime=1ms -test.count=3 >>"$out/$side-times.txt"
+        measure "$side" Heap -test.benchtime=500x >>"$out/$side-heap.txt"
       done
     done
     [[ $(judge) == 1 ]] || break
@@ -99,7 +100,7 @@ measure() {
   local program
   for program in "$work/$1"-*.test; do
     (cd "$work/$1/controllers/$(basename "${program#"$work/$1-"}" .test)" &&
-      "$program" -test.run='^$' -test.bench=. -test.cpu=1 -test.timeout=5m "${@:2}")
+      "$program" -test.run='^$' -test.bench="$2" -test.cpu=1 -test.timeout=5m "${@:3}")
   done
 }
 

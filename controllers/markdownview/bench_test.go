@@ -3,6 +3,7 @@
 package markdownview
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -10,6 +11,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 
 	"leasehold.dev/api/v1beta1"
+	"leasehold.dev/controllers/internal/reconciler/reconcilertest"
 )
 
 // `make gate` runs the benchmarks of bench_test.go at each size n and compares them with the base
@@ -26,6 +28,26 @@ func atSizes(b *testing.B, run func(*testing.B, *v1beta1.MarkdownView)) {
 			b.ReportAllocs()
 			run(b, view(showing(f)))
 		})
+	}
+}
+
+// BenchmarkHeap reconciles a view that is requested each time, so the status is written each time.
+func BenchmarkHeap(b *testing.B) {
+	r := newRecording(b, view())
+	n, v := 0, &v1beta1.MarkdownView{}
+	reconcilertest.Heap(b, func() {
+		err := r.stored.Get(b.Context(), request.NamespacedName, v)
+		n++
+		v.Annotations = map[string]string{v1beta1.AnnotationRequestedAt: fmt.Sprint(n)}
+		err = errors.Join(err, r.stored.Update(b.Context(), v))
+		if _, failed := r.Reconcile(b.Context(), request); errors.Join(err, failed) != nil {
+			b.Fatal(err, failed)
+		}
+		r.Lines, r.Reported = nil, nil
+	})
+	err := r.stored.Get(b.Context(), request.NamespacedName, v)
+	if err != nil || v.Status.LastHandledReconcileAt != fmt.Sprint(n) {
+		b.Errorf("%v, the last of %d requests that was handled is %s", err, n, v.Status.LastHandledReconcileAt)
 	}
 }
 

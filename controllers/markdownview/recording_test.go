@@ -40,7 +40,7 @@ type recording struct {
 	errs map[string]error
 }
 
-func newRecording(t *testing.T, objects ...client.Object) *recording {
+func newRecording(t testing.TB, objects ...client.Object) *recording {
 	t.Helper()
 	r := &recording{errs: map[string]error{},
 		stored: reconcilertest.NewClientBuilder().WithObjects(objects...).

@@ -4,12 +4,15 @@ package storagebucket
 
 import (
 	"fmt"
+	"net/http"
+	"net/http/httptest"
 	"testing"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
 
 	"leasehold.dev/api/v1beta1"
+	"leasehold.dev/controllers/internal/reconciler/reconcilertest"
 	"leasehold.dev/controllers/storagebucket/s3"
 )
 
@@ -29,6 +32,25 @@ func fleet(n int) []*v1beta1.StorageBucket {
 		list[i] = b
 	}
 	return list
+}
+
+// BenchmarkHeap probes a bucket so seldom that the status is written each time.
+func BenchmarkHeap(b *testing.B) {
+	w := newFixture(b, scenario{with: manage, service: owned})
+	w.Rules.Guard = func(*http.Transport) http.RoundTripper {
+		return roundTripper(func(r *http.Request) (*http.Response, error) {
+			answer := httptest.NewRecorder()
+			w.service.ServeHTTP(answer, r)
+			return answer.Result(), nil
+		})
+	}
+	reconcilertest.Heap(b, func() {
+		w.clock.SetTime(w.clock.Now().Add(2 * refresh))
+		if last := w.reconcile().Status.LastProbeTime; !last.Time.Equal(w.clock.Now()) {
+			b.Fatalf("at %s the last probe is that of %s", w.clock.Now(), last)
+		}
+		w.events()
+	})
 }
 
 // BenchmarkDue measures the check that each tick does for each bucket.

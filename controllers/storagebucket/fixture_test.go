@@ -182,7 +182,7 @@ type change = func(*fixture)
 // fixture is a Reconciler with the objects of a scenario in a fake cluster.
 type fixture struct {
 	*Reconciler
-	t        *testing.T
+	t        testing.TB
 	stored   client.WithWatch
 	clock    *testingclock.FakePassiveClock
 	recorder *events.FakeRecorder
@@ -194,7 +194,7 @@ type fixture struct {
 	onResponse func(request string, status int)
 }
 
-func newFixture(t *testing.T, s scenario) *fixture {
+func newFixture(t testing.TB, s scenario) *fixture {
 	t.Helper()
 	w := &fixture{t: t, service: s.service, clock: testingclock.NewFakePassiveClock(epoch),
 		recorder: events.NewFakeRecorder(10)}

@@ -3,10 +3,20 @@
 package tenant
 
 import (
+	"errors"
 	"fmt"
 	"testing"
 
+	"github.com/prometheus/client_golang/prometheus"
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/events"
+	"k8s.io/utils/clock"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
 	"leasehold.dev/api/v1beta1"
+	"leasehold.dev/controllers/internal/reconciler/reconcilertest"
 )
 
 // `make gate` runs these benchmarks at each size n and compares cost and growth with a
@@ -103,6 +113,34 @@ func BenchmarkTransitions(b *testing.B) {
 			transitions(o.before, after, true)
 		}
 	})
+}
+
+// BenchmarkHeap reconciles a Tenant that is requested each time, so the status is written each time.
+func BenchmarkHeap(b *testing.B) {
+	stored := store(b, append(provision(nil), &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: "admin"}})...)
+	m, err := newMetrics(prometheus.NewRegistry())
+	if err != nil {
+		b.Fatal(err)
+	}
+	r := &Reconciler{Client: stored, Live: stored, Recorder: &events.FakeRecorder{}, Clock: clock.RealClock{}, metrics: m,
+		Options: Options{AdminClusterRole: "admin", OperatorNamespace: "leasehold-system", PodSecurityLevel: "baseline"}}
+	n := 0
+	reconcilertest.Heap(b, func() {
+		t := &v1beta1.Tenant{}
+		key := client.ObjectKey{Name: "a"}
+		err := stored.Get(b.Context(), key, t)
+		n++
+		t.Annotations = map[string]string{v1beta1.AnnotationRequestedAt: fmt.Sprint(n)}
+		err = errors.Join(err, stored.Update(b.Context(), t))
+		if _, failed := r.Reconcile(b.Context(), ctrl.Request{NamespacedName: key}); errors.Join(err, failed) != nil {
+			b.Fatal(err, failed)
+		}
+	})
+	t := &v1beta1.Tenant{}
+	err = stored.Get(b.Context(), client.ObjectKey{Name: "a"}, t)
+	if err != nil || t.Status.LastHandledReconcileAt != fmt.Sprint(n) {
+		b.Errorf("%v, the last of %d requests that was handled is %s", err, n, t.Status.LastHandledReconcileAt)
+	}
 }
 
 func BenchmarkOwnsChild(b *testing.B) {

@@ -20,10 +20,11 @@ var thresholds = &benchmath.Thresholds{CompareAlpha: 0.01}
 
 // tolerances are the relative increases of a unit's median that are allowed. Allocations have none.
 // Times depend on the machine, and a quadratic loop exceeds this tolerance many times over.
-var tolerances = map[string]float64{"allocs/op": 0, "B/op": 0.01, "sec/op": 0.5}
+var tolerances = map[string]float64{"allocs/op": 0, "B/op": 0.01, "sec/op": 0.5, "live-B/op": 0.5}
 
 // measured has the units of each file.
-var measured = map[string][]string{"counts.txt": {"allocs/op", "B/op"}, "times.txt": {"sec/op"}}
+var measured = map[string][]string{"counts.txt": {"allocs/op", "B/op"}, "times.txt": {"sec/op"},
+	"heap.txt": {"live-B/op"}}
 
 // samples has the values of each benchmark and unit, as in "tenant.Decide/n=4 allocs/op".
 type samples map[string][]float64
