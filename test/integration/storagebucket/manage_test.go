@@ -175,4 +175,19 @@ var _ = Describe("A managed bucket", func() {
 		Expect(exists(emptied)).To(BeFalse())
 		Expect(storage.Objects(retained)).To(Equal([]string{"precious"}))
 	}, SpecTimeout(time.Minute))
+
+	It("is not removed while it has old versions, which a list of objects does not show", func(ctx SpecContext) {
+		b := given(ctx, build(place(ctx), storage.Endpoint(), operator.Unique("managed"), managed(v1beta1.BucketDelete)))
+		eventuallyReady(ctx, b)
+		client, name := storage.Client(), b.Spec.BucketName
+		Expect(client.EnableVersioning(ctx, name)).To(Succeed())
+		put(ctx, name, "precious")
+		Expect(client.RemoveObject(ctx, name, "precious", minio.RemoveObjectOptions{})).To(Succeed())
+		for object := range client.ListObjectsIter(ctx, name, minio.ListObjectsOptions{}) {
+			Fail("listed: " + object.Key)
+		}
+		Expect(k8s.Delete(ctx, b)).To(Succeed())
+		eventually(ctx, b, metav1.ConditionFalse, v1beta1.ReasonBucketNotEmpty)
+		Expect(exists(name)).To(BeTrue())
+	}, SpecTimeout(time.Minute))
 })

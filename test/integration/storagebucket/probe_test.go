@@ -3,6 +3,7 @@
 package storagebucket_test
 
 import (
+	"context"
 	"time"
 
 	. "github.com/onsi/ginkgo/v2"
@@ -47,21 +48,49 @@ var _ = Describe("Probing a bucket", func() {
 		eventuallyReady(ctx, b)
 	}, SpecTimeout(time.Minute))
 
-	It("reports a real server's errors for wrong keys, missing permissions and an unknown name", func(ctx SpecContext) {
-		namespace, name := place(ctx), bucketOnServer(ctx)
-		stranger, err := storage.AddAccount(ctx, env.S3RoleUser)
-		Expect(err).NotTo(HaveOccurred())
-		for reason, account := range map[string]env.S3Account{
-			v1beta1.ReasonAccessDenied:       stranger,
-			v1beta1.ReasonInvalidCredentials: {AccessKey: storage.Account().AccessKey, SecretKey: "wrong-secret-of-a-good-key"},
-		} {
-			wrong := keys(ctx, namespace, operator.Unique("account"), account)
-			b := given(ctx, build(namespace, storage.Endpoint(), name, func(b *v1beta1.StorageBucket) {
-				b.Spec.CredentialsSecretRef.Name = wrong.Name
-			}))
-			eventually(ctx, b, metav1.ConditionFalse, reason)
-		}
-		missing := given(ctx, build(namespace, storage.Endpoint(), "no-such-bucket"))
-		eventually(ctx, missing, metav1.ConditionFalse, v1beta1.ReasonBucketNotFound)
-	}, SpecTimeout(time.Minute))
+	It("reports a real server's errors for wrong keys, missing permissions, an unknown name and another region",
+		func(ctx SpecContext) {
+			namespace, name, root := place(ctx), bucketOnServer(ctx), storage.Account()
+			stranger, err := storage.AddAccount(ctx, env.S3RoleUser)
+			Expect(err).NotTo(HaveOccurred())
+			for _, c := range []struct {
+				account              env.S3Account
+				bucket, region, want string
+			}{
+				{stranger, name, env.S3Region, v1beta1.ReasonAccessDenied},
+				{env.S3Account{AccessKey: root.AccessKey, SecretKey: "wrong-secret-of-a-good-key"}, name, env.S3Region,
+					v1beta1.ReasonInvalidCredentials},
+				{env.S3Account{AccessKey: "UNKNOWNKEY0000000000", SecretKey: root.SecretKey}, name, env.S3Region,
+					v1beta1.ReasonInvalidCredentials},
+				{root, "no-such-bucket", env.S3Region, v1beta1.ReasonBucketNotFound},
+				{root, name, "eu-west-1", v1beta1.ReasonRegionMismatch},
+			} {
+				secret := keys(ctx, namespace, operator.Unique("account"), c.account)
+				b := given(ctx, build(namespace, storage.Endpoint(), c.bucket, func(b *v1beta1.StorageBucket) {
+					b.Spec.CredentialsSecretRef.Name, b.Spec.Region = secret.Name, c.region
+				}))
+				eventually(ctx, b, metav1.ConditionFalse, c.want)
+			}
+		}, SpecTimeout(time.Minute))
+
+	It("reports a real server that does not answer, or has exited, and its return", func(ctx SpecContext) {
+		b := given(ctx, build(place(ctx), storage.Endpoint(), bucketOnServer(ctx), probing(3600, 2, 1)))
+		eventuallyReady(ctx, b)
+		Expect(storage.Pause(ctx)).To(Succeed())
+		DeferCleanup(storage.Resume)
+		request(ctx, b, "paused")
+		eventually(ctx, b, metav1.ConditionFalse, v1beta1.ReasonProbeTimeout)
+		Expect(storage.Resume()).To(Succeed())
+		storage.Kill()
+		DeferCleanup(func(ctx context.Context) {
+			if !storage.Running() {
+				Expect(storage.Restart(ctx)).To(Succeed())
+			}
+		})
+		request(ctx, b, "killed")
+		eventually(ctx, b, metav1.ConditionFalse, v1beta1.ReasonEndpointUnreachable)
+		Expect(storage.Restart(ctx)).To(Succeed())
+		request(ctx, b, "restarted")
+		eventuallyReady(ctx, b)
+	}, SpecTimeout(2*time.Minute))
 })
