@@ -100,7 +100,8 @@ func managerOptions(o *options, lock resourcelock.Interface, certificate *servin
 
 		Metrics:                o.metrics(),
 		HealthProbeBindAddress: o.probeAddress,
-		WebhookServer:          runners.BoundBodies(webhook.NewServer(o.webhooks(certificate)), reviewLimits, clock.RealClock{}),
+		WebhookServer: runners.BoundBodies(webhook.NewServer(o.webhooks(certificate)), reviewLimits,
+			clock.RealClock{}),
 
 		LeaderElection:                      o.leaderElect,
 		LeaderElectionID:                    o.electionID,

@@ -3,14 +3,11 @@
 package main
 
 import (
-	"crypto/tls"
-	"crypto/x509"
 	"errors"
 	"flag"
 	"fmt"
 	"maps"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -224,8 +221,8 @@ func TestFlagsSetTheirOptions(t *testing.T) {
 		"leader-elect-retry-period": {"3s", times(func(m ctrl.Options) any { return *m.RetryPeriod },
 			func(l election.Options) any { return l.RetryPeriod }), "2s 2s", "3s 3s"},
 		"leader-election-id": {"lease", leaseNames,
-			"manager.leasehold.dev manager.leasehold.dev system/manager.leasehold.dev",
-			"lease lease system/lease"},
+			"manager.leasehold.dev, manager.leasehold.dev, system/manager.leasehold.dev",
+			"lease, lease, system/lease"},
 		"max-concurrent-probes": {"5", workers,
 			"tenant 4, storagebucket 32, markdownview 4",
 			"tenant 4, storagebucket 5, markdownview 4"},
@@ -301,70 +298,6 @@ func TestFlagsSetTheirOptions(t *testing.T) {
 	}
 }
 
-func TestHTTP2IsOff(t *testing.T) {
-	o, err := parseOptions(nil, inPod)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Setenv("TMPDIR", t.TempDir())
-	source, err := o.certificate()
-	if err != nil {
-		t.Fatal(err)
-	}
-	for server, options := range map[string][]func(*tls.Config){"metrics": o.metrics().TLSOpts,
-		"webhooks": o.webhooks(nil).TLSOpts, "webhooks with a Secret": o.webhooks(source).TLSOpts} {
-		// controller-runtime's own default.
-		config := &tls.Config{NextProtos: []string{"h2"}}
-		for _, option := range options {
-			option(config)
-		}
-		if slices.Contains(config.NextProtos, "h2") {
-			t.Errorf("%s offer HTTP/2", server)
-		}
-	}
-}
-
-func TestCertificateComesFromTheSecretOrFromFiles(t *testing.T) {
-	cases := map[string]struct {
-		args []string
-		want bool
-	}{
-		"Secret": {nil, true},
-		"Files":  {[]string{"--webhook-cert-path=/certs"}, false},
-		"None":   {[]string{"--enable-webhooks=false"}, false},
-	}
-	for name, tc := range cases {
-		t.Run(name, func(t *testing.T) {
-			t.Setenv("TMPDIR", t.TempDir())
-			o, err := parseOptions(tc.args, inPod)
-			if err != nil {
-				t.Fatal(err)
-			}
-			source, err := o.certificate()
-			if err != nil {
-				t.Fatal(err)
-			}
-			if (source != nil) != tc.want {
-				t.Errorf("a source for the Secret: %t, want %t", source != nil, tc.want)
-			}
-			config := &tls.Config{}
-			for _, option := range o.webhooks(source).TLSOpts {
-				option(config)
-			}
-			if (config.GetCertificate != nil) != tc.want {
-				t.Fatalf("GetCertificate is set: %t, want %t", config.GetCertificate != nil, tc.want)
-			}
-			if !tc.want {
-				return
-			}
-			const secret = "Secret system/leasehold-webhook-server-cert is empty"
-			if _, err := config.GetCertificate(nil); err == nil || !strings.Contains(err.Error(), secret) {
-				t.Errorf("GetCertificate() = %v, want %q in it", err, secret)
-			}
-		})
-	}
-}
-
 // stderr redirects what the flag package prints to a file, and returns its name.
 func stderr(t *testing.T) string {
 	t.Helper()
@@ -402,23 +335,6 @@ leasehold_build_info{goversion="go1.26.0",revision="c3f5a0a",version="v0.1.0"} 1
 `
 	if err := testutil.GatherAndCompare(registry, strings.NewReader(want)); err != nil {
 		t.Error(err)
-	}
-}
-
-// The manager's image has no certificates, so the program's own roots are used.
-func TestRootsWithoutCertificatesOfTheSystem(t *testing.T) {
-	const none = "/nonexistent"
-	if os.Getenv("SSL_CERT_DIR") != none {
-		self := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^"+t.Name()+"$")
-		self.Env = append(os.Environ(), "SSL_CERT_FILE="+none, "SSL_CERT_DIR="+none)
-		if printed, err := self.CombinedOutput(); err != nil {
-			t.Errorf("without files of certificates: %v\n%s", err, printed)
-		}
-		return
-	}
-	roots, err := x509.SystemCertPool()
-	if err != nil || roots.Equal(x509.NewCertPool()) {
-		t.Errorf("no roots (%v)", err)
 	}
 }
 

@@ -23,13 +23,12 @@ import (
 
 	"github.com/open-policy-agent/cert-controller/pkg/rotator"
 	"github.com/prometheus/client_golang/prometheus"
-	admissionv1 "k8s.io/api/admissionregistration/v1"
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 	"k8s.io/client-go/util/workqueue"
@@ -96,8 +95,8 @@ type added struct {
 func (m *added) GetRESTMapper() meta.RESTMapper {
 	mapper := meta.NewDefaultRESTMapper(nil)
 	mapper.Add(corev1.SchemeGroupVersion.WithKind("Secret"), meta.RESTScopeNamespace)
-	mapper.Add(admissionv1.SchemeGroupVersion.WithKind("ValidatingWebhookConfiguration"), meta.RESTScopeRoot)
-	mapper.Add(admissionv1.SchemeGroupVersion.WithKind("MutatingWebhookConfiguration"), meta.RESTScopeRoot)
+	mapper.Add(admissionregistrationv1.SchemeGroupVersion.WithKind("ValidatingWebhookConfiguration"), meta.RESTScopeRoot)
+	mapper.Add(admissionregistrationv1.SchemeGroupVersion.WithKind("MutatingWebhookConfiguration"), meta.RESTScopeRoot)
 	return mapper
 }
 
@@ -147,6 +146,7 @@ func controllersOf(t *testing.T, o *options, objects ...client.Object) (map[stri
 }
 
 func workers(t *testing.T, o *options) string {
+	t.Helper()
 	found, _ := controllersOf(t, o)
 	return perKind(func(kind string) int { return found[kind].workers })
 }
@@ -218,15 +218,18 @@ func tenantOfOne() client.Object {
 }
 
 func adminRole(t *testing.T, o *options) string {
+	t.Helper()
 	return applied(t, o, "tenant", tenantOfOne(), "roleRef", "name")
 }
 
 func podSecurity(t *testing.T, o *options) string {
+	t.Helper()
 	return applied(t, o, "tenant", tenantOfOne(), "metadata", "labels", "pod-security.kubernetes.io/enforce")
 }
 
 // reserved returns which of two names a Tenant may not have.
 func reserved(t *testing.T, o *options) string {
+	t.Helper()
 	found, _ := controllersOf(t, o)
 	names := found["tenant"].do.(*tenant.Reconciler).Options.ReservedNamespaces
 	return strings.Join(slices.DeleteFunc([]string{"cert-manager", "ops-*"}, func(name string) bool {
@@ -235,6 +238,7 @@ func reserved(t *testing.T, o *options) string {
 }
 
 func viewerImage(t *testing.T, o *options) string {
+	t.Helper()
 	return applied(t, o, "markdownview", &v1beta1.MarkdownView{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: "a", UID: "u", Generation: 1},
 		Spec: v1beta1.MarkdownViewSpec{Replicas: v1beta1.MinViewerReplicas,
@@ -244,6 +248,7 @@ func viewerImage(t *testing.T, o *options) string {
 
 // dialled lists the addresses that a probe may dial.
 func dialled(t *testing.T, o *options) string {
+	t.Helper()
 	found, _ := controllersOf(t, o)
 	rules := found["storagebucket"].do.(*storagebucket.Reconciler).Rules
 	return strings.Join(slices.DeleteFunc([]string{"10.1.2.3", "127.0.0.1", "169.254.169.254"}, func(address string) bool {
@@ -253,6 +258,7 @@ func dialled(t *testing.T, o *options) string {
 
 // ticks counts how often each kind is listed in a minute.
 func ticks(t *testing.T, o *options) string {
+	t.Helper()
 	got := map[string]int{}
 	synctest.Test(t, func(t *testing.T) {
 		var mu sync.Mutex
@@ -272,6 +278,7 @@ func ticks(t *testing.T, o *options) string {
 
 // server returns the API server that the manager is for.
 func server(t *testing.T, _ *options) string {
+	t.Helper()
 	config, err := ctrl.GetConfig()
 	if err != nil {
 		t.Fatal(err)
@@ -300,6 +307,7 @@ func managerOf(t *testing.T, o options) (ctrl.Manager, *election.Term) {
 }
 
 func rates(t *testing.T, o *options) string {
+	t.Helper()
 	mgr, _ := managerOf(t, *o)
 	return fmt.Sprintf("%g a second, %d at once", mgr.GetConfig().QPS, mgr.GetConfig().Burst)
 }
@@ -321,20 +329,23 @@ func fences(t *testing.T, o options) (checks []*runners.FenceCheck) {
 }
 
 func elects(t *testing.T, o *options) string {
+	t.Helper()
 	_, term := managerOf(t, *o)
 	return fmt.Sprintf("the manager %t, the term %t, the fence %d",
 		optionsOf(o).LeaderElection, term != nil, len(fences(t, *o)))
 }
 
 func leaseNames(t *testing.T, o *options) string {
+	t.Helper()
 	electing := *o
 	electing.leaderElect = true
-	return fmt.Sprint(optionsOf(o).LeaderElectionID, " ", lockOptions(o).Lease.Name, " ",
+	return fmt.Sprint(optionsOf(o).LeaderElectionID, ", ", lockOptions(o).Lease.Name, ", ",
 		fences(t, electing)[0].Lease)
 }
 
 // readiness lists the checks of /readyz.
 func readiness(t *testing.T, o *options) string {
+	t.Helper()
 	_, mgr, _ := newWatches(t)
 	m := &checked{Manager: mgr, live: map[string]healthz.Checker{}, ready: map[string]healthz.Checker{}}
 	if err := errors.Join(addWebhooks(m, o, nil), addChecks(m, o)); err != nil {
@@ -345,6 +356,7 @@ func readiness(t *testing.T, o *options) string {
 
 // rotated lists the Secret, the host and the configurations of the certificate that the operator manages.
 func rotated(t *testing.T, o *options) string {
+	t.Helper()
 	t.Setenv("TMPDIR", t.TempDir())
 	certificate, err := o.certificate()
 	if err != nil {
@@ -358,8 +370,8 @@ func rotated(t *testing.T, o *options) string {
 		if v.Kind() != reflect.Struct || !v.FieldByName("Runnable").IsValid() {
 			continue
 		}
-		if r, ok := v.FieldByName("Runnable").Interface().(*rotator.CertRotator); ok {
-			names := []string{types.NamespacedName(r.SecretKey).String(), r.DNSName}
+		if r, ok := reflect.TypeAssert[*rotator.CertRotator](v.FieldByName("Runnable")); ok {
+			names := []string{r.SecretKey.String(), r.DNSName}
 			for _, hook := range r.Webhooks {
 				names = append(names, hook.Name)
 			}

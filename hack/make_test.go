@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -17,8 +18,10 @@ type checkout struct{ dir, neighbour, bin string }
 func newCheckout(t *testing.T, path string) checkout {
 	t.Helper()
 	root := t.TempDir()
-	c := checkout{dir: filepath.Join(root, path), neighbour: filepath.Join(root, "a"), bin: filepath.Join(root, "programs")}
-	for _, dir := range []string{c.neighbour, c.bin, filepath.Join(c.dir, "bin", "tools"), filepath.Join(c.dir, "artifacts"),
+	c := checkout{dir: filepath.Join(root, path), neighbour: filepath.Join(root, "a"),
+		bin: filepath.Join(root, "programs")}
+	for _, dir := range []string{c.neighbour, c.bin, filepath.Join(c.dir, "bin", "tools"),
+		filepath.Join(c.dir, "artifacts"),
 		filepath.Join(c.dir, "hack", "tools"), filepath.Join(c.dir, "test", "harness"),
 		filepath.Join(c.dir, "test", "integration", "one"), filepath.Join(c.dir, "test", "integration", "two")} {
 		if err := os.MkdirAll(dir, 0o755); err != nil {
@@ -53,7 +56,7 @@ esac
 func (c checkout) make(t *testing.T, dir string, env []string, args ...string) (output string, ok bool) {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), "make", args...)
-	cmd.Dir, cmd.Env = dir, append(env, "PATH="+c.bin+":"+os.Getenv("PATH"), "S3SERVER=/bin/true")
+	cmd.Dir, cmd.Env = dir, slices.Concat(env, []string{"PATH=" + c.bin + ":" + os.Getenv("PATH"), "S3SERVER=/bin/true"})
 	text, err := cmd.CombinedOutput()
 	if left, readErr := os.ReadFile(filepath.Join(c.neighbour, "thesis.txt")); readErr != nil || string(left) != "precious" {
 		t.Errorf("make %q removed the file of a neighbour: %v\n%s", args, readErr, text)

@@ -31,7 +31,8 @@ func newAdmission(t *testing.T, c clock.PassiveClock) admission {
 	t.Helper()
 	a := admission{arrived: make(chan int, 100), released: make(chan struct{})}
 	server := webhook.NewServer(webhook.Options{})
-	runners.BoundBodies(server, map[string]int64{"/hook": 7 << 20}, c).Register("/hook", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	bounded := runners.BoundBodies(server, map[string]int64{"/hook": 7 << 20}, c)
+	bounded.Register("/hook", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body, err := io.ReadAll(r.Body)
 		if err != nil {
 			http.Error(w, err.Error(), http.StatusBadRequest)

@@ -40,7 +40,7 @@ func BenchmarkHeap(b *testing.B) {
 		n++
 		v.Annotations = map[string]string{v1beta1.AnnotationRequestedAt: fmt.Sprint(n)}
 		err = errors.Join(err, r.stored.Update(b.Context(), v))
-		if _, failed := r.Reconcile(b.Context(), request); errors.Join(err, failed) != nil {
+		if _, failed := r.Reconcile(b.Context(), request); err != nil || failed != nil {
 			b.Fatal(err, failed)
 		}
 		r.Lines, r.Reported = nil, nil

@@ -239,7 +239,8 @@ func TestHungRequestIsReported(t *testing.T) {
 	if err := r.stored.Get(t.Context(), request.NamespacedName, v); err != nil {
 		t.Fatal(err)
 	}
-	if got := reporting.FindCondition(v.Status.Conditions, v1beta1.ConditionReady); got.Reason != v1beta1.ReasonReconcileFailed {
+	got := reporting.FindCondition(v.Status.Conditions, v1beta1.ConditionReady)
+	if got.Reason != v1beta1.ReasonReconcileFailed {
 		t.Errorf("Ready is %q, %q; want the reason %s", got.Reason, got.Message, v1beta1.ReasonReconcileFailed)
 	}
 }

@@ -106,7 +106,8 @@ func TestCacheHasNoTexts(t *testing.T) {
 	}
 	got := inCache(t, v).(*v1beta1.MarkdownView)
 	for name, text := range v.Spec.Markdowns {
-		if want := v1beta1.MarkdownText(digest(string(text))); got.Spec.Markdowns[name] != want || len(got.Spec.Markdowns) != 1 {
+		want := v1beta1.MarkdownText(digest(string(text)))
+		if got.Spec.Markdowns[name] != want || len(got.Spec.Markdowns) != 1 {
 			t.Errorf("the files in the cache are %q, want the digests", got.Spec.Markdowns)
 		}
 	}
@@ -131,7 +132,9 @@ func TestCacheHasNoLargeChildren(t *testing.T) {
 		"the keys of a ConfigMap":   of(o, o.configMap, func() { o.configMap.Annotations, o.configMap.Data = nil, many }),
 		"the binary keys":           of(o, &corev1.ConfigMap{BinaryData: binary}, func() {}),
 		"the selector of a Service": of(o, o.service, func() { o.service.Annotations, o.service.Spec.Selector = nil, many }),
-		"the labels of a template":  of(o, o.deployment, func() { o.deployment.Annotations, o.deployment.Spec.Template.Labels = nil, many }),
+		"the labels of a template": of(o, o.deployment, func() {
+			o.deployment.Annotations, o.deployment.Spec.Template.Labels = nil, many
+		}),
 	} {
 		if text, err := json.Marshal(child); err != nil || len(text) > 2<<10 {
 			t.Errorf("%s: %d bytes in the cache, %v", kind, len(text), err)
@@ -140,7 +143,8 @@ func TestCacheHasNoLargeChildren(t *testing.T) {
 	if ownerOf(o.view, o.deployment) != self || ownerOf(o.view, o.service) != self {
 		t.Error("the owner is lost")
 	}
-	usual := appliedObservation(t, view(args(slices.Repeat([]v1beta1.ViewerArg{v1beta1.ViewerArg(strings.Repeat("x", 1024))}, 32)...),
+	longest := []v1beta1.ViewerArg{v1beta1.ViewerArg(strings.Repeat("x", 1024))}
+	usual := appliedObservation(t, view(args(slices.Repeat(longest, 32)...),
 		image(strings.Repeat("a", 200)+":1"), unlisted(v1beta1.MaxMarkdowns-1, "a%03d.md")))
 	if got := actions(decide(usual)); got != [3]action{keep, keep, keep} {
 		t.Errorf("the largest children of the operator: %v, want that they are kept", got)

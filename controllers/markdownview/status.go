@@ -66,11 +66,11 @@ func fine(o *observation, p plan, res *result) string {
 	if len(corrected) == 0 && former.ObservedGeneration == o.view.Generation && strings.HasPrefix(former.Message, none) {
 		return former.Message
 	}
-	message := none
+	messages := []string{none}
 	for _, c := range corrected {
-		message += "; " + c.message
+		messages = append(messages, c.message)
 	}
-	return reporting.Bounded(message)
+	return reporting.Bounded(strings.Join(messages, "; "))
 }
 
 // failed returns the status after an error that prevented the reconcile. It reports nothing new
@@ -235,7 +235,8 @@ func corrections(o *observation, p plan, res *result) []correction {
 // one, with the first message.
 func (c correction) event(v *v1beta1.MarkdownView) reporting.PendingEvent {
 	action := fmt.Sprintf("Correct %.100s", append(c.differences, "deletion")[0])
-	return reporting.Normal(v1beta1.EventDriftCorrected, action, "%s", reporting.Bounded(c.message)).About(referTo(v, c.step))
+	event := reporting.Normal(v1beta1.EventDriftCorrected, action, "%s", reporting.Bounded(c.message))
+	return event.About(referTo(v, c.step))
 }
 
 // referTo returns a reference to a child.

@@ -144,7 +144,7 @@ func lines(text string) iter.Seq[line] {
 				if l.indent < 4 && strings.HasPrefix(l.text, fence) && strings.Trim(l.text, fence[:1]) == "" {
 					fence = ""
 				}
-			case mark != nil && strings.HasPrefix(raw, mark[1]+mark[2]):
+			case len(mark) > 2 && strings.HasPrefix(raw, mark[1]+mark[2]):
 				fence = mark[1] + mark[2]
 			case strings.HasPrefix(raw, "<!--"):
 				inComment = open

@@ -98,9 +98,10 @@ func contradictions(t interface{ Fatal(...any) }, text string) []string {
 	entries := viewer.Contents([]byte(text)).Entries
 	for _, warning := range warnOfLinks(all) {
 		match := linked.FindStringSubmatch(warning)
-		if match != nil && !slices.ContainsFunc(entries, func(e viewer.Entry) bool {
+		if len(match) > 1 && !slices.ContainsFunc(entries, func(e viewer.Entry) bool {
 			_, exists := all[e.File]
-			return e.Kind == viewer.Chapter && !exists && e.File == markdown.LocalFile(match[1]) && !strings.Contains(e.Href, ":")
+			return e.Kind == viewer.Chapter && !exists && e.File == markdown.LocalFile(match[1]) &&
+				!strings.Contains(e.Href, ":")
 		}) {
 			found = append(found, warning)
 		}

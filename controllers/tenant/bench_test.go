@@ -132,7 +132,7 @@ func BenchmarkHeap(b *testing.B) {
 		n++
 		t.Annotations = map[string]string{v1beta1.AnnotationRequestedAt: fmt.Sprint(n)}
 		err = errors.Join(err, stored.Update(b.Context(), t))
-		if _, failed := r.Reconcile(b.Context(), ctrl.Request{NamespacedName: key}); errors.Join(err, failed) != nil {
+		if _, failed := r.Reconcile(b.Context(), ctrl.Request{NamespacedName: key}); err != nil || failed != nil {
 			b.Fatal(err, failed)
 		}
 	})

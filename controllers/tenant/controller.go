@@ -64,7 +64,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		return reconciler.Finish(ctrl.Result{}, r.fail(ctx, t, err))
 	}
 	res := r.act(ctx, o, p)
-	return reconciler.Finish(r.report(ctx, o, p, res))
+	return reconciler.Finish(ctrl.Result{}, r.report(ctx, o, p, res))
 }
 
 // guard adds the finalizer before any child is created.
@@ -99,26 +99,26 @@ func (r *Reconciler) declare(ctx context.Context, t *v1beta1.Tenant, creates []s
 
 // report writes the status if it changed, and records events. It removes the finalizer of a terminating
 // Tenant that owns nothing any more. It returns the error that requires another reconcile.
-func (r *Reconciler) report(ctx context.Context, o *observation, p plan, res *result) (ctrl.Result, error) {
+func (r *Reconciler) report(ctx context.Context, o *observation, p plan, res *result) error {
 	t := o.tenant
 	before := t.DeepCopy()
 	reporting.Flush(r.Recorder, t, res.events)
 	if res.released {
 		controllerutil.RemoveFinalizer(t, v1beta1.TenantFinalizer)
 		if err := client.IgnoreNotFound(apply.Patch(ctx, r.Client, t, before)); err != nil {
-			return ctrl.Result{}, fmt.Errorf("removing finalizer: %w", err)
+			return fmt.Errorf("removing finalizer: %w", err)
 		}
-		return ctrl.Result{}, r.awaitRelease(ctx, t)
+		return r.awaitRelease(ctx, t)
 	}
 	if res.retry != nil { // no failure of the Tenant; the next reconcile follows soon and reads the change
-		return ctrl.Result{}, res.retry
+		return res.retry
 	}
 	t.Status = summarize(o, p, res, r.Clock.Now())
 	if err := r.writeStatus(ctx, t, before); err != nil {
-		return ctrl.Result{}, err
+		return err
 	}
 	reporting.Flush(r.Recorder, t, transitions(o.before, t.Status, res.wrote))
-	return ctrl.Result{}, kerrors.NewAggregate(res.errs)
+	return kerrors.NewAggregate(res.errs)
 }
 
 // How often and how long to look for the removed finalizer in the cache.

@@ -150,7 +150,8 @@ func TestOversize(t *testing.T) {
 	for _, tc := range []struct{ old, size, errors int }{{0, 384 << 10, 0}, {0, 384<<10 + 1, 1}, {1, 448 << 10, 0},
 		{1, 448<<10 + 1, 1}, {500 << 10, 500 << 10, 0}, {500 << 10, 500<<10 + 1, 1}} {
 		ctx := admission.NewContextWithRequest(t.Context(), admission.Request{AdmissionRequest: admissionv1.AdmissionRequest{
-			Object: runtime.RawExtension{Raw: make([]byte, tc.size)}, OldObject: runtime.RawExtension{Raw: make([]byte, tc.old)}}})
+			Object:    runtime.RawExtension{Raw: make([]byte, tc.size)},
+			OldObject: runtime.RawExtension{Raw: make([]byte, tc.old)}}})
 		if errs := oversize(ctx, tenant("a")); len(errs) != tc.errors {
 			t.Errorf("%+v: %v", tc, errs)
 		}

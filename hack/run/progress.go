@@ -59,7 +59,8 @@ func (p *progress) once(subject, topic, format string, args ...any) {
 func (p *progress) template(text string, values any) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return template.Must(template.New("").Funcs(template.FuncMap{"quote": program.Quote}).Parse(text)).Execute(p.out, values)
+	functions := template.FuncMap{"quote": program.Quote}
+	return template.Must(template.New("").Funcs(functions).Parse(text)).Execute(p.out, values)
 }
 
 // process can be restarted. Each restart makes a new Done channel.

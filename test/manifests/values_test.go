@@ -221,7 +221,7 @@ var chartValues = map[string]chartValue{
 		"||", "/etc/leasehold/webhook-certs|leasehold-serving-cert|leasehold-system/leasehold-serving-cert"},
 	"webhookTimeoutSeconds": {"9", several(fieldsOf("MutatingWebhookConfiguration", ".webhooks[*].timeoutSeconds"),
 		fieldsOf("ValidatingWebhookConfiguration", ".webhooks[*].timeoutSeconds")), "5|5 5 5", "9|9 9 9"},
-	"fence": {`"audit"`, fieldsOf("ValidatingAdmissionPolicyBinding", `.spec.validationActions[*]`), "Deny Deny", "Deny Audit"},
+	"fence": {`"audit"`, fieldsOf("ValidatingAdmissionPolicyBinding", `.spec.validationActions[*]`), "Deny Deny", "Deny Audit"}, //nolint:dupword // of two bindings
 	"crds.enabled": {"false", names("CustomResourceDefinition"),
 		"markdownviews.leasehold.dev storagebuckets.leasehold.dev tenants.leasehold.dev", ""},
 	"serviceMonitor.enabled": {"true", names("ServiceMonitor"), "", "leasehold-controller-manager-metrics-monitor"},
@@ -253,9 +253,7 @@ func fieldsOf(kind string, paths ...string) func(*testing.T, []map[string]any) s
 	}
 }
 
-func names(kind string) func(*testing.T, []map[string]any) string {
-	return fieldsOf(kind, ".metadata.name")
-}
+var names = func(kind string) func(*testing.T, []map[string]any) string { return fieldsOf(kind, ".metadata.name") }
 
 func port(name string) func(*testing.T, []map[string]any) string {
 	return fieldsOf("Deployment", ofContainer+`.ports[?(@.name=="`+name+`")].containerPort`)
@@ -288,9 +286,9 @@ func imageOf(image func(*testing.T, []map[string]any) string, part int) func(*te
 func several(observe ...func(*testing.T, []map[string]any) string) func(*testing.T, []map[string]any) string {
 	return func(t *testing.T, objects []map[string]any) string {
 		t.Helper()
-		var all []string
-		for _, one := range observe {
-			all = append(all, one(t, objects))
+		all := make([]string, len(observe))
+		for i, one := range observe {
+			all[i] = one(t, objects)
 		}
 		return strings.Join(all, "|")
 	}

@@ -62,7 +62,8 @@ func SetCorrected(list *[]metav1.Condition, generation int64, now time.Time, pen
 		}
 	}
 	if len(messages) > 0 {
-		SetCondition(list, generation, now, metav1.Condition{Type: v1beta1.ConditionDriftCorrected, Status: metav1.ConditionTrue,
+		SetCondition(list, generation, now, metav1.Condition{
+			Type: v1beta1.ConditionDriftCorrected, Status: metav1.ConditionTrue,
 			Reason: v1beta1.ReasonDriftCorrected, Message: Bounded(strings.Join(messages, "; "))})
 	} else if FindCondition(*list, v1beta1.ConditionDriftCorrected).ObservedGeneration != generation {
 		meta.RemoveStatusCondition(list, v1beta1.ConditionDriftCorrected)

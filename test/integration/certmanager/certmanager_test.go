@@ -75,7 +75,7 @@ var _ = Describe("The overlay for cert-manager", func() {
 			Expect(admin.Get(ctx, types.NamespacedName{Namespace: leasehold.Namespace, Name: "leasehold-webhook-server-cert"},
 				&corev1.Secret{})).To(MatchError(ContainSubstring("not found")), "the operator issues no certificate of its own")
 		},
-		Entry("of cert-manager", real{}, SpecTimeout(expect.Long)),
+		Entry("of cert-manager", certManager{}, SpecTimeout(expect.Long)),
 		Entry("of the harness, which stands in for it", standIn{}, SpecTimeout(expect.Long)),
 	)
 })

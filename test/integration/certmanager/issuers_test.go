@@ -29,11 +29,11 @@ const (
 	config = root + "/config"
 )
 
-// real is cert-manager: its controllers and its CA injector, in the program of hack/certmanager.
-type real struct{}
+// certManager is cert-manager itself: its controllers and its CA injector, in the program of hack/certmanager.
+type certManager struct{}
 
 // manifests returns the overlay with the definitions of cert-manager, which tell the harness to issue nothing.
-func (real) manifests(ctx context.Context) string {
+func (certManager) manifests(ctx context.Context) string {
 	GinkgoHelper()
 	list := exec.CommandContext(ctx, "go", "list", "-m", "-f={{.Dir}}", "github.com/cert-manager/cert-manager")
 	list.Dir = filepath.Join(root, "hack", "certmanager")
@@ -58,7 +58,7 @@ func (real) manifests(ctx context.Context) string {
 }
 
 // start starts the program, which ends with its standard input, at the latest with this process.
-func (real) start(ctx context.Context, plane *env.ControlPlane) {
+func (certManager) start(ctx context.Context, plane *env.ControlPlane) {
 	GinkgoHelper()
 	program, err := filepath.Abs(filepath.Join(root, "bin", "certmanager", "certmanager"))
 	Expect(err).NotTo(HaveOccurred())
@@ -74,7 +74,7 @@ func (real) start(ctx context.Context, plane *env.ControlPlane) {
 }
 
 // renew requests a renewal as cert-manager's own command does: by a condition.
-func (real) renew(ctx context.Context, c client.Client) {
+func (certManager) renew(ctx context.Context, c client.Client) {
 	GinkgoHelper()
 	certificate := &unstructured.Unstructured{}
 	certificate.SetAPIVersion("cert-manager.io/v1")

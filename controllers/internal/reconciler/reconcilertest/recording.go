@@ -69,7 +69,7 @@ func (r *Recording) must(err error) {
 // onRequest is called before each request. As with a client of the API server, a request ends with its context.
 func (r *Recording) onRequest(ctx context.Context, q Request) error {
 	isRead := q.Verb == "get" || q.Verb == "list"
-	if r.Hangs != "" && !(q.Cached && isRead) && strings.HasPrefix(q.Name, r.Hangs) {
+	if r.Hangs != "" && (!q.Cached || !isRead) && strings.HasPrefix(q.Name, r.Hangs) {
 		<-ctx.Done()
 	}
 	if err := ctx.Err(); err != nil {
@@ -85,7 +85,9 @@ func (r *Recording) Ended(ctx context.Context, c reconcile.Reconciler, request r
 	ctx, cancel := context.WithTimeout(ctx, 150*time.Second)
 	defer cancel()
 	if stops {
-		defer time.AfterFunc(time.Minute, cancel).Stop()
+		stopped, stop := context.WithTimeout(context.WithoutCancel(ctx), time.Minute)
+		defer stop()
+		defer context.AfterFunc(stopped, cancel)()
 	}
 	r.Hangs = hangs
 	_, err := c.Reconcile(ctx, request)
