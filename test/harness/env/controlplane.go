@@ -26,7 +26,7 @@ const (
 	// existingVariable selects the current kubeconfig's cluster, as for envtest.
 	existingVariable = "USE_EXISTING_CLUSTER"
 	// stopTimeout bounds the stop of etcd and of kube-apiserver, each; then they are killed.
-	stopTimeout = 10 * time.Second
+	stopTimeout = 30 * time.Second
 	loopback    = "127.0.0.1"
 	// advertised is the address of the Service kubernetes. By default it is that of the default route, which a machine
 	// may not have. It leads nowhere, as endpoints of Services may not be loopback addresses.

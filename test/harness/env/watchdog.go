@@ -24,7 +24,7 @@ var scripts embed.FS
 
 // watchdogPatience is the time for which a clean stop waits for the watchdog. It needs a few
 // milliseconds if there is nothing to kill, and bounds itself to 5 seconds.
-const watchdogPatience = 10 * time.Second
+const watchdogPatience = 30 * time.Second
 
 // watchdog kills the children of this process when this process has ended.
 type watchdog struct {

@@ -10,7 +10,7 @@ import (
 	"leasehold.dev/test/harness/fault"
 )
 
-func TestStaleness(t *testing.T) {
+func TestSlowStaleness(t *testing.T) {
 	for _, name := range []string{"own write not seen", "answer lost", "write refused", "old list"} {
 		t.Run(name, func(t *testing.T) {
 			g, w := NewWithT(t), newWorld(t)

@@ -3,6 +3,7 @@
 package sample
 
 import (
+	"flag"
 	"fmt"
 	"os"
 	"os/exec"
@@ -26,10 +27,17 @@ import (
 // assets is where this repository builds its control plane. KUBEBUILDER_ASSETS takes its place.
 const assets = "../../../../bin/controlplane/current"
 
-// cfg is envtest's config, as suites made by kubebuilder have it.
+// cfg is the config of envtest, as suites made by kubebuilder have it.
 var cfg *rest.Config
 
-func TestMain(m *testing.M) { os.Exit(run(m)) }
+// TestMain starts envtest, unless the slow tests, which need it, are skipped.
+func TestMain(m *testing.M) {
+	flag.Parse()
+	if flag.Lookup("test.skip").Value.String() == "^TestSlow" {
+		os.Exit(m.Run())
+	}
+	os.Exit(run(m))
+}
 
 func run(m *testing.M) int {
 	ctrl.SetLogger(logr.Discard())
@@ -95,14 +103,14 @@ func (w *world) children(g Gomega) []string {
 }
 
 // The naive controller fails the test of the document in each of its four ways.
-func TestStaleness_FailsForTheNaiveController(t *testing.T) {
+func TestSlowStaleness_FailsForTheNaiveController(t *testing.T) {
 	g := NewWithT(t)
-	run := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestStaleness$", "-test.v")
+	run := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestSlowStaleness$", "-test.v")
 	run.Env = append(os.Environ(), "SAMPLE=naive")
 	output, err := run.CombinedOutput()
 	g.Expect(err).To(HaveOccurred())
 	for _, name := range []string{"own_write_not_seen", "answer_lost", "write_refused", "old_list"} {
-		g.Expect(string(output)).To(ContainSubstring("--- FAIL: TestStaleness/"+name), "%s", output)
+		g.Expect(string(output)).To(ContainSubstring("--- FAIL: TestSlowStaleness/"+name), "%s", output)
 	}
 	g.Expect(string(output)).NotTo(ContainSubstring("never happened"), "each fault happened")
 }
@@ -114,7 +122,7 @@ func TestStaleness_IsShown(t *testing.T) {
 	g.Expect(err).NotTo(HaveOccurred())
 	page, err := os.ReadFile("../../docs/staleness.md")
 	g.Expect(err).NotTo(HaveOccurred())
-	_, body, _ := strings.Cut(string(file), "\n\n") // without the licence
+	_, body, _ := strings.Cut(strings.ReplaceAll(string(file), "TestSlow", "Test"), "\n\n") // without the licence
 	g.Expect(string(page)).To(ContainSubstring("```go\n" + body + "```"))
 	g.Expect(strings.Count(body, "\n")).To(BeNumerically("<=", 40))
 }
