@@ -339,7 +339,7 @@ func leaseNames(t *testing.T, o *options) string {
 	t.Helper()
 	electing := *o
 	electing.leaderElect = true
-	return fmt.Sprint(optionsOf(o).LeaderElectionID, ", ", lockOptions(o).Lease.Name, ", ",
+	return fmt.Sprint("elects by ", optionsOf(o).LeaderElectionID, ", locks ", lockOptions(o).Lease.Name, ", fenced by ",
 		fences(t, electing)[0].Lease)
 }
 
