@@ -174,7 +174,7 @@ func (c *ControlPlane) configure(ctx context.Context, o Options) error {
 		return err
 	}
 	etcd.URL = &url.URL{Scheme: "http", Host: net.JoinHostPort(loopback, strconv.Itoa(free[0]))}
-	server.SecureServing.Address, server.SecureServing.Port = loopback, strconv.Itoa(free[1])
+	server.Address, server.Port = loopback, strconv.Itoa(free[1])
 	args := server.Configure()
 	args.Set("advertise-address", advertised)
 	args.Set("audit-policy-file", policy)

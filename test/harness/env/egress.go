@@ -74,7 +74,8 @@ func startEgress(ctx context.Context, dir string,
 			"use a shorter path", err, dir), folder.Close())
 	}
 	if err := os.WriteFile(filepath.Join(dir, egressFile), fmt.Appendf(nil, egressConfig, socket), 0o600); err != nil {
-		return nil, errors.Join(fmt.Errorf("writing the API server's way to Services: %w", err), listener.Close(), folder.Close())
+		return nil, errors.Join(fmt.Errorf("writing the API server's way to Services: %w", err), listener.Close(),
+			folder.Close())
 	}
 	e := &egress{folder: folder, services: services, routes: map[*Installation]serviceRoute{}}
 	// The proxy outlives the call, and so must its context.

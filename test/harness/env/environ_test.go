@@ -22,15 +22,16 @@ func TestEnviron_IsOfTheHarness(t *testing.T) {
 	t.Setenv("HOME", "/nonexistent")
 	// Paths may have characters of shells and of patterns.
 	dir := filepath.Join(t.TempDir(), `it's a [path] $HOME "x"`)
-	t.Setenv("TMPDIR", filepath.Join(dir, "tmp"))
+	temporary := filepath.Join(dir, "tmp")
+	t.Setenv("TMPDIR", temporary)
 	g := NewWithT(t)
-	g.Expect(os.MkdirAll(os.TempDir(), 0o700)).To(Succeed())
+	g.Expect(os.MkdirAll(temporary, 0o700)).To(Succeed())
 	w, err := startWatchdog(filepath.Join(dir, "watchdog"), "")
 	g.Expect(err).NotTo(HaveOccurred())
 	t.Cleanup(func() { g.Expect(w.release()).To(Succeed()) })
 
 	home := filepath.Join(dir, "watchdog", "home")
-	want := []string{"HOME=" + home, "PATH=" + os.Getenv("PATH"), "TMPDIR=" + os.TempDir()}
+	want := []string{"HOME=" + home, "PATH=" + os.Getenv("PATH"), "TMPDIR=" + temporary}
 	env := filepath.Join(dir, "env")
 	g.Expect(os.WriteFile(env, []byte("#!/bin/sh\nenv -u PWD -u OLDPWD -u SHLVL -u _\nprintf '%s\\n' \"ARG=$*\"\n"), 0o700)).To(Succeed())
 

@@ -30,7 +30,7 @@ func (p *Proxy) holder(watch *http.Request, initial bool) *Injection {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for _, i := range p.rules {
-		if lag, is := i.rule.Fault.(Lag); is && i.concerns(watch) && !(initial && lag.PassInitial) {
+		if lag, is := i.rule.Fault.(Lag); is && i.concerns(watch) && (!initial || !lag.PassInitial) {
 			return i
 		}
 	}

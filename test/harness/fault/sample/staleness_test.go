@@ -20,23 +20,23 @@ func TestSlowStaleness(t *testing.T) {
 			switch name {
 			case "own write not seen":
 				injected = api.HoldEvents("secrets")
-				w.converge("1")
+				w.converge()
 			case "answer lost":
 				api.LoseAnswer("create", "secrets")
 				injected = api.HoldEvents("secrets")
-				w.converge("1")
+				w.converge()
 			case "write refused":
-				w.converge("1")
+				w.converge()
 				injected = api.Refuse("update", "secrets", 409)
 			case "old list":
 				old := api.Remember("secrets")
-				w.converge("1")
+				w.converge()
 				injected = api.RestartSeeing(old)
 			}
 			w.apply("2")
-			g.Consistently(w.children, "2s").Should(HaveLen(1))
+			g.Consistently(w.children, stays).Should(HaveLen(1))
 			injected.Heal()
-			g.Eventually(w.children, "20s").Should(ConsistOf("2"))
+			g.Eventually(w.children, soon).Should(ConsistOf("2"))
 		})
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/go-logr/logr"
 	. "github.com/onsi/gomega"
@@ -26,6 +27,9 @@ import (
 
 // assets is where this repository builds its control plane. KUBEBUILDER_ASSETS takes its place.
 const assets = "../../../../bin/controlplane/current"
+
+// soon is the timeout of what has to happen, and stays how long a state is observed.
+const soon, stays = 20 * time.Second, 2 * time.Second
 
 // cfg is the config of envtest, as suites made by kubebuilder have it.
 var cfg *rest.Config
@@ -83,11 +87,11 @@ func (w *world) apply(revision string) {
 	NewWithT(w.t).Expect(err).NotTo(HaveOccurred())
 }
 
-// converge applies a revision and waits until the only Secret has it.
-func (w *world) converge(revision string) {
+// converge applies the first revision and waits until the only Secret has it.
+func (w *world) converge() {
 	w.t.Helper()
-	w.apply(revision)
-	NewWithT(w.t).Eventually(w.children, "20s").Should(ConsistOf(revision))
+	w.apply("1")
+	NewWithT(w.t).Eventually(w.children, soon).Should(ConsistOf("1"))
 }
 
 // children returns the revisions of the Secrets.
