@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"net"
 	"net/http"
 	"net/url"
@@ -14,6 +15,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"sync"
+	"syscall"
 	"time"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
@@ -211,6 +213,9 @@ func (c *ControlPlane) connect(config *rest.Config) error {
 
 // explain adds the programs' output to envtest's error, which only reports that one did not start.
 func (c *ControlPlane) explain(err error) error {
+	if errors.Is(err, syscall.EROFS) || errors.Is(err, fs.ErrPermission) {
+		err = fmt.Errorf("%w; envtest needs a cache folder of the user that it can write: set XDG_CACHE_HOME", err)
+	}
 	for _, name := range []string{"etcd", "kube-apiserver"} {
 		if last := tail(c.log(name), 10); last != "" {
 			err = fmt.Errorf("%w\nthe end of the log of %s:\n%s", err, name, last)

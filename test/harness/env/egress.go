@@ -70,8 +70,8 @@ func startEgress(ctx context.Context, dir string,
 	socket := socketIn(folder)
 	listener, err := net.Listen("unix", socket)
 	if err != nil {
-		return nil, errors.Join(fmt.Errorf("starting the proxy to Services: %w; if %s is longer than about 90 characters, "+
-			"use a shorter path", err, dir), folder.Close())
+		err = fmt.Errorf("starting the proxy to Services: %w; if %s has more than 90 characters, use a shorter path", err, dir)
+		return nil, errors.Join(err, folder.Close())
 	}
 	if err := os.WriteFile(filepath.Join(dir, egressFile), fmt.Appendf(nil, egressConfig, socket), 0o600); err != nil {
 		return nil, errors.Join(fmt.Errorf("writing the API server's way to Services: %w", err), listener.Close(),
