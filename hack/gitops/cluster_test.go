@@ -68,7 +68,7 @@ func (c *cluster) prepared(t *testing.T, name string, o env.InstallOptions) []*u
 	return objects
 }
 
-// apply applies objects as Flux does, and returns the names of those that it wrote.
+// apply applies objects as Flux does, and returns the names of the written objects.
 func (c *cluster) apply(ctx context.Context, objects []*unstructured.Unstructured) (written []string, err error) {
 	changes, err := c.applyAll(ctx, objects)
 	if err != nil {

@@ -125,7 +125,7 @@ func drifts() (ofFlux, ofOperator []drift) {
 		}
 }
 
-// find returns the object of a drift: one of those that Flux applies, or one that the operator created.
+// find returns the object of a drift: an object that Flux applies, or that the operator created.
 func (d drift) find(t *testing.T, applied []*unstructured.Unstructured) *unstructured.Unstructured {
 	t.Helper()
 	if version, kind, created := strings.Cut(d.kind, " "); created {
