@@ -45,7 +45,7 @@ func TestFlux(t *testing.T) {
 			g.Eventually(func() ([]string, error) { return c.apply(t.Context(), samples) }).WithTimeout(expect.Medium).
 				Should(HaveLen(len(samples)), "the API server has the CA of the webhooks a moment later")
 			g.Expect(c.wait(t.Context(), samples)).To(Succeed())
-			everything := append(install, samples...)
+			everything := slices.Concat(install, samples)
 			before := c.versions(t, withoutProbes(everything))
 			g.Expect(c.apply(t.Context(), everything)).To(BeEmpty())
 			g.Expect(c.versions(t, withoutProbes(everything))).To(Equal(before))
