@@ -55,6 +55,8 @@ var _ = Describe("The API of StorageBucket", operator.OldestKubernetes, func() {
 		Entry("a path", endpoint("https://s3.example.com/team"), more),
 		Entry("a query", endpoint("https://s3.example.com?x"), more),
 		Entry("a fragment", endpoint("https://s3.example.com#x"), "spec.endpoint"),
+		Entry("a host with the bucket's name", endpoint("https://team-data.s3.eu-west-1.amazonaws.com"),
+			"must not begin with the bucket's name"),
 		Entry("dots before a virtual host with TLS", virtualHost("team.data", "https://s3.example.com"),
 			"no certificate is for such a host"),
 		Entry("a virtual host before an address", virtualHost("team-data", "http://10.1.2.3:9000"),
@@ -74,7 +76,7 @@ var _ = Describe("The API of StorageBucket", operator.OldestKubernetes, func() {
 	It("takes what can work", func(ctx SpecContext) {
 		for _, url := range []string{"https://s3.example.com", "https://s3.example.com/", "http://minio:9000",
 			"http://10.1.2.3:9000/", "http://[fd00::1]:9000", "https://S3.Example.COM:443", "http://s3.example.com:1",
-			"http://[fd00::1]:65535/"} {
+			"http://[fd00::1]:65535/", "https://team-data.example.com", "https://s3.eu-west-1.amazonaws.com"} {
 			Expect(k8s.Create(ctx, build("default", url, "team-data"), client.DryRunAll)).To(Succeed(), url)
 		}
 	})
