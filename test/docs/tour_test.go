@@ -149,7 +149,7 @@ func (r *liveRun) await(t *testing.T, what string, timeout time.Duration, check 
 			return last == nil, nil
 		})
 	if err != nil {
-		t.Errorf("waiting for %s: %v\n%v", what, err, last)
+		t.Fatalf("waiting for %s: %v\n%v", what, err, last)
 	}
 }
 
