@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Builds the images of the end-to-end features and runs the features on a kind cluster of their own.
 # The totals are on the last line. Besides E2E_TAG it reads E2E_NODE_IMAGE, E2E_KEEP=1 and
-# E2E_CLUSTER=<name>, see docs/end-to-end.md.
+# E2E_CLUSTER=<name>, see docs/testing.md.
 #
 #   MAKE=make GO=go E2E_TAG=e2e ARTIFACTS=artifacts KUBECTL=kubectl hack/e2e.sh [flags of go test]
 set -euo pipefail

@@ -9,7 +9,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"regexp"
 	"strings"
 	"testing"
 
@@ -124,39 +123,6 @@ func needsJQ(t *testing.T) {
 	}
 }
 
-// A new machine has no package lists, so no package is found before apt-get update.
-func TestDockerPackages(t *testing.T) {
-	const (
-		all     = "CapBnd:\t000001ffffffffff\n"
-		without = "CapBnd:\t000001fffeffffff\n"
-	)
-	for _, c := range []struct{ name, bounding, here, known, want string }{
-		{name: "Debian 12", bounding: all, want: "docker.io iptables"},
-		{name: "Debian 13", bounding: all, known: "docker-cli", want: "docker.io iptables docker-cli"},
-		{name: "no client", bounding: all, here: "dockerd", known: "docker-cli", want: "docker-cli"},
-		{name: "a capability is withheld", bounding: without, here: "dockerd docker", want: "jq"},
-		{name: "all is here", bounding: without, here: "dockerd docker jq"},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			t.Parallel()
-			dir := t.TempDir()
-			write(t, filepath.Join(dir, "status"), c.bounding)
-			got := run(t, `source ../.ci/docker; status=$DIR/status
-command() { [[ $2 == apt-get || " $HERE " == *" $2 "* ]]; }
-packages >/dev/null; cat "$DIR/installed" 2>/dev/null || true`, map[string]string{
-				"apt-get": `case $1 in
-update) touch "$DIR/lists" ;;
-install) while [[ $1 != --no-remove ]]; do shift; done; shift; echo "$*" >"$DIR/installed" ;;
-esac`,
-				"apt-cache": `[[ -e $DIR/lists && " $KNOWN " == *" $2 "* ]]`,
-			}, "DIR="+dir, "HERE="+c.here, "KNOWN="+c.known)
-			if !got.ok || got.stdout != c.want {
-				t.Errorf("got %+v, want %q installed", got, c.want)
-			}
-		})
-	}
-}
-
 // Docker's configuration on hosts with and without CAP_SYS_RESOURCE in the bounding set.
 func TestDockerConfiguration(t *testing.T) {
 	needsJQ(t)
@@ -197,39 +163,6 @@ func TestDockerConfiguration(t *testing.T) {
 			wrapped := strings.Contains(c.after, ours)
 			if _, err := os.Stat(filepath.Join(dir, "wrapper")); (err == nil) != wrapped {
 				t.Errorf("the wrapper is there: %v, want %v", err == nil, wrapped)
-			}
-		})
-	}
-}
-
-// The capabilities that the host withholds are removed from a container's or process's list. runc
-// gets its arguments unchanged.
-func TestRuncHostCaps(t *testing.T) {
-	needsJQ(t)
-	const capabilities = `{"capabilities":{"bounding":["CAP_CHOWN","CAP_SYS_RESOURCE"],"ambient":null},"args":["CAP_SYS_RESOURCE"]}`
-	const without = `{"capabilities":{"bounding":["CAP_CHOWN"],"ambient":[]},"args":["CAP_SYS_RESOURCE"]}`
-	for _, c := range []struct{ name, file, args, before, after string }{
-		{name: "create", file: "config.json", args: "create --bundle $DIR id", before: `{"process":` + capabilities + `}`,
-			after: `{"process":` + without + `}`},
-		{name: "exec", file: "process", args: "exec --process $DIR/process id", before: capabilities, after: without},
-		{name: "no list", file: "config.json", args: "run -b $DIR id", before: `{"process":{}}`, after: `{"process":{}}`},
-		{name: "neither", file: "config.json", args: "state id", before: `{"process":` + capabilities + `}`,
-			after: `{"process":` + capabilities + `}`},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			t.Parallel()
-			dir := t.TempDir()
-			write(t, filepath.Join(dir, c.file), c.before)
-			got := run(t, "../.ci/runc-host-caps --root /run/x "+c.args, map[string]string{"runc": `echo "$*"`}, "DIR="+dir)
-			if want := "--root /run/x " + strings.ReplaceAll(c.args, "$DIR", dir); !got.ok || got.stdout != want {
-				t.Errorf("got %+v, want runc called with %q", got, want)
-			}
-			after, err := os.ReadFile(filepath.Join(dir, c.file))
-			if err != nil {
-				t.Fatal(err)
-			}
-			if diff := cmp.Diff(c.after, strings.TrimSpace(string(after))); diff != "" {
-				t.Errorf("%s (-want +got):\n%s", c.file, diff)
 			}
 		})
 	}
@@ -309,29 +242,6 @@ func TestCI_KeepsTheBuildCache(t *testing.T) {
 		if cleans := strings.Contains(got.stdout, "\nclean -cache"); cleans != c.cleans || !strings.Contains(got.stdout, "=== Docker") {
 			t.Errorf("%s: cleans %t, want %t; it prints\n%s%s", name, cleans, c.cleans, got.stdout, got.stderr)
 		}
-	}
-}
-
-// A line follows each wait, and the command's output, standard input and exit status stay its own.
-func TestProgress(t *testing.T) {
-	dir := t.TempDir()
-	// The second wait ends the command, the third the ticker.
-	fakes := map[string]string{"sleep": `echo "$1" >>"$DIR/slept"
-case $(wc -l <"$DIR/slept") in
-2) touch "$DIR/ended" ;;
-3) exit 1 ;;
-esac`, "builds": `cat; echo "$*"; until [[ -e $DIR/ended ]]; do read -rt 0.01 <> <(:) || :; done; exit 7`}
-	got := run(t, `echo given | ./progress.sh "a build" builds -o "x y" || echo "exit $?"`, fakes, "DIR="+dir)
-	if want := "given\n-o x y\nexit 7"; got.stdout != want {
-		t.Errorf("output %q, want %q", got.stdout, want)
-	}
-	// A second may begin in between.
-	if want := regexp.MustCompile(`^a build: after \d+ s\n`); !want.MatchString(got.stderr) {
-		t.Errorf("progress %q, want it to match %q", got.stderr, want)
-	}
-	slept, err := os.ReadFile(filepath.Join(dir, "slept"))
-	if err != nil || !strings.HasPrefix(string(slept), "30\n30\n") {
-		t.Errorf("waits of %q s, error %v; want 30 each", slept, err)
 	}
 }
 

@@ -64,7 +64,7 @@ var _ = Describe("A next version of the API", func() {
 		reconcilesMeanwhile(ctx, suite.Client)
 
 		By("migrating by the documented commands")
-		runDocumented(ctx, suite, "versioning-of-the-api.md", "the definition forgets the old version:", GinkgoT().TempDir())
+		runDocumented(ctx, suite, "releases.md", "list of stored versions:", GinkgoT().TempDir())
 		for _, s := range all {
 			s.needsNoFormerVersion(ctx, suite.Client)
 		}
