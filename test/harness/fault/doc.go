@@ -19,7 +19,7 @@
 //	injection.Heal()
 //	proxy.Journal().Mutating() // and this is what it had sent
 //
-// docs/go.md has the faults, and an example for external systems and one for API servers.
+// docs/go.md has the faults, and an example for external systems.
 //
 // A fault is counted when it has happened, not when it is injected: a test whose fault has a count
 // of 0 has proved nothing.

@@ -16,18 +16,17 @@ import (
 // Child is a resource that the operator makes objects of, for a kind.
 type Child struct {
 	history.Resource
-	// Annotation names the object that it was made for: by UID, by namespace/name, or by name if
-	// that object is in the child's namespace or in none.
+	// Annotation is the annotation in which a child names its owner: by UID, by namespace/name,
+	// or by name if the owner is cluster-scoped or in the child's namespace.
 	Annotation string `json:"annotation,omitempty"`
-	// Label is the same as a label. Without both, an owner reference names the object.
+	// Label is a label that does the same. Without both, an owner reference names the owner.
 	Label string `json:"label,omitempty"`
-	// Controlled: it has a controlling owner reference whenever the operator
-	// writes it.
+	// Controlled: the child has a controlling owner reference whenever the operator writes it.
 	Controlled bool `json:"controlled,omitempty"`
-	// Awaited: the finalizer stays until it is gone.
+	// Awaited: the owner's finalizer stays until the child is gone.
 	Awaited bool `json:"awaited,omitempty"`
-	// Settled are paths in its status, as in status.readyReplicas, that are as at rest
-	// whenever its owner is Ready. So is all outside of metadata and status.
+	// Settled are paths in the child's status, such as status.readyReplicas, that have their
+	// final value whenever the owner is Ready, as the spec has.
 	Settled []string `json:"settled,omitempty"`
 }
 

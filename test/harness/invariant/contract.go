@@ -14,75 +14,74 @@ import (
 
 // Contract describes the operator that is judged.
 type Contract struct {
-	// Users are the names under which its replicas make requests.
+	// Users are the user names of its replicas.
 	Users []string `json:"users"`
 	// Lease is the Lease of the leader election.
 	Lease history.Key `json:"lease"`
-	// AnyReplica are resources that a replica may write without leading. An election of
-	// client-go writes events, of either group.
+	// AnyReplica are resources that every replica may write, even while it does not lead, such as
+	// the events of an election.
 	AnyReplica []history.Resource `json:"anyReplica,omitempty"`
 	Kinds      []Kind             `json:"kinds"`
-	// Watched are resources besides those of the kinds and their children. end-state and single-lifecycle judge their
-	// objects that the operator wrote or that a user of the scenario created, preconditions what the operator writes.
+	// Watched are resources to record besides the kinds and their children.
 	Watched []history.Resource `json:"watched,omitempty"`
-	// Warm: a replica follows the kinds and their children before it reports that it is
-	// ready, whether it leads or not.
+	// Warm: a replica reports that it is ready only after its caches of the kinds and their
+	// children have synced, even while it does not lead.
 	Warm bool `json:"warm,omitempty"`
-	// Fenced: what a replica has sent while it led is refused when another one leads. The election of
-	// client-go does not promise that. Left out: such a write is judged by what it leads to.
+	// Fenced: a late write of a former leader is refused. The election of client-go does not
+	// promise that. If left out, such a write is judged by its effect.
 	Fenced bool   `json:"fenced,omitempty"`
 	Limits Limits `json:"limits,omitzero"`
-	// Except are invariants that it may break.
+	// Except are invariants that the operator may break.
 	Except []Exception `json:"except,omitempty"`
 }
 
 // Exception is an invariant that is evaluated and reported, and does not count.
 type Exception struct {
-	// Invariant is its name, such as truthful-readiness.
+	// Invariant is the name of the invariant, such as truthful-readiness.
 	Invariant string `json:"invariant"`
-	// Reason is for readers of the report.
+	// Reason appears in the report.
 	Reason string `json:"reason"`
 }
 
 // Kind is a kind of object that the operator reconciles.
 type Kind struct {
 	history.Resource
-	// Finalizer blocks the deletion of the object until the cleanup is done; "" if there is none.
+	// Finalizer is the finalizer that the operator sets on the object.
 	Finalizer string `json:"finalizer,omitempty"`
 	// Ready is the type of the condition that reports the desired state.
 	Ready string `json:"ready,omitempty"`
 	// Waiting are reasons of Ready under which a deletion may wait for a person.
 	Waiting []string `json:"waiting,omitempty"`
-	// Kept selects the objects whose children and external objects outlive them.
+	// Kept selects the objects whose children and external objects are not deleted with them.
 	Kept     *Field  `json:"kept,omitempty"`
 	Children []Child `json:"children,omitempty"`
-	// External: for each object there is one thing outside the cluster.
+	// External: each object has one object outside the cluster, such as a bucket.
 	External bool `json:"external,omitempty"`
-	// Managed limits External to some objects; nil is all.
+	// Managed limits External to some objects. If left out, External applies to all.
 	Managed *Field `json:"managed,omitempty"`
 }
 
 // Field is a condition on a field of an object.
 type Field struct {
-	// Path is where it is, as in "spec.deletionPolicy".
+	// Path is the path of the field, such as "spec.deletionPolicy".
 	Path string `json:"path"`
-	// Is is the text that it must have.
+	// Is is the value that the field at path must have.
 	Is string `json:"is"`
 }
 
 // Limits are figures that differ from operator to operator. Zero is no limit:
 // the part of a promise that needs it is not judged.
 type Limits struct {
-	// Quiet is how long a checkpoint must last for quiescence to be judged; the scenarios' for is
-	// at least as long. Left out: any length suffices.
+	// Quiet is the shortest checkpoint that is judged for quiescence. If left out, each one is.
 	Quiet metav1.Duration `json:"quiet,omitzero"`
-	// Unchanged is the maximum number of writes without effect to one object between two checkpoints.
+	// Unchanged is the maximum number of writes to an object, between two checkpoints, that
+	// change nothing.
 	Unchanged int `json:"unchanged,omitempty"`
-	// PerGeneration is the maximum number of writes to one object of a kind for one of its generations.
+	// PerGeneration is the maximum number of writes to an object of a kind per generation.
 	PerGeneration int `json:"perGeneration,omitempty"`
-	// Grace is the maximum time that a replica may take to stop.
+	// Grace is the maximum time in which a replica has to stop.
 	Grace metav1.Duration `json:"grace,omitzero"`
-	// Late is the maximum delay of convergence in other namespaces while one namespace attacks.
+	// Late is the maximum delay of other namespaces while a user of one namespace attacks.
 	Late metav1.Duration `json:"late,omitzero"`
 }
 

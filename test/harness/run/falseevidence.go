@@ -32,8 +32,8 @@ var falseEnd = spec{
 	fault: "false-evidence", family: "false-evidence",
 	variants: evidences,
 	texts: map[string]string{
-		variantDeleted:  "when the API server has done TARGET, the leader's Pod is deleted by force, though the process runs",
-		variantReplaced: "when the API server has done TARGET, the leader's Pod is deleted by force and one of its name fails, though the process runs",
+		variantDeleted:  "when the API server has carried out TARGET, the leader's Pod is deleted by force, though the process runs",
+		variantReplaced: "when the API server has carried out TARGET, the leader's Pod is deleted by force and one of its name fails, though the process runs",
 	},
 	takesOver: true, derive: oneWriteEach, newInjector: func() injector { return &falseEvidence{} },
 }

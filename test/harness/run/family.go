@@ -35,7 +35,7 @@ var families = []Family{
 	{Name: "watch-delay", Bug: "https://github.com/kubernetes-sigs/cluster-api/issues/13649",
 		Found: "a namespace that Accurate deletes with everything in it, and five more"},
 	{Name: "stale-start", Bug: "https://github.com/openshift/oadp-operator/issues/187",
-		Found: "a running Machine of Cluster API that is deleted after a restart, and 32 more"},
+		Found: "the volume of a running node that the Apache Solr operator deletes, and 32 more"},
 	{Name: "failed-list", Bug: "https://github.com/elastic/cloud-on-k8s/pull/9636",
 		Found: "rights that Argo CD keeps in a namespace that was withdrawn"},
 	{Name: "attack", Bug: "https://github.com/rook/rook/issues/11330"},

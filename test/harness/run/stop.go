@@ -11,7 +11,7 @@ import (
 
 var leaderStop = spec{
 	fault: "stop-leader", family: "stop",
-	text:   "the leader receives SIGTERM when the API server has done TARGET",
+	text:   "the leader receives SIGTERM when the API server has carried out TARGET",
 	derive: fewWrites, newInjector: held(fault.AfterAnswer, stopLeader),
 }
 

@@ -107,7 +107,7 @@ func TestPages_HaveTheFaults(t *testing.T) {
 // shown returns what a promise, or faults of one kind, would have revealed, and have found.
 func shown(bug, found string) (text string) {
 	if bug != "" {
-		text = fmt.Sprintf(". Shows [such a bug](%s)", bug)
+		text = fmt.Sprintf(" ([bug](%s))", bug)
 	}
 	if found != "" {
 		text += ". Found " + found

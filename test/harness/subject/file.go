@@ -21,60 +21,55 @@ import (
 
 // File is a subject as it is written down. Paths are relative to the file's folder.
 type File struct {
-	// Name is for messages and folders.
+	// Name is the operator's name in messages and folders.
 	Name string `json:"name"`
-	// Build makes the binary. Without, it has to be there.
+	// Build builds the binary. If left out, the binary has to exist.
 	Build *Build `json:"build,omitempty"`
 	// Binary is the program that a replica runs.
 	Binary string `json:"binary"`
-	// WorkingDir is the folder in which it runs, as the WORKDIR of its image: for an operator that
-	// reads files by a relative path. Left out: / for replicas that are isolated, or where prove runs.
+	// WorkingDir is the folder in which the program runs, as the WORKDIR of its image. If left
+	// out, it is / for isolated replicas, and otherwise the folder in which prove runs.
 	WorkingDir string `json:"workingDir,omitempty"`
 	// Manifests is the whole installation: a kustomize folder, a YAML file, a folder of YAML
 	// files, or a Helm chart.
 	Manifests string `json:"manifests"`
-	// Deployment is the name of the Deployment that is the subject, if there are several. The others
-	// do not run.
+	// Deployment names the Deployment to run, if there are several. The others do not run.
 	Deployment string `json:"deployment,omitempty"`
 	// Helm configures the release, if the manifests are a chart.
 	Helm *Helm `json:"helm,omitempty"`
-	// Args follow the arguments of the Deployment, for what a machine shared by
-	// several replicas makes necessary. In them {probe}, {metrics} and {webhook} are
-	// ports of the replica, and {namespace} is the Deployment's.
+	// Args follow the arguments of the Deployment. {probe}, {metrics} and {webhook} are ports of
+	// the replica, and {namespace} is the Deployment's namespace.
 	Args []string `json:"args,omitempty"`
-	// ReleaseLease releases the Lease for processes that a fault has killed, once no write of them
-	// can arrive. It is for operators whose Lease cannot be shortened.
+	// ReleaseLease: the prover releases the Lease of a killed process. Set it if no argument
+	// shortens the Lease.
 	ReleaseLease bool `json:"releaseLease,omitempty"`
-	// Previous is the program of an older version, which the fault upgrade replaces. Left out,
-	// it replaces the program by itself.
+	// Previous is the program of an older version, from which the fault upgrade starts. If left
+	// out, the fault replaces the program by the same one.
 	Previous string `json:"previous,omitempty"`
-	// Env is added to the environment of each replica; {namespace} is as in Args.
+	// Env is added to the environment of each replica. {namespace} is as in args.
 	Env map[string]string `json:"env,omitempty"`
-	// Isolated runs each replica like a Pod, with ports, volumes and an address of the API
-	// server of its own, where the machine allows it. Left out: if there is no external system.
-	// No replica reaches a Pod of node by the address in its status.
+	// Isolated runs each replica like a Pod, with its own ports and volumes, where the machine
+	// allows it. If left out, replicas are isolated unless there is an external system.
 	Isolated *bool `json:"isolated,omitempty"`
-	// Replicas is the number of replicas. Left out: 2.
+	// Replicas is the number of replicas, by default 2.
 	Replicas int `json:"replicas,omitempty"`
-	// CRDs are files and folders of CustomResourceDefinitions that the manifests do
-	// not have, such as those of another operator that this one uses.
+	// CRDs are files and folders of CRDs that the manifests do not contain, such as those of
+	// another operator.
 	CRDs []string `json:"crds,omitempty"`
-	// External has the external systems of the operator. Left out: none.
+	// External lists the external systems of the operator.
 	External *ExternalSpec `json:"external,omitempty"`
-	// Node makes Pods Ready after a moment, and those of Jobs succeed. They run nothing. Left out, Pods
-	// stay as they are, and no controller makes any of Deployments, StatefulSets, DaemonSets and Jobs.
+	// Node creates Pods of Deployments, StatefulSets, DaemonSets and Jobs. They run nothing, and
+	// become Ready, or succeed, after a moment. If left out, there are no such Pods.
 	Node *NodeSpec `json:"node,omitempty"`
-	// Contract is the contract that it is judged by. Left out: Users, which is then the Deployment's
-	// ServiceAccount; the Lease's resource, and its namespace if that is the Deployment's.
+	// Contract is the contract by which the operator is judged. By default, users is the
+	// Deployment's ServiceAccount, and the Lease is in the Deployment's namespace.
 	Contract invariant.Contract `json:"contract"`
-	// Watched are resources to record besides those of the contract. end-state and single-lifecycle
-	// judge their objects that the operator wrote or that a user of the scenario created, preconditions
-	// what the operator writes.
+	// Watched are resources to record besides those of the contract. end-state and
+	// single-lifecycle judge their objects, and preconditions the operator's writes to them.
 	Watched []history.Resource `json:"watched,omitempty"`
-	// Except are invariants that the operator may break, each with a reason. They are evaluated and
-	// reported.
+	// Except are invariants that the operator may break, each with a reason. They are reported.
 	Except []invariant.Exception `json:"except,omitempty"`
-	// Scenarios are files, and folders with files *.yaml.
+	// Scenarios are files, or folders with files *.yaml.
 	Scenarios []string `json:"scenarios"`
 
 	dir string
@@ -82,31 +77,30 @@ type File struct {
 
 // Build is how `go build` makes the binary.
 type Build struct {
-	// Dir is where it runs. Empty: the file's folder.
+	// Dir is the folder of the build. If left out, it is the folder of subject.yaml.
 	Dir string `json:"dir,omitempty"`
 	// Package is the package to build, as in ./cmd.
 	Package string `json:"package"`
-	// Flags stand before the package, as in -tags=netgo.
+	// Flags are flags of go build, such as -tags=netgo.
 	Flags []string `json:"flags,omitempty"`
 }
 
 // ExternalSpec has the external systems that an operator uses.
 type ExternalSpec struct {
-	// S3 is an S3 server, which scenarios refer to by placeholders.
+	// S3 starts an S3 server, to which scenarios refer by placeholders.
 	S3 *S3Spec `json:"s3,omitempty"`
 }
 
 // S3Spec configures an operator's use of buckets.
 type S3Spec struct {
-	// OwnerTag is the tag of a bucket with the UID of the object that the operator created it for.
-	// Empty means that it creates none.
+	// OwnerTag is the tag in which a bucket has the UID of its object. If left out, the operator
+	// creates no buckets.
 	OwnerTag string `json:"ownerTag,omitempty"`
 }
 
 // NodeSpec configures the Pods.
 type NodeSpec struct {
-	// Jobs has the outcome of Pods of Jobs that do not succeed, by the image of their first
-	// container: fails, or runs for ever.
+	// Jobs maps the image of a Job's first container to its outcome: fails, or runs for ever.
 	Jobs map[string]env.JobEnd `json:"jobs,omitempty"`
 }
 

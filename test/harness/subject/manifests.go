@@ -23,11 +23,11 @@ import (
 
 // Helm configures the release of a chart.
 type Helm struct {
-	// Release is the release's name. Empty: the subject's.
+	// Release is the name of the release, by default the subject's.
 	Release string `json:"release,omitempty"`
-	// Namespace is the release's namespace. Empty: one with the release's name.
+	// Namespace is the namespace of the release, by default one with its name.
 	Namespace string `json:"namespace,omitempty"`
-	// Values are a file, or the values themselves. Left out: those of the chart.
+	// Values are a file, or the values themselves.
 	Values json.RawMessage `json:"values,omitempty"`
 }
 

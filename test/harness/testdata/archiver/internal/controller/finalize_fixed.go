@@ -24,7 +24,7 @@ func (r *BackupReconciler) finalize(ctx context.Context, backup *archivev1.Backu
 	entry := r.entryFor(backup)
 	err := r.Live.Get(ctx, client.ObjectKeyFromObject(entry), entry)
 	if err == nil {
-		err = r.Delete(ctx, entry, client.Preconditions{UID: &entry.UID})
+		err = r.Delete(ctx, entry, client.Preconditions{UID: &entry.UID, ResourceVersion: &entry.ResourceVersion})
 	}
 	if err == nil {
 		err = r.Live.Get(ctx, client.ObjectKeyFromObject(entry), entry)
