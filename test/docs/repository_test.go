@@ -21,8 +21,9 @@ import (
 func TestDependencyUpdates(t *testing.T) {
 	var config struct {
 		Updates []struct {
-			Ecosystem string `json:"package-ecosystem"`
-			Directory string
+			Ecosystem   string `json:"package-ecosystem"`
+			Directory   string
+			Directories []string
 		}
 	}
 	if err := yaml.Unmarshal([]byte(text(t, ".github/dependabot.yml")), &config); err != nil {
@@ -30,8 +31,8 @@ func TestDependencyUpdates(t *testing.T) {
 	}
 	got := map[string][]string{}
 	for _, update := range config.Updates {
-		got[update.Ecosystem] = append(got[update.Ecosystem], update.Directory)
-		slices.Sort(got[update.Ecosystem])
+		all := slices.Concat(got[update.Ecosystem], update.Directories, []string{update.Directory})
+		got[update.Ecosystem] = slices.DeleteFunc(slices.Sorted(slices.Values(all)), func(name string) bool { return name == "" })
 	}
 	ecosystems := map[string]string{"go.mod": "gomod", "action.yml": "github-actions", "Dockerfile": "docker"}
 	want := map[string][]string{"github-actions": {"/"}} // "/" is .github/workflows
