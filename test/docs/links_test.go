@@ -29,7 +29,7 @@ func text(t *testing.T, name string) string {
 func TestLinksOfDocs(t *testing.T) {
 	links := regexp.MustCompile(`\]\(([^)#]*)(#[^)]+)?\)`)
 	code := regexp.MustCompile("(?s)```.*?```|`[^`\n]*`")
-	for _, pattern := range []string{"*.md", "docs/*.md", "docs/decisions/*.md", "test/harness/*.md", "test/harness/docs/*.md"} {
+	for _, pattern := range []string{"*.md", "docs/*.md", "docs/*/*.md", "test/harness/*.md", "test/harness/docs/*.md"} {
 		files, err := filepath.Glob(filepath.Join(root, pattern))
 		if err != nil || len(files) == 0 {
 			t.Fatalf("no files %s (%v)", pattern, err)

@@ -17,12 +17,13 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// Dependabot does not search for modules, and does not report those without an entry.
+// Dependabot does not search for modules, and does not report those without an e.
 func TestDependencyUpdates(t *testing.T) {
 	var config struct {
 		Updates []struct {
-			Ecosystem string `json:"package-ecosystem"`
-			Directory string
+			Ecosystem   string `json:"package-ecosystem"`
+			Directory   string
+			Directories []string
 		}
 	}
 	if err := yaml.Unmarshal([]byte(text(t, ".github/dependabot.yml")), &config); err != nil {
@@ -30,17 +31,17 @@ func TestDependencyUpdates(t *testing.T) {
 	}
 	got := map[string][]string{}
 	for _, update := range config.Updates {
-		got[update.Ecosystem] = append(got[update.Ecosystem], update.Directory)
-		slices.Sort(got[update.Ecosystem])
+		all := slices.Concat(got[update.Ecosystem], update.Directories, []string{update.Directory})
+		got[update.Ecosystem] = slices.DeleteFunc(slices.Sorted(slices.Values(all)), func(n string) bool { return n == "" })
 	}
 	ecosystems := map[string]string{"go.mod": "gomod", "action.yml": "github-actions", "Dockerfile": "docker"}
 	want := map[string][]string{"github-actions": {"/"}} // "/" is .github/workflows
-	err := fs.WalkDir(os.DirFS(root), ".", func(file string, entry fs.DirEntry, err error) error {
-		if entry != nil && entry.IsDir() && slices.Contains([]string{".git", "bin", "artifacts", "dist", "testdata"}, entry.Name()) {
+	err := fs.WalkDir(os.DirFS(root), ".", func(file string, e fs.DirEntry, err error) error {
+		if e != nil && e.IsDir() && slices.Contains([]string{".git", "bin", "artifacts", "dist", "testdata"}, e.Name()) {
 			return fs.SkipDir
 		}
-		if err == nil && ecosystems[entry.Name()] != "" {
-			name := ecosystems[entry.Name()]
+		if err == nil && ecosystems[e.Name()] != "" {
+			name := ecosystems[e.Name()]
 			want[name] = append(want[name], path.Join("/", path.Dir(file)))
 			slices.Sort(want[name])
 		}
