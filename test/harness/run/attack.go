@@ -22,7 +22,7 @@ const attackTarget = "ATTACK"
 
 var attackFault = spec{
 	fault: "attack", family: "attack",
-	text:   "a hostile user does step COLLECTION, which clean runs leave out",
+	text:   "a hostile user performs step COLLECTION, which runs without faults skip",
 	derive: eachAttack, newInjector: func() injector { return &hostileAttack{} },
 }
 

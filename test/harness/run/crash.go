@@ -16,7 +16,7 @@ const CrashAfterWrite scenario.FaultName = "crash-after-write"
 
 var crashAfterWrite = spec{
 	fault: CrashAfterWrite, family: "crash-after-write",
-	text:   "a replica is killed (SIGKILL) when the API server has carried out TARGET, before it receives the answer",
+	text:   "a replica is killed (SIGKILL) after the API server has carried out TARGET and before the replica receives the response",
 	derive: eachWrite, newInjector: held(fault.AfterAnswer, crash),
 }
 

@@ -31,14 +31,14 @@ const readsTried = 3
 
 var callCrash = spec{
 	fault: ExternalCrash, family: externalFamily,
-	text:   "a replica is killed (SIGKILL) when the external system has answered TARGET, before it receives the answer",
+	text:   "a replica is killed (SIGKILL) after the external system has answered TARGET and before the replica receives the response",
 	derive: eachCall, newInjector: held(fault.AfterAnswer, crash),
 }
 
 var callRefused = spec{
 	fault: ExternalError, family: externalFamily,
 	variants: callRefusals,
-	text:     "a replica receives VARIANT in answer to TARGET, which never reaches the external system",
+	text:     "a replica receives VARIANT for TARGET, which never reaches the external system",
 	derive:   eachCall, newInjector: stateless(requestFault{refuse, wasNotForwarded}),
 }
 

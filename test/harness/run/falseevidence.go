@@ -32,8 +32,8 @@ var falseEnd = spec{
 	fault: "false-evidence", family: "false-evidence",
 	variants: evidences,
 	texts: map[string]string{
-		variantDeleted:  "when the API server has carried out TARGET, the leader's Pod is deleted by force, though the process runs",
-		variantReplaced: "when the API server has carried out TARGET, the leader's Pod is deleted by force and one of its name fails, though the process runs",
+		variantDeleted:  "when the API server has carried out TARGET, the leader's Pod is force-deleted, while the leader's process keeps running",
+		variantReplaced: "when the API server has carried out TARGET, the leader's Pod is force-deleted and a new Pod of that name fails, while the leader's process keeps running",
 	},
 	takesOver: true, derive: oneWriteEach, newInjector: func() injector { return &falseEvidence{} },
 }

@@ -12,7 +12,7 @@ type Family struct {
 	Name string
 	// Bug is the address of a bug that such a fault would have shown, in another project.
 	Bug string
-	// Found is what such faults have found in operators of other people; "" if nothing.
+	// Found says what such faults have found in third-party operators; "" if nothing.
 	Found string
 }
 
@@ -22,22 +22,22 @@ const externalFamily = "external"
 // families has all families, in the order of tables.
 var families = []Family{
 	{Name: "crash-after-write", Bug: "https://github.com/rabbitmq/cluster-operator/issues/782",
-		Found: "RabbitMQ nodes that keep an old configuration, and three more"},
-	{Name: "lost-response", Found: "a Machine of Cluster API that never gets its infrastructure"},
+		Found: "4 bugs found; in one, RabbitMQ nodes keep an old configuration"},
+	{Name: "lost-response", Found: "1 bug found: a Machine of Cluster API never gets its infrastructure"},
 	{Name: "failed-write", Bug: "https://github.com/konpyutaika/nifikop/issues/49",
-		Found: "a JobSet that is never Completed, and five more"},
+		Found: "6 bugs found; in one, a JobSet is never Completed"},
 	{Name: "late-write", Bug: "https://github.com/cilium/cilium/pull/42920"},
 	{Name: "leader-pause", Bug: "https://github.com/cockroachdb/cockroach/issues/2728"},
 	{Name: "stop", Bug: "https://github.com/kubernetes/kubernetes/pull/139991",
-		Found: "a Hierarchical Namespace Controller that panics at each stop, and three more"},
+		Found: "4 bugs found; in one, the Hierarchical Namespace Controller panics at each stop"},
 	{Name: "false-evidence", Bug: "https://github.com/operator-framework/operator-sdk/issues/1874"},
 	{Name: "upgrade", Bug: "https://github.com/jaegertracing/jaeger-operator/issues/2370"},
 	{Name: "watch-delay", Bug: "https://github.com/kubernetes-sigs/cluster-api/issues/13649",
-		Found: "a namespace that Accurate deletes with everything in it, and five more"},
+		Found: "6 bugs found; in one, Accurate deletes a namespace with everything in it"},
 	{Name: "stale-start", Bug: "https://github.com/openshift/oadp-operator/issues/187",
-		Found: "the volume of a running node that the Apache Solr operator deletes, and 32 more"},
+		Found: "33 bugs found; in one, the Apache Solr operator deletes the volume of a running node"},
 	{Name: "failed-list", Bug: "https://github.com/elastic/cloud-on-k8s/pull/9636",
-		Found: "rights that Argo CD keeps in a namespace that was withdrawn"},
+		Found: "1 bug found: Argo CD keeps permissions in a namespace that was withdrawn from it"},
 	{Name: "attack", Bug: "https://github.com/rook/rook/issues/11330"},
 	{Name: externalFamily, Bug: "https://github.com/aws-controllers-k8s/community/issues/2062"},
 }

@@ -15,7 +15,7 @@ import (
 // lateWrite is planned at each write, because any may do harm.
 var lateWrite = spec{
 	fault: "late-write", family: "late-write",
-	text:      "a leader's TARGET is held on its way, and its Lease is taken away meanwhile: it reaches the API server when another replica leads",
+	text:      "a leader's TARGET is delayed until the leader has lost its Lease, and reaches the API server when another replica leads",
 	takesOver: true, derive: eachWrite, newInjector: held(fault.BeforeForward, writeLate),
 }
 

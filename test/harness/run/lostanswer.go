@@ -8,7 +8,7 @@ import (
 
 var lostResponse = spec{
 	fault: "lost-response", family: "lost-response",
-	text:   "the API server carries out a replica's TARGET, and the answer is lost on its way; the process lives on",
+	text:   "the API server carries out a replica's TARGET, and the response is lost; the process keeps running",
 	derive: eachWrite, newInjector: stateless(requestFault{cutAnswer, answerWasLost}),
 }
 

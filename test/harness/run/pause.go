@@ -18,7 +18,7 @@ const noticing = 2 * time.Second
 
 var leaderPause = spec{
 	fault: "leader-pause", family: "leader-pause",
-	text:      "the leader is paused (SIGSTOP) when the API server has carried out TARGET, and goes on when another replica leads",
+	text:      "the leader is paused (SIGSTOP) when the API server has carried out TARGET, and resumed when another replica leads",
 	takesOver: true, derive: fewWrites, newInjector: held(fault.AfterAnswer, pauseUntilFailover),
 }
 

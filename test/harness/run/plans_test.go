@@ -339,7 +339,7 @@ func TestDescribe_CoversEveryFault(t *testing.T) {
 		}
 	}
 	p := Plan{Fault: failedWrite.fault, Variant: "409", Target: Target{Method: "PATCH", Path: "/a/{b}", Nth: 2}}
-	const want = "a replica receives 409 (Conflict) in answer to PATCH of /a/{b}, number 2 of its kind in the run, which the API server never sees"
+	const want = "a replica receives 409 (Conflict) for PATCH of /a/{b}, number 2 of its kind in the run, which never reaches the API server"
 	if got := p.Describe(); got != want {
 		t.Errorf("Describe() = %q, want %q", got, want)
 	}

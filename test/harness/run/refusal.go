@@ -16,7 +16,7 @@ var refusals = []string{"409", "429", "500", "503", "504"}
 var failedWrite = spec{
 	fault: "failed-write", family: "failed-write",
 	variants: refusals,
-	text:     "a replica receives VARIANT in answer to TARGET, which the API server never sees",
+	text:     "a replica receives VARIANT for TARGET, which never reaches the API server",
 	derive:   eachWriteRefused, newInjector: stateless(requestFault{refuse, wasNotForwarded}),
 }
 

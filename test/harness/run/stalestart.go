@@ -20,7 +20,7 @@ const startMethod = "START"
 
 var startStale = spec{
 	fault: "stale-start", family: "stale-start",
-	text:   "3 s after STEP all replicas are killed (SIGKILL); those that start find COLLECTION as it was before, for 8 s",
+	text:   "3 s after STEP all replicas are killed (SIGKILL); for 8 s, the replicas that start next find COLLECTION as it was before the step",
 	derive: eachEarlierState, newInjector: stateless(staleStart{}),
 }
 

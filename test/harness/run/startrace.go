@@ -23,9 +23,9 @@ var races = []string{"403", "404", variantTimeout}
 var failedList = spec{
 	fault: "failed-list", family: "failed-list",
 	variants: races,
-	text:     "before STEP all replicas are killed (SIGKILL); those that start receive VARIANT when they request COLLECTION, for 5 s",
+	text:     "before STEP all replicas are killed (SIGKILL); for 5 s, the replicas that start next receive VARIANT when they request COLLECTION",
 	texts: map[string]string{
-		variantTimeout: "before STEP all replicas are killed (SIGKILL); those that start get no answer when they request COLLECTION, for 5 s",
+		variantTimeout: "before STEP all replicas are killed (SIGKILL); for 5 s, the replicas that start next get no response when they request COLLECTION",
 	},
 	derive: eachCollection, newInjector: stateless(startRace{}),
 }

@@ -16,7 +16,7 @@ import (
 
 var rollingUpgrade = spec{
 	fault: "upgrade", family: "upgrade",
-	text:   "when the API server has carried out TARGET, all replicas are replaced, one after another, as by a Deployment",
+	text:   "when the API server has carried out TARGET, all replicas are replaced one by one, as in a rolling update of a Deployment",
 	derive: oneWrite, newInjector: stateless(upgrade{}),
 }
 

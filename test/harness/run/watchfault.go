@@ -21,7 +21,7 @@ const watchMethod = "WATCH"
 
 var watchDelay = spec{
 	fault: "watch-delay", family: "watch-delay",
-	text:   "for 3 s from STEP on, watches of COLLECTION send nothing; then all of it, in order",
+	text:   "for 3 s from STEP on, watches of COLLECTION deliver no events; then they deliver all of them in order",
 	derive: eachEvent, newInjector: stateless(watchFault{}),
 }
 

@@ -110,7 +110,7 @@ func shown(bug, found string) (text string) {
 		text = fmt.Sprintf(" ([bug](%s))", bug)
 	}
 	if found != "" {
-		text += ". Found " + found
+		text += ". " + found
 	}
 	return text
 }
