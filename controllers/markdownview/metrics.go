@@ -35,4 +35,6 @@ func (m *metrics) set(v *v1beta1.MarkdownView) {
 }
 
 // forget ends the series of a deleted view.
-func (m *metrics) forget(key types.NamespacedName) { m.available.DeleteLabelValues(key.Namespace, key.Name) }
+func (m *metrics) forget(key types.NamespacedName) {
+	m.available.DeleteLabelValues(key.Namespace, key.Name)
+}

@@ -55,7 +55,8 @@ func (r *Reconciler) fail(ctx context.Context, v *v1beta1.MarkdownView, err erro
 }
 
 // write writes a status that differs from the stored one, sets the metrics, and records the events of the change.
-func (r *Reconciler) write(ctx context.Context, v *v1beta1.MarkdownView, status v1beta1.MarkdownViewStatus, p plan) error {
+func (r *Reconciler) write(ctx context.Context, v *v1beta1.MarkdownView, status v1beta1.MarkdownViewStatus,
+	p plan) error {
 	after := v.DeepCopy()
 	after.Status = status
 	r.metrics.set(after)

@@ -49,7 +49,8 @@ func (r *Reconciler) report(ctx context.Context, o *observation, p plan, res *re
 // reportPaused reports that nothing is done about a StorageBucket, and leaves the other conditions.
 func (r *Reconciler) reportPaused(ctx context.Context, b *v1beta1.StorageBucket) error {
 	status := *b.Status.DeepCopy()
-	reporting.SetPaused(&status.Conditions, b.Generation, r.Clock.Now(), "the operator neither probes nor changes the bucket")
+	reporting.SetPaused(&status.Conditions, b.Generation, r.Clock.Now(),
+		"the operator neither probes nor changes the bucket")
 	return r.write(ctx, b, status, nil)
 }
 
@@ -65,7 +66,8 @@ func (r *Reconciler) fail(ctx context.Context, b *v1beta1.StorageBucket, err err
 	return reconciler.Fail(err, func() error {
 		r.metrics.up.WithLabelValues(b.Namespace, b.Name).Set(0)
 		status := *b.Status.DeepCopy()
-		setReady(&status, b.Generation, r.Clock.Now(), metav1.Condition{Status: metav1.ConditionUnknown, Reason: kind.Reason(),
+		setReady(&status, b.Generation, r.Clock.Now(), metav1.Condition{
+			Status: metav1.ConditionUnknown, Reason: kind.Reason(),
 			Message: fmt.Sprintf("the operator cannot examine the bucket, and tries again: %s", err)})
 		return r.write(ctx, b, status, nil)
 	})

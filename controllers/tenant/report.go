@@ -26,10 +26,11 @@ const conflictAdvice = "choose another name in spec.namespaces, or have an admin
 // report writes the status if it changed, and records events for the transitions. It returns the error that requires
 // another reconcile.
 func (r *Reconciler) report(ctx context.Context, o *observation, p plan, res *result) (ctrl.Result, error) {
-	if res.released || res.Retry != nil { // no failure of the Tenant; the next reconcile follows soon and reads the change
+	if res.released || res.Retry != nil { // no failure of the Tenant; the next reconcile reads the change
 		return ctrl.Result{}, res.Retry
 	}
-	return ctrl.Result{}, res.Join(r.write(ctx, o.tenant, o.before, summarize(o, p, res, r.Clock.Now()), res.wrote))
+	status := summarize(o, p, res, r.Clock.Now())
+	return ctrl.Result{}, res.Join(r.write(ctx, o.tenant, o.before, status, res.wrote))
 }
 
 // reportPaused reports that an annotation suspends the Tenant. It leaves the other conditions as they are.
@@ -45,14 +46,16 @@ func (r *Reconciler) fail(ctx context.Context, t *v1beta1.Tenant, err error) err
 	return reconciler.Fail(err, func() error {
 		status := *t.Status.DeepCopy()
 		status.ObservedGeneration = t.Generation
-		reporting.SetReady(&status.Conditions, t.Generation, r.Clock.Now(), notReady(failure.Of(err).Reason(), err.Error()))
+		reporting.SetReady(&status.Conditions, t.Generation, r.Clock.Now(),
+			notReady(failure.Of(err).Reason(), err.Error()))
 		return r.write(ctx, t, t.Status, status, false)
 	})
 }
 
 // write writes a status that differs from the stored one, sets the metrics, and records the events of the change since
 // before.
-func (r *Reconciler) write(ctx context.Context, t *v1beta1.Tenant, before, status v1beta1.TenantStatus, wrote bool) error {
+func (r *Reconciler) write(ctx context.Context, t *v1beta1.Tenant, before, status v1beta1.TenantStatus,
+	wrote bool) error {
 	after := t.DeepCopy()
 	after.Status = status
 	r.metrics.set(after)
