@@ -23,6 +23,18 @@ const (
 	ReasonDriftCorrected = "DriftCorrected"
 )
 
+// Reasons of Ready that several kinds have.
+const (
+	ReasonReconciled      = "Reconciled"
+	ReasonProgressing     = "Progressing"
+	ReasonChildConflict   = "ChildConflict"
+	ReasonRBACForbidden   = "RBACForbidden"
+	ReasonAdmissionDenied = "AdmissionDenied"
+	ReasonQuotaExceeded   = "QuotaExceeded"
+	ReasonInvalidSpec     = "InvalidSpec"
+	ReasonReconcileFailed = "ReconcileFailed"
+)
+
 // EventDriftCorrected (Normal) is the reason of the event for a child that another client had changed
 // or deleted, and that the operator restored.
 const EventDriftCorrected = "DriftCorrected"

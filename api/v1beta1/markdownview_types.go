@@ -81,7 +81,7 @@ type MarkdownViewSpec struct {
 
 // MarkdownViewStatus is what the operator observed last.
 type MarkdownViewStatus struct {
-	// conditions are Ready, Available and Degraded, and Stalled and Paused while they apply.
+	// conditions are Ready, Available and Degraded, and Stalled, Paused and DriftCorrected while they apply.
 	// +optional
 	// +listType=map
 	// +listMapKey=type

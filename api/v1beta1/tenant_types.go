@@ -213,20 +213,12 @@ type TenantList struct {
 	Items []Tenant `json:"items"`
 }
 
-// Reasons of the conditions of a Tenant, and of its namespaces.
+// Reasons that only the conditions of a Tenant and its namespaces have.
 const (
-	ReasonReconciled           = "Reconciled"
-	ReasonProgressing          = "Progressing"
 	ReasonPending              = "Pending"
 	ReasonNamespaceConflict    = "NamespaceConflict"
 	ReasonNamespaceTerminating = "NamespaceTerminating"
-	ReasonChildConflict        = "ChildConflict"
 	ReasonAdminRoleNotFound    = "AdminRoleNotFound"
-	ReasonRBACForbidden        = "RBACForbidden"
-	ReasonAdmissionDenied      = "AdmissionDenied"
-	ReasonQuotaExceeded        = "QuotaExceeded"
-	ReasonInvalidSpec          = "InvalidSpec"
-	ReasonReconcileFailed      = "ReconcileFailed"
 	ReasonDeleting             = "Deleting"
 )
 

@@ -4,41 +4,40 @@ package markdownview
 
 import (
 	"context"
-	"errors"
 	"fmt"
 
-	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"leasehold.dev/api/v1beta1"
 	"leasehold.dev/controllers/internal/apply"
-	"leasehold.dev/controllers/internal/denial"
+	"leasehold.dev/controllers/internal/failure"
+	"leasehold.dev/controllers/internal/reconciler"
+	"leasehold.dev/controllers/internal/reporting"
 )
-
-var errStale = errors.New("the cache is stale")
 
 // result is the result of the writes of a reconcile.
 type result struct {
+	reconciler.Errors
+
 	// correct has the children that are as desired, and wrote those that this reconcile changed.
 	correct, wrote map[kind]bool
-	// errs are the errors that a retry may resolve.
-	errs []error
-	// retry is a Conflict or a denial by the fence; nil if there was none.
-	retry error
+	// events are of the changes of children.
+	events []reporting.PendingEvent
 	// terminating is true if the namespace, and the view in it, is being deleted.
 	terminating bool
 }
 
-// act executes the plan. An error of one child does not stop the others, with one exception: the
+// act carries out the plan. An error of one child does not stop the others, with one exception: the
 // Deployment is not written while the ConfigMap is not correct, because its Pods would serve other
 // content.
 func (r *Reconciler) act(ctx context.Context, o *observation, p plan) (*result, error) {
 	res := &result{correct: map[kind]bool{}, wrote: map[kind]bool{}}
 	var want children
 	if len(p.with(create, update, replace)) > 0 {
-		live, err := r.readUnchanged(ctx, o.view)
-		if err != nil {
+		// The whole view, whose texts the cache does not hold. With a stale cache the operator would create again
+		// what the garbage collector deletes, or roll out an old content.
+		live := &v1beta1.MarkdownView{}
+		if err := reconciler.Verify(ctx, r.Live, o.view, live, reconciler.SameSpec); err != nil {
 			return nil, err
 		}
 		want = render(live, o.want.hash, r.Options.DefaultViewerImage)
@@ -57,39 +56,14 @@ func (r *Reconciler) act(ctx context.Context, o *observation, p plan) (*result, 
 			res.wrote[s.kind], err = write(ctx, r.Client, s, want.service)
 		}
 		if err != nil {
-			res.fail(fmt.Errorf("writing %s %s: %w", s.kind, s.name, err))
+			err = fmt.Errorf("writing %s %s: %w", s.kind, s.name, err)
+			res.Record(err)
+			res.terminating = res.terminating || failure.Of(err) == failure.Terminating
 		}
 		res.correct[s.kind] = err == nil
 	}
+	res.events = corrections(o, p, res)
 	return res, nil
-}
-
-// fail records the error of a step.
-func (res *result) fail(err error) {
-	switch {
-	case apierrors.IsConflict(err), denial.ByFence(err):
-		res.retry = err
-	case apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause):
-		res.terminating = true
-	default:
-		res.errs = append(res.errs, err)
-	}
-}
-
-// readUnchanged reads the whole view before a child is written, and returns a Conflict if the view
-// has changed since the cached state. With a stale cache the operator would create again what the
-// garbage collector deletes, or roll out an old content.
-func (r *Reconciler) readUnchanged(ctx context.Context, v *v1beta1.MarkdownView) (*v1beta1.MarkdownView, error) {
-	live := &v1beta1.MarkdownView{}
-	err := r.Live.Get(ctx, client.ObjectKeyFromObject(v), live)
-	if client.IgnoreNotFound(err) != nil {
-		return nil, fmt.Errorf("reading markdownview: %w", err)
-	}
-	if err != nil || live.UID != v.UID || live.Generation != v.Generation || !live.DeletionTimestamp.IsZero() {
-		return nil, apierrors.NewConflict(v1beta1.GroupVersion.WithResource("markdownviews").GroupResource(), v.Name,
-			errStale)
-	}
-	return live, nil
 }
 
 // write executes a step that writes, on exactly the version of the child that decide compared. It

@@ -8,10 +8,10 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"leasehold.dev/api/v1beta1"
+	"leasehold.dev/controllers/internal/reconciler"
 )
 
 // observation is everything that one reconcile has read before it decides. The texts of the view
@@ -52,17 +52,14 @@ func observeChild[T interface {
 }](ctx context.Context, r *Reconciler, v *v1beta1.MarkdownView, k kind, into T) (T, error) {
 	var none T
 	key := client.ObjectKey{Namespace: v.Namespace, Name: nameOf(k, v)}
-	err := r.Client.Get(ctx, key, into)
-	if apierrors.IsNotFound(err) && v.Status.ObservedGeneration > 0 {
-		if err = r.Live.Get(ctx, key, into); err == nil {
-			_, err = slim(into)
+	child, err := reconciler.Get(ctx, r.Client, key, into)
+	if err == nil && child == none && v.Status.ObservedGeneration > 0 {
+		if child, err = reconciler.Get(ctx, r.Live, key, into); child != none {
+			_, err = slim(child)
 		}
-	}
-	if apierrors.IsNotFound(err) {
-		return none, nil
 	}
 	if err != nil {
 		return none, fmt.Errorf("reading %s %s: %w", k, key.Name, err)
 	}
-	return into, nil
+	return child, nil
 }

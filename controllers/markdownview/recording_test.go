@@ -51,13 +51,12 @@ func newRecording(t testing.TB, objects ...client.Object) *recording {
 		live:   r.Intercept(r.stored, false),
 	}
 	var err error
-	r.Reconciler, err = New(mgr, Options{DefaultViewerImage: defaultImage,
-		Clock: testingclock.NewFakePassiveClock(epoch)})
+	r.Reconciler, err = New(mgr, Options{DefaultViewerImage: defaultImage})
 	if err != nil {
 		t.Fatal(err)
 	}
-	r.Recorder = r
-	r.available.Reset() // all Reconcilers of a process have one gauge
+	r.Recorder, r.Clock = r, testingclock.NewFakePassiveClock(epoch)
+	r.metrics.available.Reset() // all Reconcilers of a process have one gauge
 	return r
 }
 
@@ -148,7 +147,7 @@ func (r *recording) run(steps ...func(*recording)) string {
 	now := testingclock.NewFakePassiveClock(epoch)
 	r.Clock = now
 	r.Run(r.Reconciler, request, now, time.Minute, len(steps), func(i int) { steps[i](r) })
-	r.Series(r.available)
+	r.Series(r.metrics.available)
 	return r.Since(epoch)
 }
 

@@ -11,7 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"leasehold.dev/api/v1beta1"
-	"leasehold.dev/controllers/internal/denial"
+	"leasehold.dev/controllers/internal/failure"
 )
 
 // rollout is the state of the viewers.
@@ -27,8 +27,8 @@ type rollout struct {
 	finished bool
 	// exceeded is the message of an exceeded progress deadline; "" if it is not exceeded.
 	exceeded string
-	// refused is the message of the refusal of a Pod; "" if there is none.
-	refused string
+	// rejected is the message of the refusal of a Pod; "" if there is none.
+	rejected string
 }
 
 func rolloutOf(o *observation, res *result) rollout {
@@ -44,7 +44,7 @@ func rolloutOf(o *observation, res *result) rollout {
 	for _, c := range d.Status.Conditions {
 		switch {
 		case c.Type == appsv1.DeploymentReplicaFailure && c.Status == corev1.ConditionTrue:
-			run.refused = c.Message
+			run.rejected = c.Message
 		case c.Type != appsv1.DeploymentProgressing:
 		case c.Status == corev1.ConditionFalse && c.Reason == "ProgressDeadlineExceeded":
 			run.exceeded = c.Message
@@ -62,9 +62,9 @@ func (r rollout) complete(want int32) bool {
 
 // refusalOf returns the reason for the refusal of a Pod, of which a Deployment has only the message.
 func refusalOf(message string) string {
-	err := &apierrors.StatusError{ErrStatus: metav1.Status{Reason: metav1.StatusReasonForbidden, Message: message}}
-	if reason := denial.Of(err).Reason(); strings.Contains(message, "forbidden") && reason != "" {
-		return reason
+	if !strings.Contains(message, "forbidden") {
+		return v1beta1.ReasonReconcileFailed
 	}
-	return v1beta1.ReasonReconcileFailed
+	return failure.Of(&apierrors.StatusError{ErrStatus: metav1.Status{Reason: metav1.StatusReasonForbidden,
+		Message: message}}).Reason()
 }

@@ -9,13 +9,11 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/prometheus/client_golang/prometheus"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
@@ -30,7 +28,6 @@ import (
 
 	"leasehold.dev/api/v1beta1"
 	"leasehold.dev/controllers/internal/reconciler"
-	"leasehold.dev/controllers/internal/reporting"
 )
 
 // Options are the settings of the controller from the operator's flags.
@@ -41,8 +38,6 @@ type Options struct {
 	MaxConcurrentReconciles int
 	// Ticks triggers a reconcile of all views; nil disables it.
 	Ticks <-chan event.GenericEvent
-	// Clock returns the time; nil means the real clock.
-	Clock clock.PassiveClock
 }
 
 // CacheByObject bounds what the cache stores. Of the children's kinds it stores only objects with
@@ -117,18 +112,8 @@ func WatchedObjects() []client.Object {
 
 // New returns a Reconciler that uses the manager's client.
 func New(mgr ctrl.Manager, o Options) (*Reconciler, error) {
-	available, err := newAvailable(ctrlmetrics.Registry)
-	if err != nil {
-		return nil, err
-	}
-	r := &Reconciler{
-		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Recorder: mgr.GetEventRecorder("leasehold-markdownview"),
-		Options: o, Clock: o.Clock, available: available,
-	}
-	if r.Clock == nil {
-		r.Clock = clock.RealClock{}
-	}
-	return r, nil
+	m, err := newMetrics(ctrlmetrics.Registry)
+	return &Reconciler{Base: reconciler.NewBase(mgr, "leasehold-markdownview"), Options: o, metrics: m}, err
 }
 
 // SetupWithManager adds the controller to the manager.
@@ -192,12 +177,4 @@ func (r *Reconciler) allViews(ctx context.Context, _ client.Object) []reconcile.
 		all = append(all, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&list.Items[i])})
 	}
 	return all
-}
-
-// newAvailable creates and registers the gauge of this kind. Its name is public API.
-func newAvailable(registry prometheus.Registerer) (*prometheus.GaugeVec, error) {
-	return reporting.RegisterMetric(registry, prometheus.NewGaugeVec(prometheus.GaugeOpts{
-		Name: "leasehold_markdownview_available",
-		Help: "Whether the page of a MarkdownView is served (1) or not (0).",
-	}, []string{"namespace", "name"}))
 }

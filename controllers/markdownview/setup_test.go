@@ -35,7 +35,8 @@ func requested(requests []reconcile.Request) string {
 // Each tick enqueues every view.
 func TestAllViews(t *testing.T) {
 	other := view(func(v *v1beta1.MarkdownView) { v.Name = "other" })
-	r := &Reconciler{Client: reconcilertest.NewClientBuilder().WithObjects(view(), other).Build()}
+	r := &Reconciler{}
+	r.Client = reconcilertest.NewClientBuilder().WithObjects(view(), other).Build()
 	if got, want := requested(r.allViews(t.Context(), nil)), "[ns/book ns/other]"; got != want {
 		t.Errorf("a tick enqueues %s, want %s", got, want)
 	}

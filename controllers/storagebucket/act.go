@@ -9,7 +9,6 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/util/retry"
-	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	"leasehold.dev/api/v1beta1"
 	"leasehold.dev/controllers/internal/apply"
@@ -18,46 +17,70 @@ import (
 	"leasehold.dev/controllers/storagebucket/s3"
 )
 
-// act carries out the steps of a plan, up to the first one that the endpoint refuses, and returns
-// what to report.
-func (r *Reconciler) act(ctx context.Context, b *v1beta1.StorageBucket, o observation, p plan) (findings, error) {
-	for _, step := range p.steps {
-		err := step(r, ctx, b, o)
+// result is how a reconcile ended.
+type result struct {
+	verdict      s3.Verdict
+	provisioning v1beta1.BucketProvisioning // new in the status; "" leaves it unchanged
+	released     bool                       // the finalizer is removed
+}
+
+// act carries out the steps of a plan, up to the first one that the endpoint refuses.
+func (r *Reconciler) act(ctx context.Context, o *observation, p plan) (*result, error) {
+	res := &result{verdict: p.verdict, provisioning: p.provisioning}
+	for _, s := range p.steps {
+		err := r.actOn(ctx, o, s)
 		if ctx.Err() != nil {
-			return findings{}, fmt.Errorf("changing the bucket: %w", ctx.Err())
+			return nil, fmt.Errorf("changing the bucket: %w", ctx.Err())
 		}
-		if refused, ok := errors.AsType[s3.Error](err); ok {
-			return findings{verdict: refused.Verdict}, nil
+		if answer, ok := errors.AsType[s3.Error](err); ok {
+			return &result{verdict: answer.Verdict}, nil
 		}
 		if err != nil {
-			return findings{}, err
+			return nil, err
 		}
+		res.released = s.action == release
 	}
-	return p.findings, nil
+	return res, nil
+}
+
+func (r *Reconciler) actOn(ctx context.Context, o *observation, s step) error {
+	switch s.action {
+	case create:
+		if err := r.declare(ctx, o); err != nil {
+			return err
+		}
+		return r.create(ctx, o)
+	case remove:
+		return r.remove(ctx, o)
+	default: // release
+		return r.release(ctx, o)
+	}
 }
 
 // declare records in the status that the operator is about to create a bucket. The write fails if the
 // StorageBucket was changed or deleted since it was read. A service without tags gets no bucket,
 // because the operator could not recognize it, and one that appeared after the probe is no new one.
 // That a bucket has no tags does not prove that it exists: MinIO answers so for a missing one.
-func (r *Reconciler) declare(ctx context.Context, b *v1beta1.StorageBucket, o observation) error {
+func (r *Reconciler) declare(ctx context.Context, o *observation) error {
+	b := o.bucket
 	tags, err := o.client.Tags(ctx)
 	if err == nil && !owns(b, tags) && (len(tags) > 0 || o.client.Probe(ctx).OK()) {
 		return s3.Error{Verdict: conflict(b, tags)}
 	}
-	if refused, _ := errors.AsType[s3.Error](err); refused.Reason == v1beta1.ReasonTagsNotSupported {
+	if answer, _ := errors.AsType[s3.Error](err); answer.Reason == v1beta1.ReasonTagsNotSupported {
 		return err
 	}
 	if b.Status.Provisioning != "" {
-		return reconciler.VerifyUnchanged(ctx, r.Live, b, &v1beta1.StorageBucket{})
+		return reconciler.Verify(ctx, r.Live, b, &v1beta1.StorageBucket{}, reconciler.SameVersion)
 	}
-	before := b.DeepCopy()
-	b.Status.Provisioning = v1beta1.BucketIntended
-	setReady(&b.Status, b.Generation, r.Clock.Now(), metav1.Condition{Status: metav1.ConditionUnknown,
+	after := b.DeepCopy()
+	after.Status.Provisioning = v1beta1.BucketIntended
+	setReady(&after.Status, b.Generation, r.Clock.Now(), metav1.Condition{Status: metav1.ConditionUnknown,
 		Reason: v1beta1.ReasonCreating, Message: "creating the bucket"})
-	if err := apply.PatchStatus(ctx, r.Client, b, before); err != nil {
+	if err := apply.PatchStatus(ctx, r.Client, after, b); err != nil {
 		return fmt.Errorf("recording the intent to create the bucket: %w", err)
 	}
+	*b = *after
 	return nil
 }
 
@@ -65,10 +88,11 @@ func (r *Reconciler) declare(ctx context.Context, b *v1beta1.StorageBucket, o ob
 // successful response alone does not prove that the operator created the bucket. The event is recorded
 // at once, because the bucket exists even if the report fails. If the bucket exists already, the tags
 // decide too: an earlier request whose answer was lost may have created it.
-func (r *Reconciler) create(ctx context.Context, b *v1beta1.StorageBucket, o observation) error {
+func (r *Reconciler) create(ctx context.Context, o *observation) error {
+	b := o.bucket
 	created := o.client.Create(ctx, v1beta1.BucketTagOwner, string(b.UID))
-	refused, _ := errors.AsType[s3.Error](created)
-	exists := refused.Verdict == s3.Owned || refused.Verdict == s3.Taken
+	answer, _ := errors.AsType[s3.Error](created)
+	exists := answer.Verdict == s3.Owned || answer.Verdict == s3.Taken
 	if created != nil && !exists {
 		return created
 	}
@@ -93,24 +117,26 @@ func (r *Reconciler) create(ctx context.Context, b *v1beta1.StorageBucket, o obs
 // insist repeats a request that the service is too busy for: the next probe could not claim a bucket without tag.
 func insist(request func() error) error {
 	return retry.OnError(retry.DefaultBackoff, func(err error) bool {
-		refused, _ := errors.AsType[s3.Error](err)
-		return refused.Reason == v1beta1.ReasonThrottled || refused.Reason == v1beta1.ReasonServerError
+		answer, _ := errors.AsType[s3.Error](err)
+		return answer.Reason == v1beta1.ReasonThrottled || answer.Reason == v1beta1.ReasonServerError
 	}, request)
 }
 
 // remove removes the bucket, and records its event at once for the same reason.
-func (r *Reconciler) remove(ctx context.Context, b *v1beta1.StorageBucket, o observation) error {
+func (r *Reconciler) remove(ctx context.Context, o *observation) error {
 	if err := o.client.Remove(ctx); err != nil {
 		return err
 	}
-	r.emit(b, o.namespace, reporting.Normal(v1beta1.EventBucketDeleted, "Delete", "removed bucket %s", b.Spec.BucketName))
+	r.emit(o.bucket, o.namespace, reporting.Normal(v1beta1.EventBucketDeleted, "Delete", "removed bucket %s",
+		o.bucket.Spec.BucketName))
 	return nil
 }
 
 // release removes the finalizer.
-func (r *Reconciler) release(ctx context.Context, b *v1beta1.StorageBucket, _ observation) error {
-	if err := r.setFinalizer(ctx, b, controllerutil.RemoveFinalizer); err != nil {
+func (r *Reconciler) release(ctx context.Context, o *observation) error {
+	live, err := r.readWhole(ctx, o.bucket)
+	if err != nil {
 		return fmt.Errorf("removing finalizer: %w", err)
 	}
-	return nil
+	return r.RemoveFinalizer(ctx, live, v1beta1.StorageBucketFinalizer)
 }

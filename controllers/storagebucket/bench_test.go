@@ -28,7 +28,7 @@ func fleet(n int) []*v1beta1.StorageBucket {
 		b := &v1beta1.StorageBucket{}
 		b.Namespace, b.Name, b.UID, b.Generation = "ns", fmt.Sprintf("b%05d", i), types.UID(fmt.Sprintf("uid-%05d", i)), 1
 		b.Spec.Probe = v1beta1.ProbeSpec{PeriodSeconds: 60, TimeoutSeconds: 5, FailureThreshold: 3}
-		b.Status = summarize(b, probe{ended: benchTime, succeeded: benchTime}, "7", findings{verdict: good}, benchTime)
+		b.Status = summarized(b, probe{ended: benchTime, succeeded: benchTime}, "7", good, benchTime)
 		list[i] = b
 	}
 	return list
@@ -87,7 +87,7 @@ func benchmarkSummarize(b *testing.B, p probe, result s3.Verdict, now time.Time)
 	bucket := fleet(1)[0]
 	b.ReportAllocs()
 	for b.Loop() {
-		after := summarize(bucket, p, "7", findings{verdict: result}, now)
+		after := summarized(bucket, p, "7", result, now)
 		needsWrite(bucket.Status, after)
 		transitions(bucket.Status, after)
 	}

@@ -294,7 +294,7 @@ func TestDeniedNameMayBelongToAnother(t *testing.T) {
 			b := bucket("b", func(b *v1beta1.StorageBucket) {
 				b.Spec.ManagementPolicy, b.Status.Provisioning = policy, provisioning
 			})
-			got := decide(b, observation{verdict: s3.Denied}).verdict
+			got := decide(&observation{bucket: b, verdict: s3.Denied}).verdict
 			want := map[bool]s3.Verdict{true: s3.DeniedName, false: s3.Denied}[policy == v1beta1.BucketManage &&
 				provisioning != v1beta1.BucketCreated]
 			if got != want {

@@ -3,42 +3,43 @@
 package storagebucket
 
 import (
-	"context"
 	"fmt"
-
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	"leasehold.dev/api/v1beta1"
 	"leasehold.dev/controllers/internal/reporting"
 	"leasehold.dev/controllers/storagebucket/s3"
 )
 
-// step changes the bucket or the StorageBucket: declare, create, remove or release.
-type step func(*Reconciler, context.Context, *v1beta1.StorageBucket, observation) error
+// action is what a reconcile does with the bucket or the StorageBucket.
+type action string
 
-// findings are what a reconcile reports.
-type findings struct {
+const (
+	create  action = "create"  // declare the creation, then create the bucket
+	remove  action = "remove"  // remove the bucket
+	release action = "release" // remove the finalizer
+)
+
+// step is one action of a plan.
+type step struct{ action action }
+
+// plan is the decision of one reconcile.
+type plan struct {
+	// steps are in the order of their execution.
+	steps []step
+	// verdict and provisioning are reported if all steps succeed. The latter leaves the status unchanged if it is "".
 	verdict      s3.Verdict
-	provisioning v1beta1.BucketProvisioning // new in the status; "" leaves it unchanged
+	provisioning v1beta1.BucketProvisioning
 	// kept is the reason why the bucket outlives its StorageBucket although deletionPolicy is Delete.
 	kept string
 	// events are recorded after the finalizer is removed.
 	events []reporting.PendingEvent
 }
 
-// plan is what a reconcile does, in order, and what it reports if all steps succeed.
-type plan struct {
-	steps []step
-	findings
-}
-
 // removes reports whether the end of a StorageBucket removes its bucket. Without a declared creation the
 // operator created none. A deletion with --cascade=orphan retains the bucket, as it retains the namespaces of a
 // Tenant.
-func removes(b *v1beta1.StorageBucket) bool {
-	return b.Status.Provisioning != "" && b.Spec.DeletionPolicy == v1beta1.BucketDelete &&
-		!controllerutil.ContainsFinalizer(b, metav1.FinalizerOrphanDependents)
+func (o *observation) removes() bool {
+	return o.bucket.Status.Provisioning != "" && o.bucket.Spec.DeletionPolicy == v1beta1.BucketDelete && !o.orphaned
 }
 
 // owns reports whether the tags of a bucket prove that it belongs to a StorageBucket. A declared
@@ -48,15 +49,15 @@ func owns(b *v1beta1.StorageBucket, tags map[string]string) bool {
 }
 
 // decide returns the plan for a bucket. It is pure.
-func decide(b *v1beta1.StorageBucket, o observation) plan {
+func decide(o *observation) plan {
+	b, p := o.bucket, plan{verdict: o.verdict}
 	if !b.DeletionTimestamp.IsZero() {
-		return decideRemoval(b, o)
+		return decideRemoval(o)
 	}
-	p := plan{findings: findings{verdict: o.verdict}}
 	switch {
 	case b.Spec.ManagementPolicy != v1beta1.BucketManage:
 	case o.verdict.Missing():
-		p.steps = []step{(*Reconciler).declare, (*Reconciler).create}
+		p.steps = []step{{create}}
 		p.verdict, p.provisioning = s3.Succeeded, v1beta1.BucketCreated
 	case o.verdict == s3.Denied && b.Status.Provisioning != v1beta1.BucketCreated:
 		p.verdict = s3.DeniedName
@@ -71,8 +72,8 @@ func decide(b *v1beta1.StorageBucket, o observation) plan {
 
 // decideRemoval returns the plan for a terminating StorageBucket. A bucket stays if nothing can prove
 // that the operator created it, and if its namespace has lost the keys, as it accepts no new ones.
-func decideRemoval(b *v1beta1.StorageBucket, o observation) plan {
-	p := plan{steps: []step{(*Reconciler).release}, findings: findings{verdict: o.verdict}}
+func decideRemoval(o *observation) plan {
+	b, p := o.bucket, plan{steps: []step{{release}}, verdict: o.verdict}
 	keep := func(reason, message string) {
 		p.kept = reason
 		p.events = []reporting.PendingEvent{reporting.Warning(v1beta1.EventBucketRetained, "Release",
@@ -81,7 +82,7 @@ func decideRemoval(b *v1beta1.StorageBucket, o observation) plan {
 	}
 	switch {
 	case b.Status.Provisioning == "":
-	case !removes(b):
+	case !o.removes():
 		why := "spec.deletionPolicy is Retain"
 		if b.Spec.DeletionPolicy == v1beta1.BucketDelete {
 			why = "the StorageBucket was deleted with --cascade=orphan"
@@ -90,7 +91,7 @@ func decideRemoval(b *v1beta1.StorageBucket, o observation) plan {
 			"kept bucket %s, as %s", b.Spec.BucketName, why)}
 	case o.verdict.Missing():
 	case o.verdict.OK() && owns(b, o.tags):
-		p.steps = []step{(*Reconciler).remove, (*Reconciler).release}
+		p.steps = []step{{remove}, {release}}
 	case o.verdict.OK():
 		keep(v1beta1.ReasonBucketConflict, "it does not have the tag "+v1beta1.BucketTagOwner+
 			" with the UID of this StorageBucket")

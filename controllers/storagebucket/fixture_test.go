@@ -25,8 +25,10 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"leasehold.dev/api/v1beta1"
+	"leasehold.dev/controllers/internal/reconciler"
 	"leasehold.dev/controllers/internal/reconciler/reconcilertest"
 	"leasehold.dev/controllers/internal/reporting"
+	"leasehold.dev/controllers/storagebucket/s3"
 )
 
 var (
@@ -222,7 +224,8 @@ func newFixture(t testing.TB, s scenario) *fixture {
 	if err := errors.Join(err, failed); err != nil {
 		t.Fatal(err)
 	}
-	w.Reconciler = &Reconciler{Client: w.stored, Live: w.stored, Recorder: w.recorder, Clock: w.clock, metrics: m,
+	w.Reconciler = &Reconciler{metrics: m,
+		Base:    reconciler.Base{Client: w.stored, Live: w.stored, Recorder: w.recorder, Clock: w.clock},
 		Cluster: func(context.Context) ([]netip.Addr, error) { return nil, nil }}
 	if !s.forbidden {
 		w.Rules.Allow = []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}
@@ -310,6 +313,12 @@ func (w *fixture) endNamespace() {
 func (w *fixture) changeLeader() {
 	w.probes = probes{}
 	w.probes.of(w.read(), w.clock.Now())
+}
+
+// summarized returns the status after a probe with this verdict, by a Secret of this version.
+func summarized(b *v1beta1.StorageBucket, known probe, version string, v s3.Verdict,
+	now time.Time) v1beta1.StorageBucketStatus {
+	return summarize(&observation{bucket: b, secretVersion: version}, known, &result{verdict: v}, now)
 }
 
 func readyOf(b *v1beta1.StorageBucket) metav1.Condition {

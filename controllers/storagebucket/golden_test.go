@@ -101,7 +101,7 @@ func TestReconcileGolden(t *testing.T) {
 	})
 	for _, reason := range allReasons[1:] {
 		b := bucket("b")
-		b.Status = summarize(b, probe{failures: 3}, "", findings{verdict: failed(reason)}, epoch)
+		b.Status = summarized(b, probe{failures: 3}, "", failed(reason), epoch)
 		reported = append(reported, b)
 	}
 	reconcilertest.CheckKstatus(t, reported, map[string]status.Status{
@@ -135,7 +135,7 @@ func TestMetricsGolden(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	m.countProbe(bucket("b"), observation{verdict: good, took: 1500 * time.Millisecond}, good)
-	m.countProbe(bucket("c"), observation{verdict: bad, took: 0}, bad)
+	m.countProbe(bucket("b"), &observation{verdict: good, took: 1500 * time.Millisecond}, good)
+	m.countProbe(bucket("c"), &observation{verdict: bad, took: 0}, bad)
 	golden.Assert(t, reconcilertest.Exposed(t, registry), "metrics.txt")
 }

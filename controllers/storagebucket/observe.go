@@ -30,6 +30,9 @@ const maxTimeout = 15 * time.Second
 
 // observation is what a reconcile reads before it decides.
 type observation struct {
+	bucket *v1beta1.StorageBucket
+	// orphaned is true if the StorageBucket was deleted with --cascade=orphan.
+	orphaned bool
 	// client is nil if nothing could be requested; verdict, the result of the probe, has the reason.
 	client  *s3.Client
 	verdict s3.Verdict
@@ -51,21 +54,22 @@ func (o *observation) lacks(lost bool, reason, message string, args ...any) {
 
 // observe probes the bucket and reads the tags of a managed bucket. It reads the namespace of a
 // terminating StorageBucket live, and sends no request for a bucket that will stay.
-func (r *Reconciler) observe(ctx context.Context, b *v1beta1.StorageBucket) (o observation, err error) {
+func (r *Reconciler) observe(ctx context.Context, b *v1beta1.StorageBucket) (o *observation, err error) {
+	o = &observation{bucket: b, orphaned: r.probes.isOrphaned(b)}
 	if !b.DeletionTimestamp.IsZero() {
-		if o.namespace, err = r.terminatingNamespace(ctx, b.Namespace); err != nil || !removes(b) {
+		if o.namespace, err = r.terminatingNamespace(ctx, b.Namespace); err != nil || !o.removes() {
 			return o, err
 		}
 	}
-	if err := r.connect(ctx, b, &o); err != nil || o.client == nil {
+	if err := r.connect(ctx, b, o); err != nil || o.client == nil {
 		return o, err
 	}
 	began := r.Clock.Now()
 	o.verdict = o.client.Probe(ctx)
 	if b.Spec.ManagementPolicy == v1beta1.BucketManage && o.verdict.OK() {
 		o.tags, err = o.client.Tags(ctx)
-		if refused, ok := errors.AsType[s3.Error](err); ok {
-			o.verdict = refused.Verdict
+		if answer, ok := errors.AsType[s3.Error](err); ok {
+			o.verdict = answer.Verdict
 		}
 	}
 	o.took = r.Clock.Since(began)
@@ -79,12 +83,13 @@ func (r *Reconciler) observe(ctx context.Context, b *v1beta1.StorageBucket) (o o
 // terminatingNamespace returns a namespace if it is terminating, also if it is gone before its
 // contents. It returns nil for another one.
 func (r *Reconciler) terminatingNamespace(ctx context.Context, name string) (*corev1.Namespace, error) {
-	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}
-	err := r.Live.Get(ctx, client.ObjectKeyFromObject(ns), ns)
+	ns, err := reconciler.Get(ctx, r.Live, client.ObjectKey{Name: name}, &corev1.Namespace{})
 	switch {
-	case client.IgnoreNotFound(err) != nil:
+	case err != nil:
 		return nil, fmt.Errorf("reading namespace %s: %w", name, err)
-	case err == nil && ns.DeletionTimestamp.IsZero():
+	case ns == nil:
+		return &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}, nil
+	case ns.DeletionTimestamp.IsZero():
 		return nil, nil
 	}
 	return ns, nil

@@ -3,12 +3,18 @@
 package storagebucket
 
 import (
+	"context"
 	"sync"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"leasehold.dev/api/v1beta1"
 	"leasehold.dev/controllers/internal/reconciler"
@@ -158,4 +164,57 @@ func (ps *probes) forget(key client.ObjectKey) {
 	ps.mu.Lock()
 	defer ps.mu.Unlock()
 	delete(ps.known, key)
+}
+
+// retry leaves a bucket to the backoff of the queue, after an error.
+func (ps *probes) retry(b *v1beta1.StorageBucket, now time.Time) {
+	known := ps.of(b, now)
+	known.retrying = true
+	ps.store(b, known)
+}
+
+// isOrphaned reports whether a StorageBucket was deleted with --cascade=orphan.
+func (ps *probes) isOrphaned(b *v1beta1.StorageBucket) bool {
+	_, remembered := ps.orphaned.Load(b.UID)
+	return remembered || controllerutil.ContainsFinalizer(b, metav1.FinalizerOrphanDependents)
+}
+
+// orphans remembers deletions with --cascade=orphan until the object is gone: the garbage collector removes
+// their finalizer within milliseconds.
+func (r *Reconciler) orphans() predicate.Predicate {
+	remember := func(o client.Object) bool {
+		if !o.GetDeletionTimestamp().IsZero() && controllerutil.ContainsFinalizer(o, metav1.FinalizerOrphanDependents) {
+			r.probes.orphaned.Store(o.GetUID(), true)
+		}
+		return true
+	}
+	return predicate.Funcs{
+		CreateFunc: func(e event.CreateEvent) bool { return remember(e.Object) },
+		UpdateFunc: func(e event.UpdateEvent) bool { return remember(e.ObjectNew) },
+		DeleteFunc: func(e event.DeleteEvent) bool {
+			r.probes.orphaned.Delete(e.Object.GetUID())
+			return true
+		},
+	}
+}
+
+// due returns the buckets whose probe is due. A terminating one queues itself again.
+func (r *Reconciler) due(ctx context.Context, _ client.Object) []reconcile.Request {
+	var list v1beta1.StorageBucketList
+	// The list is read only: deep copies of all StorageBuckets would cost more than the rest. A map
+	// function must not wait for the cache, which the next tick reads.
+	if err := r.Client.List(ctx, &list, client.UnsafeDisableDeepCopy,
+		client.DisableReadYourWritesConsistency); err != nil {
+		// The cache fails only while the manager stops.
+		log.FromContext(ctx).Error(err, "listing storage buckets")
+	}
+	var requests []reconcile.Request
+	now := r.Clock.Now()
+	for i := range list.Items {
+		b := &list.Items[i]
+		if b.DeletionTimestamp.IsZero() && !reconciler.Paused(b) && r.probes.isDue(b, now) {
+			requests = append(requests, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(b)})
+		}
+	}
+	return requests
 }

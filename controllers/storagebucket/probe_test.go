@@ -131,7 +131,7 @@ func TestNextLeaderKeepsThePeriod(t *testing.T) {
 				}
 				p = p.after(b.Generation, false, good, now)
 				leader.store(b, p)
-				status := summarize(b, p, "1", findings{verdict: good}, now)
+				status := summarized(b, p, "1", good, now)
 				status.LastProbeTime = new(metav1.NewTime(now.Truncate(time.Second))) // as the API server stores it
 				if needsWrite(b.Status, status) {
 					b.Status = status

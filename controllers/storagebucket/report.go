@@ -5,101 +5,89 @@ package storagebucket
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	ctrl "sigs.k8s.io/controller-runtime"
-	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	"leasehold.dev/api/v1beta1"
-	"leasehold.dev/controllers/internal/apply"
-	"leasehold.dev/controllers/internal/denial"
+	"leasehold.dev/controllers/internal/failure"
 	"leasehold.dev/controllers/internal/reconciler"
 	"leasehold.dev/controllers/internal/reporting"
 	"leasehold.dev/controllers/storagebucket/s3"
 )
 
-// report writes the result of a probe if the status needs it, and records events. The probe counts
-// once the result is written; after a failed write the queue retries with another probe.
-func (r *Reconciler) report(ctx context.Context, b *v1beta1.StorageBucket, o observation, f findings) error {
-	now := r.Clock.Now()
-	r.metrics.countProbe(b, o, f.verdict)
-	p := r.probes.of(b, now).after(b.Generation, o.lacking, f.verdict, now)
-	if err := r.write(ctx, b, summarize(b, p, o.secretVersion, f, now), nil); err != nil {
-		return err
-	}
-	r.probes.store(b, p)
-	return nil
-}
+const removalPeriod = 30 * time.Second // between two attempts to remove a bucket, at most
 
-// reportRemoval reports the end of a bucket, or why it cannot be removed yet.
-func (r *Reconciler) reportRemoval(ctx context.Context, b *v1beta1.StorageBucket, o observation,
-	f findings) (ctrl.Result, error) {
-	if !controllerutil.ContainsFinalizer(b, v1beta1.StorageBucketFinalizer) {
-		if f.kept != "" {
-			r.metrics.retained.WithLabelValues(f.kept).Inc()
+// report reports the end of a bucket, why it cannot be removed yet, or the result of a probe. The probe counts
+// once the result is written; after a failed write the queue retries with another probe.
+func (r *Reconciler) report(ctx context.Context, o *observation, p plan, res *result) (ctrl.Result, error) {
+	b, now := o.bucket, r.Clock.Now()
+	switch {
+	case res.released:
+		if p.kept != "" {
+			r.metrics.retained.WithLabelValues(p.kept).Inc()
 		}
-		r.emit(b, o.namespace, f.events...)
+		r.emit(b, o.namespace, p.events...)
 		return ctrl.Result{}, nil
+	case !b.DeletionTimestamp.IsZero():
+		r.metrics.up.WithLabelValues(b.Namespace, b.Name).Set(0)
+		return ctrl.Result{RequeueAfter: min(removalPeriod, period(b))}, r.write(ctx, b, waiting(b, res, now), o.namespace)
 	}
-	r.metrics.up.WithLabelValues(b.Namespace, b.Name).Set(0)
-	status := handled(b)
-	setReady(&status, b.Generation, r.Clock.Now(), metav1.Condition{
-		Status: metav1.ConditionFalse, Reason: f.verdict.Reason, Message: "waiting to remove the bucket: " +
-			f.verdict.Message + "; or set spec.deletionPolicy to Retain, which keeps the bucket"})
-	if err := r.write(ctx, b, status, o.namespace); err != nil {
+	r.metrics.countProbe(b, o, res.verdict)
+	known := r.probes.of(b, now).after(b.Generation, o.lacking, res.verdict, now)
+	if err := r.write(ctx, b, summarize(o, known, res, now), nil); err != nil {
 		return ctrl.Result{}, err
 	}
-	return ctrl.Result{RequeueAfter: min(removalPeriod, period(b))}, nil
+	r.probes.store(b, known)
+	return ctrl.Result{}, nil
 }
 
 // reportPaused reports that nothing is done about a StorageBucket, and leaves the other conditions.
 func (r *Reconciler) reportPaused(ctx context.Context, b *v1beta1.StorageBucket) error {
 	status := *b.Status.DeepCopy()
-	reporting.SetPaused(&status.Conditions, b.Generation, r.Clock.Now(), "the operator neither probes nor changes the bucket")
+	reporting.SetPaused(&status.Conditions, b.Generation, r.Clock.Now(),
+		"the operator neither probes nor changes the bucket")
 	return r.write(ctx, b, status, nil)
 }
 
-// reportError reports an error that prevented a probe, and returns it for the queue, which retries. It is
+// fail reports an error that prevented a probe, and returns it for the queue, which retries. It is
 // not the endpoint's, so Ready is Unknown and no probe counts as failed. Most errors pass, so the first
 // one of a bucket with a condition is not reported, unless it is a denial or has used up the time of the reconcile.
-func (r *Reconciler) reportError(ctx context.Context, b *v1beta1.StorageBucket, err error) error {
-	denied, isFirst := denial.Of(err), !r.probes.of(b, r.Clock.Now()).retrying
-	if errors.Is(ctx.Err(), context.Canceled) || apierrors.IsConflict(err) || denial.ByFence(err) ||
-		isFirst && ctx.Err() == nil && denied.Kind == denial.None && len(b.Status.Conditions) > 0 {
+func (r *Reconciler) fail(ctx context.Context, b *v1beta1.StorageBucket, err error) error {
+	kind, isFirst := failure.Of(err), !r.probes.of(b, r.Clock.Now()).retrying
+	r.probes.retry(b, r.Clock.Now())
+	if isFirst && ctx.Err() == nil && !kind.IsDenial() && len(b.Status.Conditions) > 0 {
 		return err
 	}
-	r.metrics.up.WithLabelValues(b.Namespace, b.Name).Set(0)
-	status := *b.Status.DeepCopy()
-	meta.RemoveStatusCondition(&status.Conditions, v1beta1.ConditionPaused)
-	setReady(&status, b.Generation, r.Clock.Now(), metav1.Condition{Status: metav1.ConditionUnknown,
-		Reason:  cmp.Or(denied.Reason(), v1beta1.ReasonReconcileFailed),
-		Message: fmt.Sprintf("the operator cannot examine the bucket, and tries again: %s", err)})
-	return reconciler.Failed(err, client.IgnoreNotFound(r.write(ctx, b, status, nil)))
+	return reconciler.Fail(err, func() error {
+		r.metrics.up.WithLabelValues(b.Namespace, b.Name).Set(0)
+		status := *b.Status.DeepCopy()
+		setReady(&status, b.Generation, r.Clock.Now(), metav1.Condition{
+			Status: metav1.ConditionUnknown, Reason: kind.Reason(),
+			Message: fmt.Sprintf("the operator cannot examine the bucket, and tries again: %s", err)})
+		return r.write(ctx, b, status, nil)
+	})
 }
 
 // write writes a status that differs from the stored one in more than counts. Then it records the events
 // of the change, unless the namespace is terminating, and accepts none.
 func (r *Reconciler) write(ctx context.Context, b *v1beta1.StorageBucket, status v1beta1.StorageBucketStatus,
 	terminating *corev1.Namespace) error {
-	before := b.DeepCopy()
-	if needsWrite(before.Status, status) {
-		b.Status = status
-		ctx, cancel := reconciler.ReportContext(ctx)
-		defer cancel()
-		if err := apply.PatchStatus(ctx, r.Client, b, before); err != nil {
-			return fmt.Errorf("writing status: %w", err)
-		}
+	after := b.DeepCopy()
+	if needsWrite(b.Status, status) {
+		after.Status = status
 	}
+	var events []reporting.PendingEvent
 	if terminating == nil {
-		reporting.Flush(r.Recorder, b, transitions(before.Status, status))
+		events = transitions(b.Status, status)
+	}
+	if err := r.Report(ctx, b, after, events...); err != nil {
+		r.probes.retry(b, r.Clock.Now())
+		return err
 	}
 	return nil
 }
@@ -117,33 +105,39 @@ func (r *Reconciler) emit(b *v1beta1.StorageBucket, terminating *corev1.Namespac
 	}
 }
 
-// consequences of a failure, by its reason. The others need the failure threshold, retry and are
-// reported as BucketUnhealthy.
+// consequences of a failure, by its reason. The others need the failure threshold and are reported as BucketUnhealthy.
 var consequences = map[string]struct {
 	isCertain bool // another probe would have the same result
-	isStalled bool // a user has to act
 	event     string
 }{
 	v1beta1.ReasonBucketNotFound:      {isCertain: true},
-	v1beta1.ReasonInvalidCredentials:  {isStalled: true, event: v1beta1.EventCredentialsRejected},
-	v1beta1.ReasonCredentialsNotFound: {isCertain: true, isStalled: true, event: v1beta1.EventCredentialsRejected},
-	v1beta1.ReasonEndpointForbidden:   {isCertain: true, isStalled: true, event: v1beta1.EventEndpointForbidden},
-	v1beta1.ReasonBucketConflict:      {isCertain: true, isStalled: true, event: v1beta1.EventBucketConflict},
-	v1beta1.ReasonTagsNotSupported:    {isCertain: true, isStalled: true},
+	v1beta1.ReasonInvalidCredentials:  {event: v1beta1.EventCredentialsRejected},
+	v1beta1.ReasonCredentialsNotFound: {isCertain: true, event: v1beta1.EventCredentialsRejected},
+	v1beta1.ReasonEndpointForbidden:   {isCertain: true, event: v1beta1.EventEndpointForbidden},
+	v1beta1.ReasonBucketConflict:      {isCertain: true, event: v1beta1.EventBucketConflict},
+	v1beta1.ReasonTagsNotSupported:    {isCertain: true},
 	v1beta1.ReasonBucketNotEmpty:      {event: v1beta1.EventBucketNotEmpty},
 }
 
 // summarize returns the status after a probe. It is pure.
-func summarize(b *v1beta1.StorageBucket, p probe, secretVersion string, f findings,
-	now time.Time) v1beta1.StorageBucketStatus {
-	status := handled(b)
-	status.LastProbeTime = new(metav1.NewTime(p.ended))
-	if !p.succeeded.IsZero() {
-		status.LastSuccessTime = new(metav1.NewTime(p.succeeded))
+func summarize(o *observation, known probe, res *result, now time.Time) v1beta1.StorageBucketStatus {
+	status := handled(o.bucket)
+	status.LastProbeTime = new(metav1.NewTime(known.ended))
+	if !known.succeeded.IsZero() {
+		status.LastSuccessTime = new(metav1.NewTime(known.succeeded))
 	}
-	status.ConsecutiveFailures, status.ObservedSecretResourceVersion = p.failures, secretVersion
-	status.Provisioning = cmp.Or(f.provisioning, status.Provisioning)
-	setReady(&status, b.Generation, now, ready(b, p.failures, f.verdict))
+	status.ConsecutiveFailures, status.ObservedSecretResourceVersion = known.failures, o.secretVersion
+	status.Provisioning = cmp.Or(res.provisioning, status.Provisioning)
+	setReady(&status, o.bucket.Generation, now, ready(o.bucket, known.failures, res.verdict))
+	return status
+}
+
+// waiting returns the status of a terminating StorageBucket whose bucket cannot be removed yet. It is pure.
+func waiting(b *v1beta1.StorageBucket, res *result, now time.Time) v1beta1.StorageBucketStatus {
+	status := handled(b)
+	setReady(&status, b.Generation, now, metav1.Condition{
+		Status: metav1.ConditionFalse, Reason: res.verdict.Reason, Message: "waiting to remove the bucket: " +
+			res.verdict.Message + "; or set spec.deletionPolicy to Retain, which keeps the bucket"})
 	return status
 }
 
@@ -153,11 +147,10 @@ func isRequested(b *v1beta1.StorageBucket) bool {
 	return value != "" && value != b.Status.LastHandledReconcileAt
 }
 
-// handled returns the status of a StorageBucket whose request is handled, and that is not paused any more.
+// handled returns the status of a StorageBucket whose request is handled.
 func handled(b *v1beta1.StorageBucket) v1beta1.StorageBucketStatus {
 	status := *b.Status.DeepCopy()
 	status.LastHandledReconcileAt = cmp.Or(reconciler.RequestedAt(b), status.LastHandledReconcileAt)
-	meta.RemoveStatusCondition(&status.Conditions, v1beta1.ConditionPaused)
 	return status
 }
 
@@ -180,17 +173,10 @@ func ready(b *v1beta1.StorageBucket, failures int32, result s3.Verdict) metav1.C
 	return metav1.Condition{Status: metav1.ConditionUnknown, Reason: v1beta1.ReasonProbePending, Message: counted}
 }
 
-// setReady sets the Ready condition, and sets or removes Stalled by its reason.
+// setReady sets the Ready condition of a generation.
 func setReady(status *v1beta1.StorageBucketStatus, generation int64, now time.Time, c metav1.Condition) {
 	status.ObservedGeneration = generation
-	c.Type, c.Message = v1beta1.ConditionReady, reporting.Bounded(c.Message)
-	reporting.SetCondition(&status.Conditions, generation, now, c)
-	if c.Status != metav1.ConditionFalse || !consequences[c.Reason].isStalled {
-		meta.RemoveStatusCondition(&status.Conditions, v1beta1.ConditionStalled)
-		return
-	}
-	c.Type, c.Status = v1beta1.ConditionStalled, metav1.ConditionTrue
-	reporting.SetCondition(&status.Conditions, generation, now, c)
+	reporting.SetReady(&status.Conditions, generation, now, c)
 }
 
 // needsWrite reports whether a status differs in more than counts and times, or is older than refresh.

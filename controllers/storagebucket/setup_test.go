@@ -148,6 +148,7 @@ func TestCredentialsIn(t *testing.T) {
 // operator beyond its memory limit. The finalizers of others stay, as they are read before a patch.
 func TestCacheIsBoundedAndFinalizersOfOthersStay(t *testing.T) {
 	r := newFixture(t, scenario{with: func(b *v1beta1.StorageBucket) {
+		manage(b)
 		b.Finalizers, b.Labels = []string{"example.com/a", "example.com/b"}, map[string]string{"a": "b"}
 		b.Annotations = map[string]string{"note": "x", v1beta1.AnnotationPaused: "true", v1beta1.AnnotationRequestedAt: "y"}
 		b.OwnerReferences = []metav1.OwnerReference{{UID: "other"}}
@@ -168,7 +169,7 @@ func TestCacheIsBoundedAndFinalizersOfOthersStay(t *testing.T) {
 	if cap(b.Finalizers)+len(b.Labels)+len(b.OwnerReferences) > 0 || len(b.Annotations) != 2 {
 		t.Errorf("the cache keeps %+v", b.ObjectMeta)
 	}
-	if err := r.setFinalizer(t.Context(), b, controllerutil.AddFinalizer); err != nil {
+	if err := r.addFinalizer(t.Context(), b); err != nil {
 		t.Fatal(err)
 	}
 	const ours = v1beta1.StorageBucketFinalizer
@@ -178,14 +179,14 @@ func TestCacheIsBoundedAndFinalizersOfOthersStay(t *testing.T) {
 	if cached, _ := slim(live()); !controllerutil.ContainsFinalizer(cached.(client.Object), ours) {
 		t.Error("the cache does not show the operator's finalizer")
 	}
-	if err := r.setFinalizer(t.Context(), b, controllerutil.RemoveFinalizer); err != nil {
+	if err := r.release(t.Context(), &observation{bucket: b}); err != nil {
 		t.Fatal(err)
 	}
 	if got := live().Finalizers; !slices.Equal(got, []string{"example.com/a", "example.com/b"}) {
 		t.Errorf("without the operator's finalizer they are %q", got)
 	}
-	b.ResourceVersion = "1"
-	if err := r.setFinalizer(t.Context(), b, controllerutil.AddFinalizer); !apierrors.IsConflict(err) {
+	b.ResourceVersion, b.Finalizers = "1", nil
+	if err := r.addFinalizer(t.Context(), b); !apierrors.IsConflict(err) {
 		t.Errorf("at an old version: %v, want a Conflict", err)
 	}
 }

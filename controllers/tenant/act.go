@@ -7,18 +7,21 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/wait"
 	corev1ac "k8s.io/client-go/applyconfigurations/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	"leasehold.dev/api/v1beta1"
 	"leasehold.dev/controllers/internal/apply"
-	"leasehold.dev/controllers/internal/denial"
+	"leasehold.dev/controllers/internal/failure"
 	"leasehold.dev/controllers/internal/reconciler"
 	"leasehold.dev/controllers/internal/reporting"
 )
@@ -33,45 +36,77 @@ type state struct {
 
 // result is how a reconcile ended.
 type result struct {
+	reconciler.Errors
+
 	states   []state
-	errs     []error                  // a retry may cure them
-	retry    error                    // the Conflict or the denial by the fence that requires another reconcile
 	wrote    bool                     // at least one child was changed
 	events   []reporting.PendingEvent // changes of single objects
 	released bool                     // the terminating Tenant owns nothing any more
 }
 
-// act carries out the plan. A failure in one namespace does not stop the others.
-func (r *Reconciler) act(ctx context.Context, o *observation, p plan) *result {
+// act declares what the plan creates, and carries it out. A failure in one namespace does not stop the others. Nothing
+// is done for a Tenant that has changed since it was read.
+func (r *Reconciler) act(ctx context.Context, o *observation, p plan) (*result, error) {
+	if err := r.declare(ctx, o.tenant, p.creates); err != nil {
+		return nil, err
+	}
 	res := &result{}
 	for _, s := range p.steps {
 		ns, err := r.actOn(ctx, o, s, res)
 		ns.name = s.name
 		if err != nil {
-			ns.reason, ns.detail = reasonFor(err), err.Error()
-			res.record(err, "reconciling namespace "+s.name)
+			ns.reason, ns.detail = failure.Of(err).Reason(), err.Error()
+			res.Record(fmt.Errorf("reconciling namespace %s: %w", s.name, err))
 		}
 		res.states = append(res.states, ns)
 	}
 	if p.deleting {
-		r.finalize(ctx, o, res)
+		r.removeReader(ctx, o, res)
 	} else if err := r.ensureReader(ctx, o, res); err != nil {
-		res.states = append(res.states, state{reason: reasonFor(err), detail: err.Error()})
-		res.record(err, "reconciling the admins' right to read the tenant")
+		res.states = append(res.states, state{reason: failure.Of(err).Reason(), detail: err.Error()})
+		res.Record(fmt.Errorf("reconciling the admins' right to read the tenant: %w", err))
 	}
-	return res
+	reporting.Flush(r.Recorder, o.tenant, res.events)
+	if p.deleting && res.Join(nil) == nil && !slices.ContainsFunc(res.states, isHeld) {
+		err := r.RemoveFinalizer(ctx, o.tenant, v1beta1.TenantFinalizer)
+		if err == nil {
+			err = r.awaitRelease(ctx, o.tenant)
+		}
+		res.Record(err)
+		res.released = err == nil
+	}
+	return res, nil
 }
 
-// record adds a failure to the result. A Conflict or a denial by the fence requires another reconcile, a
-// foreign object requires a user's action, and any other error is retried with backoff.
-func (res *result) record(err error, doing string) {
-	switch {
-	case err == nil, errors.Is(err, errForeign), terminatingCause(err):
-	case apierrors.IsConflict(err), denial.ByFence(err):
-		res.retry = err
-	default:
-		res.errs = append(res.errs, fmt.Errorf("%s: %w", doing, err))
+// isHeld reports whether a name stays in the status.
+func isHeld(ns state) bool { return ns.reason != "" }
+
+// declare records in the status the names of the namespaces that act then creates. The write carries the
+// resource version that was read, so nothing is created for a Tenant that has changed or was deleted since.
+func (r *Reconciler) declare(ctx context.Context, t *v1beta1.Tenant, creates []string) error {
+	if len(creates) == 0 {
+		return nil
 	}
+	if declared(t, creates) {
+		// An earlier reconcile recorded the names, and the Tenant may have changed since.
+		return reconciler.Verify(ctx, r.Live, t, &v1beta1.Tenant{}, reconciler.SameVersion)
+	}
+	after := t.DeepCopy()
+	after.Status = intent(t, creates, r.Clock.Now())
+	if err := apply.PatchStatus(ctx, r.Client, after, t); err != nil {
+		return fmt.Errorf("recording what is to be created: %w", err)
+	}
+	*t = *after
+	return nil
+}
+
+// declared reports whether the status records every name without a UID for this generation.
+func declared(t *v1beta1.Tenant, creates []string) bool {
+	status := recorded(t)
+	return t.Status.ObservedGeneration == t.Generation && !slices.ContainsFunc(creates, func(name string) bool {
+		ns, isRecorded := status[name]
+		return !isRecorded || ns.UID != ""
+	})
 }
 
 // settled reports whether the namespace was as desired for this generation of the Tenant. Then another client,
@@ -231,16 +266,35 @@ func (r *Reconciler) unbind(ctx context.Context, o *observation, s step, res *re
 		fmt.Errorf("it still exists in namespace %s", s.name))
 }
 
-// finalize removes the reader role and binding after the last namespace is deleted or released.
-func (r *Reconciler) finalize(ctx context.Context, o *observation, res *result) {
-	if slices.ContainsFunc(res.states, func(ns state) bool { return ns.reason != "" }) {
+// removeReader removes the reader role and binding after the last namespace is deleted or released.
+func (r *Reconciler) removeReader(ctx context.Context, o *observation, res *result) {
+	if slices.ContainsFunc(res.states, isHeld) {
 		return
 	}
 	if o.reader != nil && ownsReader(o.tenant, o.reader) {
-		res.record(apply.Delete(ctx, r.Client, o.reader), "deleting cluster role "+o.reader.Name)
+		if err := apply.Delete(ctx, r.Client, o.reader); err != nil {
+			res.Record(fmt.Errorf("deleting cluster role %s: %w", o.reader.Name, err))
+		}
 	}
 	if o.readerBinding != nil && ownsReader(o.tenant, o.readerBinding) {
-		res.record(apply.Delete(ctx, r.Client, o.readerBinding), "deleting cluster role binding "+o.readerBinding.Name)
+		if err := apply.Delete(ctx, r.Client, o.readerBinding); err != nil {
+			res.Record(fmt.Errorf("deleting cluster role binding %s: %w", o.readerBinding.Name, err))
+		}
 	}
-	res.released = len(res.errs) == 0 && res.retry == nil
+}
+
+// How often and how long to look for the removed finalizer in the cache.
+const releasePoll, releaseTimeout = 5 * time.Millisecond, time.Second
+
+// awaitRelease waits until the cache shows that the finalizer is gone. The client waits only for writes that
+// leave a new version, and a queued event would repeat the reads and the patch of the last reconcile.
+func (r *Reconciler) awaitRelease(ctx context.Context, t *v1beta1.Tenant) error {
+	err := wait.PollUntilContextTimeout(ctx, releasePoll, releaseTimeout, true, func(ctx context.Context) (bool, error) {
+		cached, err := reconciler.Get(ctx, r.Client, client.ObjectKeyFromObject(t), &v1beta1.Tenant{})
+		return cached == nil || !controllerutil.ContainsFinalizer(cached, v1beta1.TenantFinalizer), err
+	})
+	if wait.Interrupted(err) {
+		return nil
+	}
+	return err
 }

@@ -16,6 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"leasehold.dev/api/v1beta1"
+	"leasehold.dev/controllers/internal/reconciler"
 	"leasehold.dev/controllers/internal/reconciler/reconcilertest"
 )
 
@@ -68,7 +69,7 @@ func BenchmarkDecide(b *testing.B) {
 	atSizes(b, sizes, func(b *testing.B, n int) {
 		o := settledAt(n)
 		for b.Loop() {
-			decide(o, flags)
+			decide(o)
 		}
 	})
 }
@@ -96,7 +97,7 @@ func BenchmarkIntent(b *testing.B) {
 func BenchmarkSummarize(b *testing.B) {
 	atSizes(b, sizes, func(b *testing.B, n int) {
 		o := settledAt(n)
-		p := decide(o, flags)
+		p := decide(o)
 		res := reported(p)
 		for b.Loop() {
 			summarize(o, p, res, epoch)
@@ -107,7 +108,7 @@ func BenchmarkSummarize(b *testing.B) {
 func BenchmarkTransitions(b *testing.B) {
 	atSizes(b, sizes, func(b *testing.B, n int) {
 		o := settledAt(n)
-		p := decide(o, flags)
+		p := decide(o)
 		after := summarize(o, p, reported(p), epoch)
 		for b.Loop() {
 			transitions(o.before, after, true)
@@ -122,8 +123,8 @@ func BenchmarkHeap(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	r := &Reconciler{Client: stored, Live: stored, Recorder: &events.FakeRecorder{}, Clock: clock.RealClock{}, metrics: m,
-		Options: Options{AdminClusterRole: "admin", OperatorNamespace: "leasehold-system", PodSecurityLevel: "baseline"}}
+	r := &Reconciler{Base: reconciler.Base{Client: stored, Live: stored, Recorder: &events.FakeRecorder{},
+		Clock: clock.RealClock{}}, metrics: m, Options: Options{AdminClusterRole: "admin", OperatorNamespace: "leasehold-system", PodSecurityLevel: "baseline"}}
 	n := 0
 	reconcilertest.Heap(b, func() {
 		t := &v1beta1.Tenant{}

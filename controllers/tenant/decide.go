@@ -44,20 +44,16 @@ type plan struct {
 }
 
 // decide returns the plan for an observation. It is pure.
-func decide(o *observation, options Options) plan {
+func decide(o *observation) plan {
 	t := o.tenant
-	p := plan{deleting: !t.DeletionTimestamp.IsZero()}
-	var refused map[string]bool
-	if !p.deleting {
-		refused, p.invalid = refusedNames(t, options)
-	}
+	p := plan{invalid: o.invalid, deleting: !t.DeletionTimestamp.IsZero()}
 	used := slices.Sorted(slices.Values(usedNames(t)))
-	wanted, listed, status := wantedNames(t, refused), sets.New(used...), recorded(t)
+	wanted, listed, status := wantedNames(t, o.refused), sets.New(used...), recorded(t)
 	for _, name := range used {
 		live := o.namespaces[name]
 		ours := live != nil && ownsNamespace(t, listed, status, live)
 		s := step{name: name, live: live, before: status[name].Reason,
-			action: actionFor(wanted[name], refused[name], live, ours, removalPolicy(t, live))}
+			action: actionFor(wanted[name], o.refused[name], live, ours, removalPolicy(t, live))}
 		p.steps = append(p.steps, s)
 		if s.action == create {
 			p.creates = append(p.creates, name)

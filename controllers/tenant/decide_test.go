@@ -9,14 +9,12 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
-	rbacv1 "k8s.io/api/rbac/v1"
 
 	"leasehold.dev/api/v1beta1"
 )
 
 func observed(t *v1beta1.Tenant, namespaces ...*corev1.Namespace) *observation {
-	o := &observation{tenant: t, before: t.Status,
-		namespaces: map[string]*corev1.Namespace{}, bindings: map[string]*rbacv1.RoleBinding{}}
+	o := newObservation(t, flags)
 	for _, ns := range namespaces {
 		o.namespaces[ns.Name] = ns
 	}
@@ -95,7 +93,7 @@ func TestDecide(t *testing.T) {
 			"a-Bad:forget a-dev:create a-old:remove"},
 	} {
 		var got []string
-		for _, s := range decide(tc.o, flags).steps {
+		for _, s := range decide(tc.o).steps {
 			got = append(got, fmt.Sprintf("%s:%s", s.name, s.action))
 		}
 		if strings.Join(got, " ") != tc.want {
@@ -121,7 +119,7 @@ func TestDecideRefusesBadNames(t *testing.T) {
 		"a name with a dot":             {tenant("a", naming("b.c")), "must not contain dots"},
 		"a prefix that is no DNS label": {tenant("a", naming("x"), prefix("A_")), "lower case"},
 	} {
-		p := decide(observed(tc.tenant), flags)
+		p := decide(observed(tc.tenant))
 		if len(p.invalid) == 0 || slices.ContainsFunc(p.steps, func(s step) bool { return s.action != forget }) {
 			t.Errorf("%s: accepted, with steps %v", reason, p.steps)
 			continue

@@ -19,7 +19,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"leasehold.dev/api/v1beta1"
-	"leasehold.dev/controllers/internal/denial"
+	"leasehold.dev/controllers/internal/failure"
 	"leasehold.dev/controllers/internal/reconciler"
 	"leasehold.dev/controllers/internal/reconciler/reconcilertest"
 )
@@ -126,7 +126,7 @@ func TestRefusedWritesAreNoFailures(t *testing.T) {
 					}
 					w, result, err := failed(t, s, request, refusal)
 					if apierrors.IsConflict(refusal) && (err != nil || result != again) ||
-						denial.ByFence(refusal) && !denial.ByFence(err) {
+						failure.Of(refusal) == failure.Fenced && failure.Of(err) != failure.Fenced {
 						t.Errorf("%s was refused with %q, the reconcile ended with %v, %v", request, refusal, result, err)
 					}
 					if strings.Contains(w.last, "Failed ReconcileFailed") || strings.Contains(w.last, "Failed AdmissionDenied") {
@@ -147,7 +147,7 @@ func TestRefusedWritesAreNoFailures(t *testing.T) {
 			}
 			w.sync()
 			_, err := w.reconcile()
-			if denial.ByFence(err) != (writes > 0) || strings.Contains(w.last, "event ") {
+			if (failure.Of(err) == failure.Fenced) != (writes > 0) || strings.Contains(w.last, "event ") {
 				t.Errorf("%d writes were denied, and the reconcile ended with %v:\n%s", writes, err, w.last)
 			}
 		})

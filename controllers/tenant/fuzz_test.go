@@ -52,7 +52,7 @@ func FuzzDecide(f *testing.F) {
 			}
 			o.namespaces[name] = ns
 		}
-		p := decide(o, flags)
+		p := decide(o)
 		for _, s := range p.steps {
 			acts := s.action == create || s.action == keep
 			if acts && (reserved(s.name) || s.name == "leasehold-system" || len(validation.IsDNS1123Label(s.name)) > 0) {

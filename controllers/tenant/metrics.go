@@ -6,7 +6,10 @@ import (
 	"errors"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/types"
 
+	"leasehold.dev/api/v1beta1"
 	"leasehold.dev/controllers/internal/reporting"
 )
 
@@ -37,8 +40,18 @@ func newMetrics(registry prometheus.Registerer) (*metrics, error) {
 	return m, errors.Join(errs[:]...)
 }
 
+// set sets the series of a Tenant by its status.
+func (m *metrics) set(t *v1beta1.Tenant) {
+	ready := 0.0
+	if meta.IsStatusConditionTrue(t.Status.Conditions, v1beta1.ConditionReady) {
+		ready = 1
+	}
+	m.ready.WithLabelValues(t.Name).Set(ready)
+	m.namespaces.WithLabelValues(t.Name).Set(float64(len(ownedNames(t))))
+}
+
 // forget ends the series of a deleted Tenant.
-func (m *metrics) forget(tenant string) {
-	m.namespaces.DeleteLabelValues(tenant)
-	m.ready.DeleteLabelValues(tenant)
+func (m *metrics) forget(key types.NamespacedName) {
+	m.namespaces.DeleteLabelValues(key.Name)
+	m.ready.DeleteLabelValues(key.Name)
 }

@@ -8,6 +8,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"leasehold.dev/api/v1beta1"
@@ -20,6 +21,10 @@ type observation struct {
 	before     v1beta1.TenantStatus           // as it was read
 	namespaces map[string]*corev1.Namespace   // those of spec and status that exist, by name
 	bindings   map[string]*rbacv1.RoleBinding // those named adminBindingName, by namespace
+	// refused has the names of the spec that are not allowed, and invalid their errors. A Tenant that is being deleted
+	// has none.
+	refused map[string]bool
+	invalid field.ErrorList
 	// reader and readerBinding allow the admins to read their Tenant; nil if absent.
 	reader        *rbacv1.ClusterRole
 	readerBinding *rbacv1.ClusterRoleBinding
@@ -27,15 +32,20 @@ type observation struct {
 	missingAdminRole string
 }
 
+// newObservation returns what the Tenant itself shows.
+func newObservation(t *v1beta1.Tenant, options Options) *observation {
+	o := &observation{tenant: t, before: *t.Status.DeepCopy(),
+		namespaces: map[string]*corev1.Namespace{}, bindings: map[string]*rbacv1.RoleBinding{}}
+	if t.DeletionTimestamp.IsZero() {
+		o.refused, o.invalid = refusedNames(t, options)
+	}
+	return o
+}
+
 // observe reads the objects of the Tenant. The cache has at least the operator's own writes. Act reads only to
 // verify that what it has removed is gone.
 func (r *Reconciler) observe(ctx context.Context, t *v1beta1.Tenant) (*observation, error) {
-	o := &observation{
-		tenant:     t,
-		before:     *t.Status.DeepCopy(),
-		namespaces: map[string]*corev1.Namespace{},
-		bindings:   map[string]*rbacv1.RoleBinding{},
-	}
+	o := newObservation(t, r.Options)
 	if err := r.observeNamespaces(ctx, o); err != nil {
 		return nil, err
 	}
@@ -49,8 +59,7 @@ func (r *Reconciler) observe(ctx context.Context, t *v1beta1.Tenant) (*observati
 // wait for; and a wanted one that is missing, whose new declaration drops the UID that proves the ownership.
 // A terminating Tenant has all names read live: an administrator may just have handed a namespace over.
 func (r *Reconciler) observeNamespaces(ctx context.Context, o *observation) error {
-	refused, _ := refusedNames(o.tenant, r.Options)
-	wanted, status, deleting := wantedNames(o.tenant, refused), recorded(o.tenant), !o.tenant.DeletionTimestamp.IsZero()
+	wanted, status, deleting := wantedNames(o.tenant, o.refused), recorded(o.tenant), !o.tenant.DeletionTimestamp.IsZero()
 	for _, name := range usedNames(o.tenant) {
 		ns, err := reconciler.Get(ctx, r.Client, client.ObjectKey{Name: name}, &corev1.Namespace{})
 		was, isRecorded := status[name]

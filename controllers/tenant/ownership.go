@@ -17,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/sets"
 
 	"leasehold.dev/api/v1beta1"
+	"leasehold.dev/controllers/internal/failure"
 )
 
 var tenantKind = v1beta1.GroupVersion.WithKind("Tenant")
@@ -146,7 +147,7 @@ func driftOf(kind string, has, want map[string]string) (fields []string) {
 }
 
 // errMutated reports that the API server did not store what the operator wrote.
-var errMutated = errors.New("an admission webhook or policy removes or changes the labels or annotations that the operator sets on the namespace")
+var errMutated = failure.New(failure.Admission, "an admission webhook or policy removes or changes the labels or annotations that the operator sets on the namespace")
 
 // configOf adds the fields of an object to an apply configuration, which has the same JSON.
 func configOf[C any](config C, o any) C {

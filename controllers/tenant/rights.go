@@ -5,13 +5,11 @@ package tenant
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 
 	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	rbacv1ac "k8s.io/client-go/applyconfigurations/rbac/v1"
@@ -19,7 +17,7 @@ import (
 
 	"leasehold.dev/api/v1beta1"
 	"leasehold.dev/controllers/internal/apply"
-	"leasehold.dev/controllers/internal/denial"
+	"leasehold.dev/controllers/internal/failure"
 	"leasehold.dev/controllers/internal/reporting"
 )
 
@@ -78,7 +76,7 @@ func (r *Reconciler) correctBinding(ctx context.Context, t *v1beta1.Tenant, live
 	dryRun := want.DeepCopy()
 	dryRun.Name, dryRun.GenerateName = "", "leasehold-tenant-admin-"
 	switch err := apply.TryCreate(ctx, r.Client, dryRun); {
-	case denial.Of(err).Kind != denial.None:
+	case failure.Of(err).IsDenial():
 		return cmp.Or(r.restrictBinding(ctx, t, live, res),
 			fmt.Errorf("creating the replacement before the old role binding is deleted: %w", err))
 	case err != nil: // an outage, which a removed admin cannot cause
@@ -132,9 +130,8 @@ func staying(t *v1beta1.Tenant, b *rbacv1.RoleBinding) []rbacv1.Subject {
 
 // prevents reports whether a change of a binding is refused for its content, for its role, or as others change it.
 func prevents(refused error) bool {
-	kind := denial.Of(refused).Kind
-	return kind == denial.Grant || kind == denial.None && (apierrors.IsConflict(refused) || apierrors.IsInvalid(refused) ||
-		apierrors.IsInternalError(refused) || apierrors.IsRequestEntityTooLargeError(refused))
+	kind := failure.Of(refused)
+	return kind == failure.Grant || kind == failure.Changed || kind == failure.Unstorable
 }
 
 // ensureReader creates or corrects the ClusterRole and the ClusterRoleBinding by which the admins read their
@@ -229,17 +226,17 @@ func subjects(t *v1beta1.Tenant) []rbacv1.Subject {
 	return out
 }
 
-// errors of the rights, which reasonFor maps to reasons.
+// errors of the rights
 var (
-	errForeign = errors.New("exists and does not belong to this Tenant; give up one of the two claims: " +
+	errForeign = failure.New(failure.Foreign, "exists and does not belong to this Tenant; give up one of the two claims: "+
 		"correct its owner, or choose another name for the Tenant")
-	errMayNotBind = errors.New("the operator lacks the right bind")
+	errMayNotBind = failure.New(failure.Grant, "the operator lacks the right bind")
 )
 
 // explain returns an error with the remedy if the API server refused to bind a role, and err otherwise. It
 // omits the API server's message, which lists every rule of the role.
 func explain(err error, role string) error {
-	if denial.Of(err).Kind != denial.Grant {
+	if failure.Of(err) != failure.Grant {
 		return err
 	}
 	return fmt.Errorf("%w on ClusterRole %s, so binding the admins to it is forbidden; add %s to the resourceNames beside bind "+

@@ -13,7 +13,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
@@ -53,10 +52,7 @@ func WatchedObjects() []client.Object {
 // New returns a Reconciler that uses the manager's client.
 func New(mgr ctrl.Manager, o Options) (*Reconciler, error) {
 	m, err := newMetrics(ctrlmetrics.Registry)
-	return &Reconciler{
-		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Recorder: mgr.GetEventRecorder("leasehold-tenant"),
-		Options: o, Clock: clock.RealClock{}, metrics: m,
-	}, err
+	return &Reconciler{Base: reconciler.NewBase(mgr, "leasehold-tenant"), Options: o, metrics: m}, err
 }
 
 // SetupWithManager adds the controller and its field indexes to the manager.

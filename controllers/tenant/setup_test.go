@@ -20,6 +20,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/recorder"
 
 	"leasehold.dev/api/v1beta1"
+	"leasehold.dev/controllers/internal/reconciler"
 )
 
 func mapping(t *testing.T, tenants ...client.Object) *Reconciler {
@@ -31,7 +32,7 @@ func mapping(t *testing.T, tenants ...client.Object) *Reconciler {
 		}
 		return c.List(ctx, list, opts...)
 	}})
-	return &Reconciler{Client: c, Options: Options{AdminClusterRole: "admin"}}
+	return &Reconciler{Base: reconciler.Base{Client: c}, Options: Options{AdminClusterRole: "admin"}}
 }
 
 func requested(requests []reconcile.Request) string {

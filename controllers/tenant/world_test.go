@@ -28,6 +28,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	"leasehold.dev/api/v1beta1"
+	"leasehold.dev/controllers/internal/reconciler"
 	"leasehold.dev/controllers/internal/reconciler/reconcilertest"
 	"leasehold.dev/controllers/internal/reporting"
 )
@@ -82,11 +83,8 @@ func newWorld(t testing.TB, objects ...client.Object) *world {
 	})
 	m, err := newMetrics(prometheus.NewRegistry())
 	w.must(err)
-	w.r = &Reconciler{
-		Client: w.Intercept(cached, true), Live: w.Intercept(w.live, false), Recorder: w,
-		Clock: w.clock, metrics: m,
-		Options: flags,
-	}
+	w.r = &Reconciler{Base: reconciler.Base{Client: w.Intercept(cached, true), Live: w.Intercept(w.live, false),
+		Recorder: w, Clock: w.clock}, metrics: m, Options: flags}
 	w.sync()
 	return w
 }

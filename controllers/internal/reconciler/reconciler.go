@@ -1,94 +1,48 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package reconciler has what the reconciles of all kinds share: how they read an object and end, what
-// triggers them, and how they spread over time.
+// Package reconciler has what the reconciles of all kinds share: how they read an object, hold it by a finalizer,
+// report and end, what triggers them, and how they spread over time.
 package reconciler
 
 import (
 	"context"
 	"errors"
 	"fmt"
-	"hash/fnv"
-	"slices"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/events"
+	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
-	"leasehold.dev/api/v1beta1"
+	"leasehold.dev/controllers/internal/apply"
+	"leasehold.dev/controllers/internal/failure"
 	"leasehold.dev/controllers/internal/reporting"
 )
 
-// RetryAfterConflict is the delay after an object has changed during its reconcile. By then the
-// caches usually have the change.
-const RetryAfterConflict = 200 * time.Millisecond
+// Base is what the Reconciler of each kind has.
+type Base struct {
+	// Client reads from the manager's cache, which has each object that this client wrote.
+	Client client.Client
+	// Live reads from the API server: what decides about an action that cannot be undone, and what is never cached.
+	Live     client.Reader
+	Recorder events.EventRecorder
+	Clock    clock.PassiveClock
+}
 
-var errStale = errors.New("the cache is stale")
+// NewBase returns a Base that uses the manager's clients, and records events as the controller of that name.
+func NewBase(mgr ctrl.Manager, name string) Base {
+	return Base{Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Recorder: mgr.GetEventRecorder(name),
+		Clock: clock.RealClock{}}
+}
 
 // object is a pointer to a kind.
 type object interface {
 	client.Object
 	comparable
-}
-
-// Finish returns to controller-runtime how a reconcile ended. A Conflict is no failure: an object has
-// changed since it was read, so the reconcile runs again when the caches have the change. A denial by
-// the fence stays an error, which the queue retries with backoff.
-func Finish(result ctrl.Result, err error) (ctrl.Result, error) {
-	if apierrors.IsConflict(err) {
-		return ctrl.Result{RequeueAfter: RetryAfterConflict}, nil
-	}
-	if err != nil {
-		err = boundedError{err}
-	}
-	return result, err
-}
-
-// reportTimeout bounds a report after a reconcile has used up its time.
-const reportTimeout = 10 * time.Second
-
-// ReportContext returns the context of a status write. A reconcile that has used up its time still reports, but not one
-// that is canceled because the operator stops.
-func ReportContext(ctx context.Context) (context.Context, context.CancelFunc) {
-	if !errors.Is(ctx.Err(), context.DeadlineExceeded) {
-		return context.WithCancel(ctx)
-	}
-	return context.WithTimeout(context.WithoutCancel(ctx), reportTimeout)
-}
-
-// Failed returns the error of a reconcile and that of its report, but no Conflict of the report: for
-// Finish the whole would be no failure. The retry reports again.
-func Failed(err, report error) error {
-	if apierrors.IsConflict(report) {
-		return err
-	}
-	return errors.Join(err, report)
-}
-
-// boundedError is an error with a text of bounded length, which controller-runtime logs. An error of
-// the API server may quote an object, such as each rule of a role.
-type boundedError struct{ error }
-
-func (e boundedError) Error() string { return reporting.Bounded(e.error.Error()) }
-
-func (e boundedError) Unwrap() error { return e.error }
-
-// VerifyUnchanged is called before an action that cannot be undone. It returns a Conflict unless
-// the API server still has the object at the version of `judged`. It reads from live into `into`,
-// which must be new.
-func VerifyUnchanged[T object](ctx context.Context, live client.Reader, judged, into T) error {
-	now, err := Get(ctx, live, client.ObjectKeyFromObject(judged), into)
-	if err != nil {
-		return fmt.Errorf("reading the object: %w", err)
-	}
-	var none T
-	if now == none || now.GetUID() != judged.GetUID() || now.GetResourceVersion() != judged.GetResourceVersion() {
-		return apierrors.NewConflict(schema.GroupResource{}, judged.GetName(), errStale)
-	}
-	return nil
 }
 
 // Get reads an object into `into`, which must be new. It returns nil without an error if the object
@@ -101,51 +55,76 @@ func Get[T object](ctx context.Context, reader client.Reader, key client.ObjectK
 	return into, nil
 }
 
-// Slim drops from a cached object what users may fill and no reconcile reads: managed fields, other
-// annotations than those of requests and of the content, and all finalizers but these. It may see an
-// object twice: a reflector passes streamed objects again.
-func Slim(o client.Object, finalizers ...string) {
-	o.SetManagedFields(nil)
-	o.SetAnnotations(Only(o.GetAnnotations(), v1beta1.AnnotationPaused, v1beta1.AnnotationRequestedAt,
-		v1beta1.AnnotationContentHash))
-	var kept []string
-	for _, finalizer := range finalizers {
-		if slices.Contains(o.GetFinalizers(), finalizer) {
-			kept = append(kept, finalizer)
-		}
+var errStale = errors.New("the cache is stale")
+
+// SameVersion reports whether nothing of an object has changed.
+func SameVersion(judged, now client.Object) bool {
+	return judged.GetResourceVersion() == now.GetResourceVersion()
+}
+
+// SameSpec reports whether an object has the same spec, and is not being deleted. Its status and labels may differ.
+func SameSpec(judged, now client.Object) bool {
+	return judged.GetGeneration() == now.GetGeneration() && now.GetDeletionTimestamp().IsZero()
+}
+
+// Verify is called before an action that cannot be undone. It reads the object `judged`, on which the decision is
+// based, from the API server into `into`, which must be new. It returns a Conflict unless both are the same.
+func Verify[T object](ctx context.Context, live client.Reader, judged, into T, same func(_, _ client.Object) bool) error {
+	now, err := Get(ctx, live, client.ObjectKeyFromObject(judged), into)
+	if err != nil {
+		return fmt.Errorf("reading the object: %w", err)
 	}
-	o.SetFinalizers(kept)
-}
-
-// Only returns a new map with these keys of another, or nil. A map or a list from which entries are
-// deleted would keep its size in memory.
-func Only(all map[string]string, keys ...string) map[string]string {
-	var kept map[string]string
-	for _, key := range keys {
-		if value, ok := all[key]; ok {
-			if kept == nil {
-				kept = map[string]string{}
-			}
-			kept[key] = value
-		}
+	var none T
+	if now == none || now.GetUID() != judged.GetUID() || !same(judged, now) {
+		return apierrors.NewConflict(schema.GroupResource{}, judged.GetName(), errStale)
 	}
-	return kept
+	return nil
 }
 
-// spread is the share of the period by which due times are spread.
-const spread = 0.1
-
-// NextDue returns when the object with the UID, last reconciled at the time last, is due again:
-// after its period and up to a tenth of it. The offset depends only on the UID, so it needs no
-// state, and objects that were created together are not due together.
-func NextDue(last time.Time, period time.Duration, uid types.UID) time.Time {
-	return last.Add(period + Offset(time.Duration(spread*float64(period)), uid))
+// AddFinalizer adds the finalizer to an object that has not got it and is not being deleted. A merge patch replaces
+// the whole list, so o must have all finalizers.
+func (b *Base) AddFinalizer(ctx context.Context, o client.Object, finalizer string) error {
+	before := o.DeepCopyObject().(client.Object)
+	if !o.GetDeletionTimestamp().IsZero() || !controllerutil.AddFinalizer(o, finalizer) {
+		return nil
+	}
+	if err := apply.Patch(ctx, b.Client, o, before); err != nil {
+		return fmt.Errorf("adding finalizer: %w", err)
+	}
+	return nil
 }
 
-// Offset returns the delay of the object with the UID, between zero and almost the window. The
-// delays of many objects are evenly distributed.
-func Offset(window time.Duration, uid types.UID) time.Duration {
-	h := fnv.New32a()
-	_, _ = h.Write([]byte(uid)) // never fails, by the contract of hash.Hash
-	return time.Duration(float64(window) * float64(h.Sum32()) / float64(1<<32))
+// RemoveFinalizer removes the finalizer from an object. An object that is gone is a success.
+func (b *Base) RemoveFinalizer(ctx context.Context, o client.Object, finalizer string) error {
+	before := o.DeepCopyObject().(client.Object)
+	controllerutil.RemoveFinalizer(o, finalizer)
+	if err := client.IgnoreNotFound(apply.Patch(ctx, b.Client, o, before)); err != nil {
+		return fmt.Errorf("removing finalizer: %w", err)
+	}
+	return nil
 }
+
+// RetryAfterConflict is the delay after an object has changed during its reconcile. By then the
+// caches usually have the change.
+const RetryAfterConflict = 200 * time.Millisecond
+
+// Finish returns to controller-runtime how a reconcile ended. A Conflict is no failure: an object has
+// changed since it was read, so the reconcile runs again when the caches have the change. A denial by
+// the fence stays an error, which the queue retries with backoff.
+func Finish(result ctrl.Result, err error) (ctrl.Result, error) {
+	if failure.Of(err) == failure.Changed {
+		return ctrl.Result{RequeueAfter: RetryAfterConflict}, nil
+	}
+	if err != nil {
+		return ctrl.Result{}, boundedError{err}
+	}
+	return result, nil
+}
+
+// boundedError is an error with a text of bounded length, which controller-runtime logs. An error of
+// the API server may quote an object, such as each rule of a role.
+type boundedError struct{ error }
+
+func (e boundedError) Error() string { return reporting.Bounded(e.error.Error()) }
+
+func (e boundedError) Unwrap() error { return e.error }

@@ -3,6 +3,7 @@
 package reconciler
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"maps"
@@ -18,11 +19,13 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"leasehold.dev/api/v1beta1"
+	"leasehold.dev/controllers/internal/failure"
 )
 
 func config(version string) *corev1.ConfigMap {
@@ -40,8 +43,8 @@ func TestFinish(t *testing.T) {
 	}{
 		"success":    {nil, nil, result},
 		"a conflict": {fmt.Errorf("writing status: %w", conflict), nil, ctrl.Result{RequeueAfter: 200 * time.Millisecond}},
-		"not found":  {apierrors.NewNotFound(schema.GroupResource{}, "a"), apierrors.NewNotFound(schema.GroupResource{}, "a"), result},
-		"another":    {failure, failure, result},
+		"not found":  {apierrors.NewNotFound(schema.GroupResource{}, "a"), apierrors.NewNotFound(schema.GroupResource{}, "a"), ctrl.Result{}},
+		"another":    {failure, failure, ctrl.Result{}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got, err := Finish(result, tc.err)
@@ -56,18 +59,54 @@ func TestFinish(t *testing.T) {
 	}
 }
 
-// A Conflict of the report does not hide the error of the reconcile.
-func TestFailed(t *testing.T) {
-	failure, conflict := errors.New("it failed"), apierrors.NewConflict(schema.GroupResource{}, "a", nil)
-	got := Failed(failure, fmt.Errorf("writing status: %w", conflict))
-	if errors.Is(got, conflict) || !errors.Is(got, failure) {
-		t.Errorf("after a Conflict of the report: %v", got)
+// An error is reported and returned, unless the status says nothing of it. A Conflict of the report does not hide it,
+// and an object that is gone needs no report.
+func TestFail(t *testing.T) {
+	boom, gone := errors.New("boom"), apierrors.NewNotFound(schema.GroupResource{}, "a")
+	conflict := apierrors.NewConflict(schema.GroupResource{}, "a", nil)
+	for name, tc := range map[string]struct {
+		err, report, with error
+		reported          bool
+	}{
+		"reported":           {boom, nil, nil, true},
+		"a Conflict":         {fmt.Errorf("reading: %w", conflict), boom, nil, false},
+		"canceled":           {fmt.Errorf("reading: %w", context.Canceled), boom, nil, false},
+		"out of time":        {fmt.Errorf("reading: %w", context.DeadlineExceeded), nil, nil, true},
+		"a Conflict follows": {boom, fmt.Errorf("writing status: %w", conflict), nil, true},
+		"the object is gone": {boom, fmt.Errorf("writing status: %w", gone), nil, true},
+		"not to be reported": {boom, errors.ErrUnsupported, errors.ErrUnsupported, true},
+	} {
+		reported := false
+		got := Fail(tc.err, func() error {
+			reported = true
+			return tc.report
+		})
+		if reported != tc.reported || !errors.Is(got, tc.err) || tc.with != nil && !errors.Is(got, tc.with) ||
+			tc.with == nil && got.Error() != tc.err.Error() {
+			t.Errorf("%s: %v, reported: %t, want %t with %v", name, got, reported, tc.reported, tc.with)
+		}
 	}
-	if got := Failed(failure, errors.ErrUnsupported); !errors.Is(got, failure) || !errors.Is(got, errors.ErrUnsupported) {
-		t.Errorf("after another error of the report: %v", got)
+}
+
+// The error of a step is retried, unless it ends by a change that the operator watches. A Conflict is retried first.
+func TestErrors(t *testing.T) {
+	boom, conflict := errors.New("boom"), apierrors.NewConflict(schema.GroupResource{}, "a", nil)
+	var e Errors
+	for _, err := range []error{nil, failure.New(failure.Foreign, "not ours"), boom} {
+		e.Record(err)
 	}
-	if got := Failed(failure, nil); !errors.Is(got, failure) {
-		t.Errorf("after a report: %v", got)
+	if got := e.Join(nil); !errors.Is(got, boom) || len(e.Failed) != 1 || e.Retry != nil {
+		t.Errorf("%+v, joined %v, want one error to retry", e, got)
+	}
+	if got := e.Join(errors.ErrUnsupported); !errors.Is(got, errors.ErrUnsupported) {
+		t.Errorf("after an error of the report: %v", got)
+	}
+	e.Record(conflict)
+	if _, err := Finish(ctrl.Result{}, e.Join(nil)); err != nil || len(e.Failed) != 1 {
+		t.Errorf("after a Conflict: %v, %+v", err, e)
+	}
+	if got := (&Errors{}).Join(nil); got != nil {
+		t.Errorf("without an error: %v", got)
 	}
 }
 
@@ -177,24 +216,42 @@ func TestRequestedAt(t *testing.T) {
 	}
 }
 
-func TestVerifyUnchanged(t *testing.T) {
-	reader := fake.NewClientBuilder().WithObjects(config("5")).Build()
-	other := config("5")
-	other.UID = "other"
+// An object that has changed since it was read is not acted on: by its version, or by its spec alone.
+func TestVerify(t *testing.T) {
+	stored := config("5")
+	stored.Generation = 2
+	reader := fake.NewClientBuilder().WithObjects(stored).Build()
+	judged := func(version string, generation int64, uid types.UID) *corev1.ConfigMap {
+		o := config(version)
+		o.Generation, o.UID = generation, uid
+		return o
+	}
+	missing := judged("5", 2, "uid")
+	missing.Name = "b"
 	for name, tc := range map[string]struct {
-		judged  *corev1.ConfigMap
-		changed bool
+		judged        *corev1.ConfigMap
+		version, spec bool // whether it has changed
 	}{
-		"the same":            {config("5"), false},
-		"another version":     {config("4"), true},
-		"another of the name": {other, true},
-		"gone": {&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: "b",
-			ResourceVersion: "5"}}, true},
+		"the same":            {judged("5", 2, "uid"), false, false},
+		"another version":     {judged("4", 2, "uid"), true, false},
+		"another spec":        {judged("4", 1, "uid"), true, true},
+		"another of the name": {judged("5", 2, "other"), true, true},
+		"gone":                {missing, true, true},
 	} {
-		if err := VerifyUnchanged(t.Context(), reader, tc.judged,
-			&corev1.ConfigMap{}); apierrors.IsConflict(err) != tc.changed || (err != nil) != tc.changed {
-			t.Errorf("%s: %v, want a conflict: %t", name, err, tc.changed)
+		for _, by := range []struct {
+			same    func(_, _ client.Object) bool
+			changed bool
+		}{{SameVersion, tc.version}, {SameSpec, tc.spec}} {
+			err := Verify(t.Context(), reader, tc.judged, &corev1.ConfigMap{}, by.same)
+			if apierrors.IsConflict(err) != by.changed || (err != nil) != by.changed {
+				t.Errorf("%s: %v, want a conflict: %t", name, err, by.changed)
+			}
 		}
+	}
+	terminating := config("5")
+	terminating.DeletionTimestamp = new(metav1.Now())
+	if SameSpec(config("5"), terminating) {
+		t.Error("an object that is being deleted is acted on")
 	}
 }
 

@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/client-go/tools/events"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
@@ -35,6 +36,30 @@ func FindCondition(list []metav1.Condition, conditionType string) metav1.Conditi
 		return *c
 	}
 	return metav1.Condition{}
+}
+
+// stalled has the reasons of Ready that no retry resolves, but a person.
+var stalled = sets.New(
+	v1beta1.ReasonInvalidSpec, v1beta1.ReasonChildConflict, v1beta1.ReasonRBACForbidden, v1beta1.ReasonNamespaceConflict,
+	v1beta1.ReasonAdminRoleNotFound, v1beta1.ReasonRolloutStalled, v1beta1.ReasonInvalidCredentials,
+	v1beta1.ReasonCredentialsNotFound, v1beta1.ReasonEndpointForbidden, v1beta1.ReasonBucketConflict,
+	v1beta1.ReasonTagsNotSupported)
+
+// IsStalled reports whether no retry resolves a reason of Ready, but a person.
+func IsStalled(reason string) bool { return stalled.Has(reason) }
+
+// SetReady sets the condition Ready, and Stalled with the same reason if Ready is False and no retry helps. An
+// object that is reconciled is not paused.
+func SetReady(list *[]metav1.Condition, generation int64, now time.Time, ready metav1.Condition) {
+	ready.Type, ready.Message = v1beta1.ConditionReady, Bounded(ready.Message)
+	SetCondition(list, generation, now, ready)
+	meta.RemoveStatusCondition(list, v1beta1.ConditionPaused)
+	if ready.Status != metav1.ConditionFalse || !IsStalled(ready.Reason) {
+		meta.RemoveStatusCondition(list, v1beta1.ConditionStalled)
+		return
+	}
+	ready.Type, ready.Status = v1beta1.ConditionStalled, metav1.ConditionTrue
+	SetCondition(list, generation, now, ready)
 }
 
 // SetPaused sets the condition Paused. what says what the operator does not do meanwhile.

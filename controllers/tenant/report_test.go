@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"leasehold.dev/api/v1beta1"
+	"leasehold.dev/controllers/internal/reconciler"
 	"leasehold.dev/controllers/internal/reporting"
 )
 
@@ -40,14 +41,14 @@ func TestVerdict(t *testing.T) {
 			v1beta1.ReasonRBACForbidden, "no", false, true},
 		"last rights": {plan{deleting: true}, ended(), v1beta1.ReasonDeleting, "removing the last rights of the admins",
 			false, false},
-		"a refusal outside any namespace": {plan{}, &result{errs: []error{notHeld(), errors.New("boom")}},
+		"a refusal outside any namespace": {plan{}, &result{Errors: reconciler.Errors{Failed: []error{notHeld(), errors.New("boom")}}},
 			v1beta1.ReasonRBACForbidden, notHeld().Error(), false, true},
 		"two failures": {plan{}, ended(state{name: "x", reason: v1beta1.ReasonReconcileFailed, detail: "boom"},
 			state{name: "y", reason: v1beta1.ReasonReconcileFailed, detail: "bang"}), v1beta1.ReasonReconcileFailed,
 			"boom; bang", false, false},
 		"a long failure": {plan{}, failing(v1beta1.ReasonReconcileFailed, long), v1beta1.ReasonReconcileFailed,
 			long[:900] + " ...", false, false},
-		"a long failure outside any namespace": {plan{}, &result{errs: []error{errors.New(long)}},
+		"a long failure outside any namespace": {plan{}, &result{Errors: reconciler.Errors{Failed: []error{errors.New(long)}}},
 			v1beta1.ReasonReconcileFailed, long[:900] + " ...", false, false},
 		"a long name": {tooLong, ended(), v1beta1.ReasonInvalidSpec,
 			tooLong.invalid.ToAggregate().Error()[:900] + " ...", false, true},

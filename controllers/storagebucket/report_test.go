@@ -54,9 +54,9 @@ func checkStatus(t *testing.T, was metav1.Condition, isSameSpec bool, failures i
 		b.Status.LastProbeTime, b.Status.ObservedSecretResourceVersion = new(metav1.NewTime(epoch)), "7"
 		setReady(&b.Status, map[bool]int64{true: 2, false: 1}[isSameSpec], epoch, was)
 	}
-	f := findings{verdict: s3.Verdict{Reason: found, Message: "message of " + found}}
-	isGood, now := f.verdict.OK(), epoch.Add(time.Minute)
-	p := probe{generation: 2, failures: failures}.after(2, false, f.verdict, now)
+	v := s3.Verdict{Reason: found, Message: "message of " + found}
+	isGood, now := v.OK(), epoch.Add(time.Minute)
+	p := probe{generation: 2, failures: failures}.after(2, false, v, now)
 	definite := []string{v1beta1.ReasonBucketNotFound, v1beta1.ReasonCredentialsNotFound,
 		v1beta1.ReasonEndpointForbidden, v1beta1.ReasonBucketConflict, v1beta1.ReasonTagsNotSupported}
 	want := metav1.ConditionUnknown
@@ -68,7 +68,7 @@ func checkStatus(t *testing.T, was metav1.Condition, isSameSpec bool, failures i
 	case was.Status == metav1.ConditionTrue && isSameSpec:
 		want = metav1.ConditionTrue
 	}
-	after := summarize(b, p, "7", f, now)
+	after := summarized(b, p, "7", v, now)
 	is := reporting.FindCondition(after.Conditions, v1beta1.ConditionReady)
 	isBad, event := is.Status == metav1.ConditionFalse, ""
 	if was.Status != is.Status && is.Status != metav1.ConditionUnknown || isBad && was.Reason != is.Reason {
@@ -84,7 +84,7 @@ func checkStatus(t *testing.T, was metav1.Condition, isSameSpec bool, failures i
 	}
 	// Repeating a probe causes no event, and no write except the refresh.
 	b.Status = after
-	again := summarize(b, p, "7", f, now.Add(time.Minute))
+	again := summarized(b, p, "7", v, now.Add(time.Minute))
 	if needsWrite(after, again) || len(transitions(after, again)) > 0 {
 		t.Errorf("%s: the same probe is written twice, or has an event", name)
 	}
@@ -98,7 +98,7 @@ func TestStatusIsRefreshed(t *testing.T) {
 		for i := range 61 {
 			now := epoch.Add(time.Duration(i) * time.Minute)
 			state = state.after(b.Generation, false, result, now)
-			if after := summarize(b, state, "", findings{verdict: result}, now); needsWrite(b.Status, after) {
+			if after := summarized(b, state, "", result, now); needsWrite(b.Status, after) {
 				b.Status = after
 				writes++
 			}

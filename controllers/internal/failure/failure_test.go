@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package denial
+package failure
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net/http"
@@ -55,84 +56,95 @@ func withCause(err error, message string) error {
 func TestOf(t *testing.T) {
 	const (
 		rbac, admission, quota = v1beta1.ReasonRBACForbidden, v1beta1.ReasonAdmissionDenied, v1beta1.ReasonQuotaExceeded
+		failed                 = v1beta1.ReasonReconcileFailed
 		exceeded               = "exceeded quota: small, requested: count/configmaps=1, used: count/configmaps=2, " +
 			"limited: count/configmaps=2"
 	)
 	for name, tc := range map[string]struct {
 		err    error
-		want   Denial
+		want   Kind
 		reason string
 	}{
 		"authorizer": {forbidden(
-			`User "op" cannot create resource "rolebindings" in API group "x" in the namespace "a"`), Denial{RBAC, ""}, rbac},
+			`User "op" cannot create resource "rolebindings" in API group "x" in the namespace "a"`), RBAC, rbac},
 		"cluster scope": {forbidden(
 			`User "op" cannot list resource "x" in API group "" at the cluster scope: RBAC: clusterrole "y" not found`),
-			Denial{RBAC, ""}, rbac},
+			RBAC, rbac},
 		"authorizer quoting a webhook": {forbidden(
 			`User "op" cannot create resource "x" in API group "": admission webhook "w" denied the request`),
-			Denial{RBAC, ""}, rbac},
+			RBAC, rbac},
 		"escalation": {forbidden("user \"op\" (groups=[\"a\" \"b\"]) is attempting to grant RBAC permissions not " +
-			"currently held:\n{...}"), Denial{Grant, ""}, rbac},
+			"currently held:\n{...}"), Grant, rbac},
 		"owner reference": {forbidden("cannot set blockOwnerDeletion if an ownerReference refers to a resource you can't " +
-			"set finalizers on: , <nil>"), Denial{RBAC, ""}, rbac},
+			"set finalizers on: , <nil>"), RBAC, rbac},
 		"owner": {forbidden("cannot set an ownerRef on a resource you can't delete: , <nil>"),
-			Denial{RBAC, ""}, rbac},
+			RBAC, rbac},
 		"wrapped": {fmt.Errorf("creating: %w", forbidden(`User "op" cannot create`+" resource")),
-			Denial{RBAC, ""}, rbac},
+			RBAC, rbac},
 
 		"policy, 403": {byPolicy(http.StatusForbidden, "limits.example.com", "no"),
-			Denial{Policy, "limits.example.com"}, admission},
+			Policy, admission},
 		"policy, default reason": {byPolicy(http.StatusUnprocessableEntity, "limits.example.com", "no"),
-			Denial{Policy, "limits.example.com"}, admission},
+			Policy, admission},
 		"policy quoting RBAC": {byPolicy(http.StatusForbidden, "p", `User "op" cannot create`),
-			Denial{Policy, "p"}, admission},
+			Policy, admission},
 		"mutating policy": {byMutatingPolicy(`policy 'cost.example.com' with binding 'b' denied request: expression failed: no such key: x`),
-			Denial{Policy, "cost.example.com"}, admission},
+			Policy, admission},
 		"mutating policy, no binding": {byMutatingPolicy(`policy "cost.example.com" denied request: no params found`),
-			Denial{Policy, "cost.example.com"}, admission},
+			Policy, admission},
 		"webhook with the causes of a policy": {withCause(byWebhook(http.StatusForbidden,
 			`admission webhook "w.example.com" denied the request: no`), "policy 'p' with binding 'b' denied request: x"),
-			Denial{Webhook, "w.example.com"}, admission},
+			Webhook, admission},
 		"webhook, dry run": {byWebhook(http.StatusBadRequest, `admission webhook "w.example.com" does not support dry run`),
-			Denial{Webhook, "w.example.com"}, admission},
+			Webhook, admission},
 		"webhook, 403": {byWebhook(http.StatusForbidden,
-			`admission webhook "w.example.com" denied the request: no`), Denial{Webhook, "w.example.com"}, admission},
+			`admission webhook "w.example.com" denied the request: no`), Webhook, admission},
 		"webhook, 400": {byWebhook(http.StatusBadRequest,
 			`admission webhook "w.example.com" denied the request without explanation`),
-			Denial{Webhook, "w.example.com"}, admission},
+			Webhook, admission},
 		"webhook quoting quota": {byWebhook(http.StatusForbidden,
-			`admission webhook "w" denied the request: x is forbidden: exceeded quota: q,`), Denial{Webhook, "w"}, admission},
-		"plugin": {forbidden(`violates PodSecurity "restricted:latest"`), Denial{Admission, ""}, admission},
+			`admission webhook "w" denied the request: x is forbidden: exceeded quota: q,`), Webhook, admission},
+		"plugin": {forbidden(`violates PodSecurity "restricted:latest"`), Admission, admission},
 
-		"quota":                   {forbidden(exceeded), Denial{Quota, "small"}, quota},
-		"quota that needs values": {forbidden("failed quota: small: must specify cpu"), Denial{Quota, "small"}, quota},
+		"quota":                   {forbidden(exceeded), Quota, quota},
+		"quota that needs values": {forbidden("failed quota: small: must specify cpu"), Quota, quota},
 		"quota not yet counted": {forbidden("status unknown for quota: small, resources: pods"),
-			Denial{Quota, "small"}, quota},
-		"no quota where one must be": {forbidden("insufficient quota to consume: pods"), Denial{Quota, ""}, quota},
+			Quota, quota},
+		"no quota where one must be": {forbidden("insufficient quota to consume: pods"), Quota, quota},
 		"plugin quoting a quota": {forbidden("labels: insufficient quota to consume: pods"),
-			Denial{Admission, ""}, admission},
+			Admission, admission},
 		"RBAC quoting a quota": {forbidden(`User "exceeded quota: small," cannot create resource`),
-			Denial{RBAC, ""}, rbac},
+			RBAC, rbac},
 		"namespace on its way out": {forbidden("unable to create new content",
-			metav1.StatusCause{Type: corev1.NamespaceTerminatingCause}), Denial{}, ""},
-		"conflict": {apierrors.NewConflict(bindings, "a", errors.New(exceeded)), Denial{}, ""},
+			metav1.StatusCause{Type: corev1.NamespaceTerminatingCause}), Terminating, v1beta1.ReasonNamespaceTerminating},
+		"conflict": {apierrors.NewConflict(bindings, "a", errors.New(exceeded)), Changed, failed},
+		"conflict by a webhook": {byWebhook(http.StatusConflict, `admission webhook "w" denied the request: no`), Webhook,
+			admission},
+		"conflict beside an error of ours": {errors.Join(New(Foreign, "x"), apierrors.NewConflict(bindings, "a", nil)),
+			Changed, failed},
 		"invalid, quoting a policy": {apierrors.NewInvalid(schema.GroupKind{Kind: "RoleBinding"},
-			"ValidatingAdmissionPolicy 'p' denied request", nil), Denial{}, ""},
+			"ValidatingAdmissionPolicy 'p' denied request", nil), Unstorable, failed},
 		"unreachable webhook": {apierrors.NewInternalError(errors.New(`failed calling webhook "w": no endpoints`)),
-			Denial{}, ""},
-		"no answer of the API server": {errors.New(`User "op" cannot create`), Denial{}, ""},
-		"no error":                    {nil, Denial{}, ""},
+			Unstorable, failed},
+		"too large":                   {apierrors.NewRequestEntityTooLargeError("x"), Unstorable, failed},
+		"no answer of the API server": {errors.New(`User "op" cannot create`), Other, failed},
+		"the operator stops":          {fmt.Errorf("reading: %w", context.Canceled), Canceled, failed},
+		"the time is over":            {fmt.Errorf("reading: %w", context.DeadlineExceeded), Other, failed},
+		"an error of ours": {fmt.Errorf("cluster role a: %w", New(Foreign, "belongs to another")), Foreign,
+			v1beta1.ReasonChildConflict},
+		"an error of ours beside a denial": {errors.Join(forbidden("exceeded quota: small,"), New(Grant, "x")), Grant, rbac},
+		"no error":                         {nil, None, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if got := Of(tc.err); got != tc.want || got.Reason() != tc.reason {
-				t.Errorf("Of(%v) = %+v with reason %q, want %+v with %q", tc.err, got, got.Reason(), tc.want, tc.reason)
+				t.Errorf("Of(%v) = %d with reason %q, want %d with %q", tc.err, got, got.Reason(), tc.want, tc.reason)
 			}
 		})
 	}
 }
 
 // Only the fence, under any prefix, denies what another leader may do.
-func TestByFence(t *testing.T) {
+func TestOf_fence(t *testing.T) {
 	const fence = "leasehold-fence.leasehold.dev"
 	denied := errors.New("ValidatingAdmissionPolicy '" + fence + "' denied request")
 	for name, tc := range map[string]struct {
@@ -152,8 +164,8 @@ func TestByFence(t *testing.T) {
 		"no response": {denied, false},
 		"nothing":     {nil, false},
 	} {
-		if got := ByFence(tc.err); got != tc.want {
-			t.Errorf("denied by %s: ByFence(%v) = %t, want %t", name, tc.err, got, tc.want)
+		if got := Of(tc.err) == Fenced; got != tc.want {
+			t.Errorf("denied by %s: Of(%v) is Fenced: %t, want %t", name, tc.err, got, tc.want)
 		}
 	}
 }

@@ -3,20 +3,18 @@
 package tenant
 
 import (
-	"cmp"
-	"errors"
+	"context"
 	"fmt"
 	"slices"
 	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	ctrl "sigs.k8s.io/controller-runtime"
 
 	"leasehold.dev/api/v1beta1"
-	"leasehold.dev/controllers/internal/denial"
+	"leasehold.dev/controllers/internal/failure"
 	"leasehold.dev/controllers/internal/reconciler"
 	"leasehold.dev/controllers/internal/reporting"
 )
@@ -24,6 +22,45 @@ import (
 // conflictAdvice resolves a NamespaceConflict without the loss of data.
 const conflictAdvice = "choose another name in spec.namespaces, or have an administrator hand the namespace over with its contents, " +
 	"by its annotation " + v1beta1.AnnotationTenantUID + " (docs/tenants.md)"
+
+// report writes the status if it changed, and records events for the transitions. It returns the error that requires
+// another reconcile.
+func (r *Reconciler) report(ctx context.Context, o *observation, p plan, res *result) (ctrl.Result, error) {
+	if res.released || res.Retry != nil { // no failure of the Tenant; the next reconcile reads the change
+		return ctrl.Result{}, res.Retry
+	}
+	status := summarize(o, p, res, r.Clock.Now())
+	return ctrl.Result{}, res.Join(r.write(ctx, o.tenant, o.before, status, res.wrote))
+}
+
+// reportPaused reports that an annotation suspends the Tenant. It leaves the other conditions as they are.
+func (r *Reconciler) reportPaused(ctx context.Context, t *v1beta1.Tenant) error {
+	status := *t.Status.DeepCopy()
+	reporting.SetPaused(&status.Conditions, t.Generation, r.Clock.Now(),
+		"the operator writes nothing for this Tenant, even if it is being deleted,")
+	return r.write(ctx, t, status, status, false)
+}
+
+// fail reports an error that prevents a reconcile, and returns it.
+func (r *Reconciler) fail(ctx context.Context, t *v1beta1.Tenant, err error) error {
+	return reconciler.Fail(err, func() error {
+		status := *t.Status.DeepCopy()
+		status.ObservedGeneration = t.Generation
+		reporting.SetReady(&status.Conditions, t.Generation, r.Clock.Now(),
+			notReady(failure.Of(err).Reason(), err.Error()))
+		return r.write(ctx, t, t.Status, status, false)
+	})
+}
+
+// write writes a status that differs from the stored one, sets the metrics, and records the events of the change since
+// before.
+func (r *Reconciler) write(ctx context.Context, t *v1beta1.Tenant, before, status v1beta1.TenantStatus,
+	wrote bool) error {
+	after := t.DeepCopy()
+	after.Status = status
+	r.metrics.set(after)
+	return r.Report(ctx, t, after, transitions(before, status, wrote)...)
+}
 
 // intent returns the status to write before namespaces are created. It records their names, so that after a
 // crash the next reconcile can identify them as owned.
@@ -40,15 +77,6 @@ func intent(t *v1beta1.Tenant, creates []string, now time.Time) v1beta1.TenantSt
 	return status
 }
 
-// declared reports whether the status records every name without a UID for this generation.
-func declared(t *v1beta1.Tenant, creates []string) bool {
-	status := recorded(t)
-	return t.Status.ObservedGeneration == t.Generation && !slices.ContainsFunc(creates, func(name string) bool {
-		ns, isRecorded := status[name]
-		return !isRecorded || ns.UID != ""
-	})
-}
-
 // summarize returns the status after a reconcile. It is pure.
 func summarize(o *observation, p plan, res *result, now time.Time) v1beta1.TenantStatus {
 	t := o.tenant
@@ -62,32 +90,14 @@ func summarize(o *observation, p plan, res *result, now time.Time) v1beta1.Tenan
 				v1beta1.TenantNamespace{Name: ns.name, UID: ns.uid, Reason: ns.reason})
 		}
 	}
-	setReady(&status, t.Generation, now, verdict(o, p, res))
+	reporting.SetReady(&status.Conditions, t.Generation, now, ready(o, p, res))
 	reporting.SetCorrected(&status.Conditions, t.Generation, now, res.events)
 	return status
 }
 
-// setReady sets the Ready condition, and Stalled if only a person can help. A Tenant that is reconciled is
-// not paused.
-func setReady(status *v1beta1.TenantStatus, generation int64, now time.Time, ready metav1.Condition) {
-	meta.RemoveStatusCondition(&status.Conditions, v1beta1.ConditionPaused)
-	reporting.SetCondition(&status.Conditions, generation, now, ready)
-	if !slices.Contains(stalledReasons, ready.Reason) {
-		meta.RemoveStatusCondition(&status.Conditions, v1beta1.ConditionStalled)
-		return
-	}
-	ready.Type, ready.Status = v1beta1.ConditionStalled, metav1.ConditionTrue
-	reporting.SetCondition(&status.Conditions, generation, now, ready)
-}
-
 func notReady(reason, message string) metav1.Condition {
-	return metav1.Condition{Type: v1beta1.ConditionReady, Status: metav1.ConditionFalse, Reason: reason,
-		Message: reporting.Bounded(message)}
+	return metav1.Condition{Type: v1beta1.ConditionReady, Status: metav1.ConditionFalse, Reason: reason, Message: message}
 }
-
-// stalledReasons are the reasons that require a person's action.
-var stalledReasons = []string{v1beta1.ReasonInvalidSpec, v1beta1.ReasonNamespaceConflict, v1beta1.ReasonChildConflict,
-	v1beta1.ReasonRBACForbidden, v1beta1.ReasonAdminRoleNotFound}
 
 // failureReasons lists the reasons in order of precedence. If several apply, the status reports the first.
 var failureReasons = []struct {
@@ -105,22 +115,23 @@ var failureReasons = []struct {
 	{v1beta1.ReasonPending, "reconciling %s"},
 }
 
-func verdict(o *observation, p plan, res *result) metav1.Condition {
+// ready returns the Ready condition after a reconcile.
+func ready(o *observation, p plan, res *result) metav1.Condition {
 	if len(p.invalid) > 0 {
 		return notReady(v1beta1.ReasonInvalidSpec, p.invalid.ToAggregate().Error())
 	}
 	for _, kind := range failureReasons {
 		message, found := describe(kind.reason, kind.message, res.states)
 		switch {
-		case found && p.deleting && !slices.Contains(stalledReasons, kind.reason):
+		case found && p.deleting && !reporting.IsStalled(kind.reason):
 			return notReady(v1beta1.ReasonDeleting, message)
 		case found:
 			return notReady(kind.reason, message)
 		}
 	}
 	switch {
-	case len(res.errs) > 0:
-		return notReady(reasonFor(res.errs[0]), res.errs[0].Error())
+	case len(res.Failed) > 0:
+		return notReady(failure.Of(res.Failed[0]).Reason(), res.Failed[0].Error())
 	case p.deleting:
 		return notReady(v1beta1.ReasonDeleting, "removing the last rights of the admins")
 	case o.missingAdminRole != "":
@@ -152,27 +163,6 @@ func describe(reason, general string, states []state) (message string, found boo
 		message = strings.TrimSuffix(fmt.Sprintf(general, namespacesText(names))+": "+message, ": ")
 	}
 	return message, found
-}
-
-// reasonFor maps an error to a condition reason.
-func reasonFor(err error) string {
-	switch {
-	case errors.Is(err, errForeign):
-		return v1beta1.ReasonChildConflict
-	case errors.Is(err, errMayNotBind):
-		return v1beta1.ReasonRBACForbidden
-	case errors.Is(err, errMutated):
-		return v1beta1.ReasonAdmissionDenied
-	case terminatingCause(err):
-		return v1beta1.ReasonNamespaceTerminating
-	}
-	return cmp.Or(denial.Of(err).Reason(), v1beta1.ReasonReconcileFailed)
-}
-
-// terminatingCause reports whether the API server refused a write because the namespace is terminating,
-// which a stale cache does not show.
-func terminatingCause(err error) bool {
-	return apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause)
 }
 
 // remaining returns what delays a namespace's deletion: the conditions of the namespace controller, and the

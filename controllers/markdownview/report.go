@@ -3,6 +3,7 @@
 package markdownview
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"strings"
@@ -10,15 +11,57 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
+	ctrl "sigs.k8s.io/controller-runtime"
 
 	"leasehold.dev/api/v1beta1"
-	"leasehold.dev/controllers/internal/denial"
+	"leasehold.dev/controllers/internal/failure"
 	"leasehold.dev/controllers/internal/reconciler"
 	"leasehold.dev/controllers/internal/reporting"
 )
+
+// blockedPeriod is the pause before a blocked view is reconciled again. The cache holds only
+// objects with the operator's label, so no watch event reports the deletion of a foreign one.
+const blockedPeriod = 30 * time.Second
+
+// report records the events of changes, writes the status if it changed, and records events for the transitions. It
+// returns the error that requires another reconcile.
+func (r *Reconciler) report(ctx context.Context, o *observation, p plan, res *result) (ctrl.Result, error) {
+	reporting.Flush(r.Recorder, o.view, res.events)
+	if res.terminating {
+		return ctrl.Result{}, nil
+	}
+	// An error that is no failure of the view is not in its status. After a Conflict a new view gets its first
+	// status all the same; only then observe reads past the cache.
+	if res.Retry != nil && (o.view.Status.ObservedGeneration > 0 || failure.Of(res.Retry) != failure.Changed) {
+		return ctrl.Result{}, res.Retry
+	}
+	err := res.Join(r.write(ctx, o.view, summarize(o, p, res, r.Clock.Now()), p))
+	if err == nil && len(p.with(wait, conflict)) > 0 {
+		return ctrl.Result{RequeueAfter: blockedPeriod}, nil
+	}
+	return ctrl.Result{}, err
+}
+
+// reportPaused reports that an annotation suspends the view. It leaves the other conditions as they are.
+func (r *Reconciler) reportPaused(ctx context.Context, v *v1beta1.MarkdownView) error {
+	return r.write(ctx, v, paused(v, r.Clock.Now()), plan{})
+}
+
+// fail reports an error that prevented the reconcile, and returns it.
+func (r *Reconciler) fail(ctx context.Context, v *v1beta1.MarkdownView, err error) error {
+	return reconciler.Fail(err, func() error { return r.write(ctx, v, failed(v, err, r.Clock.Now()), plan{}) })
+}
+
+// write writes a status that differs from the stored one, sets the metrics, and records the events of the change.
+func (r *Reconciler) write(ctx context.Context, v *v1beta1.MarkdownView, status v1beta1.MarkdownViewStatus,
+	p plan) error {
+	after := v.DeepCopy()
+	after.Status = status
+	r.metrics.set(after)
+	return r.Report(ctx, v, after, transitions(v, after, p)...)
+}
 
 // summarize returns the status after a reconcile. It is pure.
 func summarize(o *observation, p plan, res *result, now time.Time) v1beta1.MarkdownViewStatus {
@@ -49,28 +92,14 @@ func summarize(o *observation, p plan, res *result, now time.Time) v1beta1.Markd
 		reporting.FindCondition(status.Conditions, v1beta1.ConditionAvailable).Type == "" {
 		set(available)
 	}
-	bad, stalled := problem(p, res, run)
-	if bad.Reason == "" {
-		set(condition(v1beta1.ConditionDegraded, false, v1beta1.ReasonAsExpected, fine(o, p, res)))
-		set(readiness(v, p, run))
+	if bad := problem(p, res, run); bad.Reason != "" {
+		setProblem(&status, v, bad, now)
+	} else {
+		set(condition(v1beta1.ConditionDegraded, false, v1beta1.ReasonAsExpected, "no problem was found"))
+		reporting.SetReady(&status.Conditions, v.Generation, now, ready(v, p, run))
 	}
-	setProblem(&status, v, bad, stalled, now)
+	reporting.SetCorrected(&status.Conditions, v.Generation, now, res.events)
 	return status
-}
-
-// fine returns the message of a view without a problem. It names the last correction until the spec changes.
-func fine(o *observation, p plan, res *result) string {
-	const none = "no problem was found"
-	former := reporting.FindCondition(o.view.Status.Conditions, v1beta1.ConditionDegraded)
-	corrected := corrections(o, p, res)
-	if len(corrected) == 0 && former.ObservedGeneration == o.view.Generation && strings.HasPrefix(former.Message, none) {
-		return former.Message
-	}
-	messages := []string{none}
-	for _, c := range corrected {
-		messages = append(messages, c.message)
-	}
-	return reporting.Bounded(strings.Join(messages, "; "))
 }
 
 // failed returns the status after an error that prevented the reconcile. It reports nothing new
@@ -78,27 +107,17 @@ func fine(o *observation, p plan, res *result) string {
 func failed(v *v1beta1.MarkdownView, err error, now time.Time) v1beta1.MarkdownViewStatus {
 	status := *v.Status.DeepCopy()
 	status.ObservedGeneration = v.Generation
-	bad, stalled := problem(plan{}, &result{errs: []error{err}}, rollout{})
-	setProblem(&status, v, bad, stalled, now)
+	res := &result{Errors: reconciler.Errors{Failed: []error{err}}}
+	setProblem(&status, v, problem(plan{}, res, rollout{}), now)
 	return status
 }
 
-// setProblem sets the conditions of a problem if there is one, and removes those that apply no more.
-func setProblem(status *v1beta1.MarkdownViewStatus, v *v1beta1.MarkdownView, bad metav1.Condition, stalled bool,
-	now time.Time) {
-	set := func(kind string, holds bool) {
-		reporting.SetCondition(&status.Conditions, v.Generation, now, condition(kind, holds, bad.Reason, bad.Message))
-	}
-	if bad.Reason != "" {
-		set(v1beta1.ConditionDegraded, true)
-		set(v1beta1.ConditionReady, false)
-	}
-	meta.RemoveStatusCondition(&status.Conditions, v1beta1.ConditionPaused)
-	if stalled {
-		set(v1beta1.ConditionStalled, true)
-	} else {
-		meta.RemoveStatusCondition(&status.Conditions, v1beta1.ConditionStalled)
-	}
+// setProblem sets the conditions of a problem.
+func setProblem(status *v1beta1.MarkdownViewStatus, v *v1beta1.MarkdownView, bad metav1.Condition, now time.Time) {
+	reporting.SetCondition(&status.Conditions, v.Generation, now,
+		condition(v1beta1.ConditionDegraded, true, bad.Reason, bad.Message))
+	reporting.SetReady(&status.Conditions, v.Generation, now,
+		condition(v1beta1.ConditionReady, false, bad.Reason, bad.Message))
 }
 
 // paused returns the status of a view that an annotation suspends.
@@ -128,39 +147,32 @@ func availability(v *v1beta1.MarkdownView, res *result, run rollout) (metav1.Con
 	}
 }
 
-// problem returns the problem that time alone does not resolve, and whether only a user can resolve
-// it. The reason is "" if there is no problem.
-func problem(p plan, res *result, run rollout) (bad metav1.Condition, stalled bool) {
+// problem returns the problem that time alone does not resolve. The reason is "" if there is none.
+func problem(p plan, res *result, run rollout) (bad metav1.Condition) {
 	switch {
 	case p.invalid != "":
 		bad.Reason, bad.Message = v1beta1.ReasonInvalidSpec, p.invalid
-		stalled = true
 	case len(p.with(conflict)) > 0:
 		bad.Reason, bad.Message = v1beta1.ReasonChildConflict, namesOf(p.with(conflict))+inTheWay
-		stalled = true
-	case len(res.errs) > 0:
-		bad.Reason, bad.Message = v1beta1.ReasonReconcileFailed, res.errs[0].Error()
+	case len(res.Failed) > 0:
 		// The message of a denial names the policy, webhook or quota, which a user can change.
-		if by := denial.Of(res.errs[0]); by.Kind != denial.None {
-			bad.Reason, stalled = by.Reason(), by.Kind == denial.RBAC
-		}
-	case run.refused != "":
-		bad.Reason, bad.Message = refusalOf(run.refused), "the viewers' Pods are refused: "+run.refused
+		bad.Reason, bad.Message = failure.Of(res.Failed[0]).Reason(), res.Failed[0].Error()
+	case run.rejected != "":
+		bad.Reason, bad.Message = refusalOf(run.rejected), "the viewers' Pods are refused: "+run.rejected
 	case run.exceeded != "":
 		bad.Reason, bad.Message = v1beta1.ReasonRolloutStalled,
 			"the viewers do not become ready; describe their Pods and read their logs: "+run.exceeded
-		stalled = true
 	}
 	bad.Message = reporting.Bounded(bad.Message)
-	return bad, stalled
+	return bad
 }
 
 // inTheWay follows the names of foreign objects in a message.
 const inTheWay = " exists and does not belong to this MarkdownView; give the MarkdownView another name, or remove " +
 	"the object if nothing needs it"
 
-// readiness returns the Ready condition of a view without a problem.
-func readiness(v *v1beta1.MarkdownView, p plan, run rollout) metav1.Condition {
+// ready returns the Ready condition of a view without a problem.
+func ready(v *v1beta1.MarkdownView, p plan, run rollout) metav1.Condition {
 	const kind = v1beta1.ConditionReady
 	switch waits := p.with(wait); {
 	case len(waits) > 0:
@@ -203,40 +215,28 @@ func transitions(before, v *v1beta1.MarkdownView, p plan) []reporting.PendingEve
 	return list
 }
 
-// correction is the change of a child by another client, which this reconcile has undone.
-type correction struct {
-	step
-	message string
-}
-
-// corrections returns what other clients changed in children that had been correct.
-func corrections(o *observation, p plan, res *result) []correction {
+// corrections returns the events about what other clients changed in children that had been correct. The action of an
+// event has the field: the recorder counts events of one action as one, with the first message.
+func corrections(o *observation, p plan, res *result) []reporting.PendingEvent {
 	before := o.view.Status
 	degraded := reporting.FindCondition(before.Conditions, v1beta1.ConditionDegraded)
 	settled := before.ObservedGeneration == o.view.Generation && before.ContentHash == o.want.hash &&
 		before.ViewerImage == o.want.image && before.URL != "" && degraded.Status == metav1.ConditionFalse
-	var list []correction
+	var list []reporting.PendingEvent
 	for _, s := range p.steps {
 		if !settled || !res.correct[s.kind] || !res.wrote[s.kind] {
 			continue
 		}
-		c := correction{s, "was missing and was created again"}
+		message := "was missing and was created again"
 		if len(s.differences) > 0 {
-			c.message = "was changed by another client; the operator put back " + strings.Join(s.differences, ", ") +
+			message = "was changed by another client; the operator put back " + strings.Join(s.differences, ", ") +
 				", which the MarkdownView sets"
 		}
-		c.message = namesOf([]step{s}) + " " + c.message
-		list = append(list, c)
+		action := fmt.Sprintf("Correct %.100s", append(s.differences, "deletion")[0])
+		list = append(list, reporting.Normal(v1beta1.EventDriftCorrected, action, "%s",
+			reporting.Bounded(namesOf([]step{s})+" "+message)).About(referTo(o.view, s)))
 	}
 	return list
-}
-
-// event returns the event for a correction. Its action has the field: the recorder counts events of one action as
-// one, with the first message.
-func (c correction) event(v *v1beta1.MarkdownView) reporting.PendingEvent {
-	action := fmt.Sprintf("Correct %.100s", append(c.differences, "deletion")[0])
-	event := reporting.Normal(v1beta1.EventDriftCorrected, action, "%s", reporting.Bounded(c.message))
-	return event.About(referTo(v, c.step))
 }
 
 // referTo returns a reference to a child.

@@ -1,0 +1,194 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package failure says in one table what each kind of error means for a reconcile: which reason a condition
+// gets, whether the status says anything of it, and whether the queue retries it.
+//
+// A denied request can have the code 403, and a policy or webhook chooses its own code and reason. So the
+// causes of the response decide, which the API server adds for policies, and the beginning of the message.
+package failure
+
+import (
+	"context"
+	"errors"
+	"regexp"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"leasehold.dev/api/v1beta1"
+)
+
+// Kind is the cause of an error.
+type Kind int
+
+const (
+	// None means that there is no error.
+	None Kind = iota
+	// Other is any error that has no kind of its own.
+	Other
+	// Changed is a Conflict: an object has changed since it was read.
+	Changed
+	// Fenced is a denial by the fence. The fence allows writes only by the Pod that holds the election Lease. It
+	// denies them if another replica leads, and until the API server has observed that this one does.
+	Fenced
+	// Canceled is the end of a request because the operator stops.
+	Canceled
+	// Terminating is a creation in a namespace that is being deleted.
+	Terminating
+	// Foreign is an object under the name of a child that has another owner.
+	Foreign
+	// Unstorable is an object that the API server cannot store: it is invalid or too large, or etcd fails.
+	Unstorable
+	// RBAC is a denial by the authorizer.
+	RBAC
+	// Grant is a denial by the escalation check of role bindings: without the verb bind, a binding must not
+	// grant more rights than its writer has.
+	Grant
+	// Policy is a denial by a ValidatingAdmissionPolicy or a MutatingAdmissionPolicy.
+	Policy
+	// Webhook is a denial by an admission webhook.
+	Webhook
+	// Quota is a denial by a ResourceQuota that is exceeded, or that does not allow such a request.
+	Quota
+	// Admission is a denial by an admission plugin of the API server.
+	Admission
+)
+
+// kinds is the table.
+var kinds = map[Kind]struct {
+	reason string // of conditions
+	// isSilent errors are no failure of the object: its status does not report them.
+	isSilent bool
+	// isWatched errors end by a change that the operator watches, so the queue does not retry them.
+	isWatched bool
+	isDenial  bool // a retry alone does not help
+}{
+	None:        {isSilent: true},
+	Other:       {reason: v1beta1.ReasonReconcileFailed},
+	Changed:     {reason: v1beta1.ReasonReconcileFailed, isSilent: true},
+	Fenced:      {reason: v1beta1.ReasonReconcileFailed, isSilent: true},
+	Canceled:    {reason: v1beta1.ReasonReconcileFailed, isSilent: true},
+	Terminating: {reason: v1beta1.ReasonNamespaceTerminating, isWatched: true},
+	Foreign:     {reason: v1beta1.ReasonChildConflict, isWatched: true},
+	Unstorable:  {reason: v1beta1.ReasonReconcileFailed},
+	RBAC:        {reason: v1beta1.ReasonRBACForbidden, isDenial: true},
+	Grant:       {reason: v1beta1.ReasonRBACForbidden, isDenial: true},
+	Policy:      {reason: v1beta1.ReasonAdmissionDenied, isDenial: true},
+	Webhook:     {reason: v1beta1.ReasonAdmissionDenied, isDenial: true},
+	Quota:       {reason: v1beta1.ReasonQuotaExceeded, isDenial: true},
+	Admission:   {reason: v1beta1.ReasonAdmissionDenied, isDenial: true},
+}
+
+// Reason returns the reason of the error, "" if there is none.
+func (k Kind) Reason() string { return kinds[k].reason }
+
+// IsSilent reports whether the status does not report the error.
+func (k Kind) IsSilent() bool { return kinds[k].isSilent }
+
+// IsWatched reports whether a watch event follows when the cause ends.
+func (k Kind) IsWatched() bool { return kinds[k].isWatched }
+
+// IsDenial reports whether the API server denied a request for a reason that a retry does not resolve.
+func (k Kind) IsDenial() bool { return kinds[k].isDenial }
+
+// ofKind is an error that a controller has found itself.
+type ofKind struct {
+	kind Kind
+	text string
+}
+
+func (e *ofKind) Error() string { return e.text }
+
+// New returns an error of a kind.
+func New(kind Kind, text string) error { return &ofKind{kind, text} }
+
+// The patterns are anchored, because the rest of a message can repeat parts of the request.
+var (
+	policyText  = regexp.MustCompile(`^(?:ValidatingAdmissionPolicy|policy) ['"]([^'"]+)['"] .*denied request`)
+	webhookText = regexp.MustCompile(`^admission webhook "([^"]+)" (?:denied the request|does not support dry run)`)
+	quotaText   = regexp.MustCompile(`^(?:(?:exceeded quota|failed quota|status unknown for quota): |insufficient quota to )`)
+	grantText   = regexp.MustCompile(`^user "[^"]*" \(groups=.*\) is attempting to grant RBAC permissions `)
+	rbacText    = regexp.MustCompile(`^(?:User "[^"]*" cannot |` +
+		`cannot set (?:an ownerRef on a resource you can't delete|blockOwnerDeletion if ))`)
+)
+
+// Of returns the kind of err. What a controller has found itself counts unless the joined error of a request
+// is none to report.
+func Of(err error) Kind {
+	kind := ofRequest(err)
+	if own, ok := errors.AsType[*ofKind](err); ok && !kind.IsSilent() {
+		return own.kind
+	}
+	return kind
+}
+
+func ofRequest(err error) Kind {
+	var status apierrors.APIStatus
+	switch {
+	case err == nil:
+		return None
+	case errors.As(err, &status):
+		return ofAnswer(err, status.Status())
+	case errors.Is(err, context.Canceled):
+		return Canceled
+	}
+	return Other
+}
+
+// ofAnswer returns the kind of a response of the API server.
+func ofAnswer(err error, answer metav1.Status) Kind {
+	// A webhook chooses its causes, and not how its message begins.
+	if webhookText.MatchString(answer.Message) {
+		return Webhook
+	}
+	if name, ok := policyOf(answer.Details); ok {
+		// The suffix of the name of the policy in config/fencing; the prefix may differ.
+		if strings.HasSuffix(name, "fence.leasehold.dev") {
+			return Fenced
+		}
+		return Policy
+	}
+	switch {
+	case apierrors.IsConflict(err):
+		return Changed
+	case apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause):
+		return Terminating
+	case apierrors.IsForbidden(err):
+		return ofForbidden(answer.Message)
+	case apierrors.IsInvalid(err), apierrors.IsInternalError(err), apierrors.IsRequestEntityTooLargeError(err):
+		return Unstorable
+	}
+	return Other
+}
+
+// ofForbidden returns the kind of a 403 that no policy or webhook has sent, by its message.
+func ofForbidden(text string) Kind {
+	if _, rest, ok := strings.Cut(text, " is forbidden: "); ok {
+		text = rest
+	}
+	switch {
+	case quotaText.MatchString(text):
+		return Quota
+	case grantText.MatchString(text):
+		return Grant
+	case rbacText.MatchString(text):
+		return RBAC
+	}
+	return Admission
+}
+
+// policyOf returns the name of the policy in the causes of a response. Other than by a webhook, only
+// the API server writes causes of this form: for the two kinds of policies in two ways.
+func policyOf(details *metav1.StatusDetails) (string, bool) {
+	if details == nil {
+		return "", false
+	}
+	for _, cause := range details.Causes {
+		if m := policyText.FindStringSubmatch(cause.Message); m != nil {
+			return m[1], true
+		}
+	}
+	return "", false
+}

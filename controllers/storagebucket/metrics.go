@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package storagebucket
+
+import (
+	"errors"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"k8s.io/apimachinery/pkg/types"
+
+	"leasehold.dev/api/v1beta1"
+	"leasehold.dev/controllers/internal/reporting"
+	"leasehold.dev/controllers/storagebucket/s3"
+)
+
+// metrics have what changes with every probe, as a status write for each would be too expensive.
+type metrics struct {
+	probes   *prometheus.CounterVec
+	duration *prometheus.HistogramVec
+	up       *prometheus.GaugeVec
+	retained *prometheus.CounterVec
+}
+
+func newMetrics(registry prometheus.Registerer) (*metrics, error) {
+	var m metrics
+	var errs [4]error
+	m.probes, errs[0] = reporting.RegisterMetric(registry, prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "leasehold_storagebucket_probes_total",
+		Help: "Probes of StorageBuckets, by what they found: a reason of the Ready condition.",
+	}, []string{"result"}))
+	m.duration, errs[1] = reporting.RegisterMetric(registry, prometheus.NewHistogramVec(prometheus.HistogramOpts{
+		Name:    "leasehold_storagebucket_probe_duration_seconds",
+		Help:    "How long probes took that sent something, by what they found.",
+		Buckets: []float64{.005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 15},
+	}, []string{"result"}))
+	m.up, errs[2] = reporting.RegisterMetric(registry, prometheus.NewGaugeVec(prometheus.GaugeOpts{
+		Name: "leasehold_storagebucket_up",
+		Help: "1 if the last probe of a StorageBucket succeeded, else 0.",
+	}, []string{"namespace", "name"}))
+	m.retained, errs[3] = reporting.RegisterMetric(registry, prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "leasehold_storagebucket_retained_buckets_total",
+		Help: "Buckets that were kept although deletionPolicy is Delete, by why: a reason of the Ready condition.",
+	}, []string{"reason"}))
+	// increase() would not count a counter's first increment without the zero before it.
+	for _, reason := range []string{v1beta1.ReasonBucketConflict, v1beta1.ReasonCredentialsNotFound,
+		v1beta1.ReasonTLSVerificationFailed, v1beta1.ReasonTagsNotSupported} {
+		m.retained.WithLabelValues(reason)
+	}
+	return &m, errors.Join(errs[:]...)
+}
+
+// forget ends the series of a deleted bucket.
+func (m *metrics) forget(key types.NamespacedName) { m.up.DeleteLabelValues(key.Namespace, key.Name) }
+
+func (m *metrics) countProbe(b *v1beta1.StorageBucket, o *observation, result s3.Verdict) {
+	m.probes.WithLabelValues(result.Reason).Inc()
+	if o.took > 0 {
+		m.duration.WithLabelValues(o.verdict.Reason).Observe(o.took.Seconds())
+	}
+	m.up.WithLabelValues(b.Namespace, b.Name).Set(map[bool]float64{true: 1}[result.OK()])
+}
