@@ -104,7 +104,7 @@ func setProblem(status *v1beta1.MarkdownViewStatus, v *v1beta1.MarkdownView, bad
 // paused returns the status of a view that an annotation suspends.
 func paused(v *v1beta1.MarkdownView, now time.Time) v1beta1.MarkdownViewStatus {
 	status := *v.Status.DeepCopy()
-	reporting.SetPaused(&status.Conditions, v.Generation, now, "the operator writes nothing for this MarkdownView")
+	reporting.SetPaused(&status.Conditions, v.Generation, now, "reconciliation of this MarkdownView is paused")
 	return status
 }
 
@@ -116,7 +116,7 @@ func availability(v *v1beta1.MarkdownView, res *result, run rollout) (metav1.Con
 	case run.absent && res.wrote[deployment]:
 		return condition(kind, false, v1beta1.ReasonProgressing, "the viewers are starting"), true
 	case run.absent:
-		return condition(kind, false, v1beta1.ReasonNoReplicasAvailable, "there is no Deployment of viewers"), true
+		return condition(kind, false, v1beta1.ReasonNoReplicasAvailable, "the viewers have no Deployment"), true
 	case !run.observed:
 		return condition(kind, false, v1beta1.ReasonProgressing, "the viewers are starting"), false
 	case run.available > 0:
@@ -145,10 +145,10 @@ func problem(p plan, res *result, run rollout) (bad metav1.Condition, stalled bo
 			bad.Reason, stalled = by.Reason(), by.Kind == denial.RBAC
 		}
 	case run.refused != "":
-		bad.Reason, bad.Message = refusalOf(run.refused), "the viewers' Pods are refused: "+run.refused
+		bad.Reason, bad.Message = refusalOf(run.refused), "the viewers' Pods cannot be created: "+run.refused
 	case run.exceeded != "":
 		bad.Reason, bad.Message = v1beta1.ReasonRolloutStalled,
-			"the viewers do not become ready; describe their Pods and read their logs: "+run.exceeded
+			"the viewers do not become ready; check their Pods with kubectl describe and kubectl logs: "+run.exceeded
 		stalled = true
 	}
 	bad.Message = reporting.Bounded(bad.Message)
@@ -156,8 +156,8 @@ func problem(p plan, res *result, run rollout) (bad metav1.Condition, stalled bo
 }
 
 // inTheWay follows the names of foreign objects in a message.
-const inTheWay = " exists and does not belong to this MarkdownView; give the MarkdownView another name, or remove " +
-	"the object if nothing needs it"
+const inTheWay = " exists and does not belong to this MarkdownView; create the MarkdownView under another name, or " +
+	"delete the object if it is not needed"
 
 // readiness returns the Ready condition of a view without a problem.
 func readiness(v *v1beta1.MarkdownView, p plan, run rollout) metav1.Condition {
@@ -173,7 +173,7 @@ func readiness(v *v1beta1.MarkdownView, p plan, run rollout) metav1.Condition {
 		return condition(kind, false, v1beta1.ReasonNoReplicasAvailable, serving(v, run))
 	case run.paused:
 		return condition(kind, false, v1beta1.ReasonProgressing, serving(v, run)+
-			"; the rollout is paused; resume it: kubectl rollout resume deployment "+viewerPrefix+v.Name)
+			"; the rollout is paused; to resume it, run: kubectl rollout resume deployment "+viewerPrefix+v.Name)
 	default:
 		return condition(kind, false, v1beta1.ReasonProgressing,
 			fmt.Sprintf("%s; %d of %d are up to date", serving(v, run), run.updated, desiredReplicas(v)))
@@ -220,10 +220,10 @@ func corrections(o *observation, p plan, res *result) []correction {
 		if !settled || !res.correct[s.kind] || !res.wrote[s.kind] {
 			continue
 		}
-		c := correction{s, "was missing and was created again"}
+		c := correction{s, "was missing and was recreated"}
 		if len(s.differences) > 0 {
-			c.message = "was changed by another client; the operator put back " + strings.Join(s.differences, ", ") +
-				", which the MarkdownView sets"
+			c.message = "was changed by another client; the operator restored " + strings.Join(s.differences, ", ") +
+				", which the operator manages"
 		}
 		c.message = namesOf([]step{s}) + " " + c.message
 		list = append(list, c)

@@ -103,7 +103,7 @@ func (r *Reconciler) remove(ctx context.Context, b *v1beta1.StorageBucket, o obs
 	if err := o.client.Remove(ctx); err != nil {
 		return err
 	}
-	r.emit(b, o.namespace, reporting.Normal(v1beta1.EventBucketDeleted, "Delete", "removed bucket %s", b.Spec.BucketName))
+	r.emit(b, o.namespace, reporting.Normal(v1beta1.EventBucketDeleted, "Delete", "deleted bucket %s", b.Spec.BucketName))
 	return nil
 }
 

@@ -52,8 +52,8 @@ func (r *Reconciler) reportRemoval(ctx context.Context, b *v1beta1.StorageBucket
 	r.metrics.up.WithLabelValues(b.Namespace, b.Name).Set(0)
 	status := handled(b)
 	setReady(&status, b.Generation, r.Clock.Now(), metav1.Condition{
-		Status: metav1.ConditionFalse, Reason: f.verdict.Reason, Message: "waiting to remove the bucket: " +
-			f.verdict.Message + "; or set spec.deletionPolicy to Retain, which keeps the bucket"})
+		Status: metav1.ConditionFalse, Reason: f.verdict.Reason, Message: "waiting to delete the bucket: " +
+			f.verdict.Message + "; to keep the bucket instead, set spec.deletionPolicy to Retain"})
 	if err := r.write(ctx, b, status, o.namespace); err != nil {
 		return ctrl.Result{}, err
 	}
@@ -81,7 +81,7 @@ func (r *Reconciler) reportError(ctx context.Context, b *v1beta1.StorageBucket, 
 	meta.RemoveStatusCondition(&status.Conditions, v1beta1.ConditionPaused)
 	setReady(&status, b.Generation, r.Clock.Now(), metav1.Condition{Status: metav1.ConditionUnknown,
 		Reason:  cmp.Or(denied.Reason(), v1beta1.ReasonReconcileFailed),
-		Message: fmt.Sprintf("the operator cannot examine the bucket, and tries again: %s", err)})
+		Message: fmt.Sprintf("the operator cannot probe the bucket and will retry: %s", err)})
 	return reconciler.Failed(err, client.IgnoreNotFound(r.write(ctx, b, status, nil)))
 }
 

@@ -57,7 +57,7 @@ func (r *Reconciler) act(ctx context.Context, o *observation, p plan) *result {
 		r.finalize(ctx, o, res)
 	} else if err := r.ensureReader(ctx, o, res); err != nil {
 		res.states = append(res.states, state{reason: reasonFor(err), detail: err.Error()})
-		res.record(err, "reconciling the admins' right to read the tenant")
+		res.record(err, "reconciling the admins' permission to read the Tenant")
 	}
 	return res
 }
@@ -151,7 +151,8 @@ func (r *Reconciler) keepNamespace(ctx context.Context, o *observation, s step, 
 			return ns, err
 		}
 		res.wrote = true
-		fields = append(fields, "an owner reference on which the garbage collector would delete it was removed")
+		fields = append(fields, "an owner reference, because of which the garbage collector would have deleted the "+
+			"namespace, was removed")
 	}
 	var lost error
 	if missing := drift(live, want); len(missing) > 0 {
@@ -166,8 +167,8 @@ func (r *Reconciler) keepNamespace(ctx context.Context, o *observation, s step, 
 		fields = append(fields, missing...)
 	}
 	if len(fields) > 0 && settled(o, s) {
-		res.changed(s.name, reporting.Corrected("namespace "+s.name+", of which the operator keeps the ownership metadata and "+
-			"at least the Pod security level of its flag --tenant-pod-security-level", fields))
+		res.changed(s.name, reporting.Corrected("namespace "+s.name+", on which the operator enforces the ownership "+
+			"metadata and the minimum Pod Security level of its flag --tenant-pod-security-level", fields))
 	}
 	return ns, errors.Join(lost, r.ensureBinding(ctx, o, s, res))
 }
@@ -198,7 +199,7 @@ func (r *Reconciler) releaseNamespace(ctx context.Context, o *observation, s ste
 		return ns, client.IgnoreNotFound(err)
 	}
 	res.changed(s.name, reporting.Normal(v1beta1.EventNamespaceRetained, "Release",
-		"kept namespace %s, and removed the ownership labels and the admins' rights", s.name))
+		"kept namespace %s, and removed the ownership labels and the admins' RoleBinding", s.name))
 	r.metrics.removed.Inc()
 	return state{}, nil
 }
@@ -228,7 +229,7 @@ func (r *Reconciler) unbind(ctx context.Context, o *observation, s step, res *re
 		return err
 	}
 	return apierrors.NewConflict(rbacv1.Resource("rolebindings"), adminBindingName,
-		fmt.Errorf("it still exists in namespace %s", s.name))
+		fmt.Errorf("the RoleBinding still exists in namespace %s", s.name))
 }
 
 // finalize removes the reader role and binding after the last namespace is deleted or released.

@@ -92,7 +92,7 @@ func (r *Reconciler) declare(ctx context.Context, t *v1beta1.Tenant, creates []s
 	before := t.DeepCopy()
 	t.Status = intent(t, creates, r.Clock.Now())
 	if err := apply.PatchStatus(ctx, r.Client, t, before); err != nil {
-		return fmt.Errorf("recording what is to be created: %w", err)
+		return fmt.Errorf("recording the names of the namespaces to create: %w", err)
 	}
 	return nil
 }
@@ -176,6 +176,6 @@ func (r *Reconciler) fail(ctx context.Context, t *v1beta1.Tenant, err error) err
 func (r *Reconciler) pause(ctx context.Context, t *v1beta1.Tenant) error {
 	before := t.DeepCopy()
 	reporting.SetPaused(&t.Status.Conditions, t.Generation, r.Clock.Now(),
-		"the operator writes nothing for this Tenant, even if it is being deleted,")
+		"reconciliation of this Tenant is paused, even if the Tenant is being deleted,")
 	return r.writeStatus(ctx, t, before)
 }

@@ -41,7 +41,7 @@ func FindCondition(list []metav1.Condition, conditionType string) metav1.Conditi
 func SetPaused(list *[]metav1.Condition, generation int64, now time.Time, what string) {
 	SetCondition(list, generation, now, metav1.Condition{
 		Type: v1beta1.ConditionPaused, Status: metav1.ConditionTrue, Reason: v1beta1.ReasonPaused,
-		Message: fmt.Sprintf("%s while the annotation %s exists with any value but %q; to resume, remove the annotation",
+		Message: fmt.Sprintf("%s while the annotation %s exists with any value except %q; to resume, remove the annotation",
 			what, v1beta1.AnnotationPaused, "false"),
 	})
 }
