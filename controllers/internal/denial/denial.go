@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package denial classifies requests that the API server denied for a reason that a retry does not
-// resolve: a missing right, an admission policy or webhook, or an exceeded quota.
+// resolve: a missing permission, an admission policy or webhook, or an exceeded quota.
 //
 // All of them can have the code 403, and a policy or webhook chooses its own code and reason. So the
 // causes of the response decide, which the API server adds for policies, and the beginning of the message.

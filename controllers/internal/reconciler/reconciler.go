@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package reconciler has what the reconciles of all kinds share: how they read an object and end, what
-// triggers them, and how they spread over time.
+// Package reconciler contains what the reconcilers of all kinds share: how they read an object, how a
+// reconcile returns, what triggers it, and how periodic reconciles are spread over time.
 package reconciler
 
 import (

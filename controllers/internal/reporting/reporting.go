@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package reporting has what controllers need to report to users: conditions, events and metrics.
+// Package reporting contains what controllers use to report to users: conditions, events and metrics.
 package reporting
 
 import (

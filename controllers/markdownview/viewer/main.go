@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Command viewer serves a folder of Markdown files as web pages: the files of a MarkdownView, whose
-// ConfigMap is mounted into the Pod. It only reads that folder, and needs no rights, no writable
-// file system and no user of its own.
+// Command viewer serves a directory of Markdown files as web pages. In a cluster, the directory is the
+// mounted ConfigMap of a MarkdownView. The viewer only reads that directory. It needs no permissions, no
+// writable file system and no particular user.
 package main
 
 import (

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package s3 probes, creates and removes one bucket of an S3-compatible service. It returns reasons
-// and messages of the StorageBucket API. They have no text of the server, which is not trusted and
-// must not get into a status.
+// and messages of the StorageBucket API. They contain no text of the server, because the server is
+// not trusted and its text must not get into a status.
 package s3
 
 import (
