@@ -18,7 +18,7 @@ PROGRESS  := $(CURDIR)/hack/progress.sh
 SPECIAL := ' " ` $$ \ ( ) [ ] { } < > | & ; * ? ! \# % :
 special = $(filter-out 1,$(words [$1]))$(strip $(foreach c,$(SPECIAL),$(findstring $c,$1)))
 ifeq ($(wildcard hack/tools/go.mod),)
-$(error "$(CURDIR)" is not the folder of this Makefile, and nothing was done; run make -C FOLDER)
+$(error "$(CURDIR)" is not the directory of this Makefile, so nothing was done; run make -C DIRECTORY)
 endif
 $(if $(call special,$(CURDIR)),$(error the path of this checkout, "$(CURDIR)", contains a space or a special character, \
 	and nothing was done; move the checkout to a path of letters, digits, ".", "_" and "-"))
@@ -53,16 +53,16 @@ endif
 help: ## Show this help.
 	@awk 'BEGIN {FS = ":.*##"} /^##@/ {printf "\n\033[1m%s\033[0m\n", substr($$0, 5)} /^[a-zA-Z_0-9-]+:.*?##/ {printf "  \033[36m%-16s\033[0m %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-controlplane: needs-go ## Build etcd, kube-apiserver, kube-controller-manager, kubectl (5 minutes, once); K8S=1.31 is the oldest version of hack/controlplane.
+controlplane: needs-go ## Build etcd, kube-apiserver, kube-controller-manager and kubectl (5 minutes, once). K8S=1.31 selects an older version of hack/controlplane.
 	@cd test/harness && $(GO) run ./cmd/controlplane -out $(BIN)/controlplane -pins $(CURDIR)/hack/controlplane -go $(GO) -minor '$(K8S)'
 
 # A program that the user provides replaces this one.
 s3server: needs-go $(if $(S3SERVER),,$(BIN)/s3server/versitygw) ## Build the S3 server versitygw (45 s, once).
-	@[ -z "$(S3SERVER)" ] || echo "s3server: S3SERVER is set, so $(S3SERVER) is used and nothing is built" >&2
+	@[ -z "$(S3SERVER)" ] || echo "s3server: S3SERVER is set, so make uses $(S3SERVER) and builds nothing" >&2
 
 # CLUSTER=current installs the definitions into the cluster of the current kubeconfig, and runs the
 # operator alone.
-run: $(if $(CLUSTER),,needs-controllers controlplane s3server) build ## Run control plane, operator (2 replicas) and samples here, or the operator against CLUSTER=current; ARGS=-once ends when they are Ready.
+run: $(if $(CLUSTER),,needs-controllers controlplane s3server) build ## Run a control plane, the operator (2 replicas) and the samples locally; ARGS=-once exits when the samples are Ready. CLUSTER=current runs the operator against your current cluster.
 ifneq ($(CLUSTER),)
 	@KUBECTL=$(KUBECTL) exec hack/current.sh $(BIN)/manager '$(CLUSTER)' $(ARGS)
 else
@@ -85,7 +85,7 @@ needs-controllers:
 needs-go:
 	@hack/needs-go.sh $(GO)
 
-build: needs-go ## Build the operator into bin/manager, the page server into bin/viewer.
+build: needs-go ## Build the operator (bin/manager) and the page server (bin/viewer).
 	@$(PROGRESS) build $(GO) build -o $(BIN)/manager .
 	@$(PROGRESS) build $(GO) build -o $(BIN)/viewer ./controllers/markdownview/viewer
 
@@ -115,7 +115,7 @@ UNPROVABLE   := $(if $(filter true,$(USE_EXISTING_CLUSTER)),USE_EXISTING_CLUSTER
 
 # Unit tests run while specs wait, at a lower priority because specs have time limits. The prover
 # runs alone: its verdicts depend on times.
-test: needs-go $(CONTROLPLANE) s3server build $(TOOLS)/gotestsum $(TOOLS)/ginkgo $(TOOLS)/helm ## Run all tests but the slow kinds; totals on the last line, JUnit in artifacts/.
+test: needs-go $(CONTROLPLANE) s3server build $(TOOLS)/gotestsum $(TOOLS)/ginkgo $(TOOLS)/helm ## Run all tests except the slow ones. The last line shows the totals; JUnit reports are in artifacts/.
 	@$(GO) build -o $(TOOLS)/testsummary ./hack/testsummary
 	@unit=0; integration=0; prove=0; \
 	nice -n 5 $(MAKE) --no-print-directory unit & \
@@ -132,14 +132,14 @@ test: needs-go $(CONTROLPLANE) s3server build $(TOOLS)/gotestsum $(TOOLS)/ginkgo
 MODULES := . runners/election test/harness hack/monitoring hack/gitops hack/certmanager
 UNITS   := unit harness
 
-unit: needs-go $(CONTROLPLANE) s3server build $(TOOLS)/gotestsum $(TOOLS)/ginkgo $(TOOLS)/helm ## Run the unit tests, those of the harness and those of config/, but the slow ones.
+unit: needs-go $(CONTROLPLANE) s3server build $(TOOLS)/gotestsum $(TOOLS)/ginkgo $(TOOLS)/helm ## Run the unit tests of the operator, the harness and config/, except the slow ones.
 	@GO=$(GO) GOTESTSUM=$(TOOLS)/gotestsum ARTIFACTS=$(ARTIFACTS) hack/unit.sh '$(TEST_FLAGS) -skip=^TestSlow $(UNIT_FLAGS)' . test/harness
 
 # What takes longer than it is worth for each change of a line: tests whose names begin with TestSlow; the election
 # with the oldest versions that it supports, promtool, Flux and cert-manager, each of which compiles other dependencies;
 # the measurement of memory. Some build programs, whose sources go test does not know, so no result of a former run
 # counts.
-slow: needs-go $(CONTROLPLANE) s3server $(BIN)/monitoring/promtool $(BIN)/certmanager/certmanager build $(TOOLS)/gotestsum $(TOOLS)/ginkgo $(TOOLS)/helm ## Run the unit tests that make test leaves out, which CI runs for each change.
+slow: needs-go $(CONTROLPLANE) s3server $(BIN)/monitoring/promtool $(BIN)/certmanager/certmanager build $(TOOLS)/gotestsum $(TOOLS)/ginkgo $(TOOLS)/helm ## Run the slow unit tests, which make test skips. CI runs them for each change.
 	@GO=$(GO) GOTESTSUM=$(TOOLS)/gotestsum ARTIFACTS=$(ARTIFACTS)/slow hack/unit.sh '$(TEST_FLAGS) -count=1 -run=^TestSlow $(UNIT_FLAGS)' . test/harness
 	@GO=$(GO) GOTESTSUM=$(TOOLS)/gotestsum ARTIFACTS=$(ARTIFACTS)/slow hack/unit.sh '$(TEST_FLAGS) -count=1 $(UNIT_FLAGS)' runners/election hack/monitoring hack/gitops
 	@$(MAKE) --no-print-directory integration SUITES='$(SLOW_SUITES)' ARTIFACTS=$(ARTIFACTS)/slow
@@ -147,7 +147,7 @@ slow: needs-go $(CONTROLPLANE) s3server $(BIN)/monitoring/promtool $(BIN)/certma
 # The tests of hack/ have one goroutine, and the race detector would compile Prometheus again. The slow tests
 # measure, or start programs that are built without the detector.
 race: export CGO_ENABLED := 1
-race: needs-go $(CONTROLPLANE) s3server build $(TOOLS)/gotestsum $(TOOLS)/ginkgo $(TOOLS)/helm ## Run the unit tests with the race detector, which needs a C compiler.
+race: needs-go $(CONTROLPLANE) s3server build $(TOOLS)/gotestsum $(TOOLS)/ginkgo $(TOOLS)/helm ## Run the unit tests with the race detector. Needs a C compiler.
 	@GO=$(GO) GOTESTSUM=$(TOOLS)/gotestsum ARTIFACTS=$(ARTIFACTS) hack/unit.sh '-race $(TEST_FLAGS) -skip=^TestSlow $(UNIT_FLAGS)' $(filter-out hack/%,$(MODULES))
 
 integration: needs-go $(CONTROLPLANE) s3server build $(TOOLS)/ginkgo $(TOOLS)/helm ## Run the integration specs against a real control plane.
@@ -165,7 +165,7 @@ SEED        ?= 0
 # SHARDS='DIR...' merges the reports of all shards of one seed into one, and runs no plan.
 PROVE_MODE  := $(if $(SHARDS),shards,$(if $(SMOKE),$(if $(UNPROVABLE),unprovable,smoke),plans))
 
-prove: needs-go $(if $(SHARDS),,$(CONTROLPLANE) s3server) ## Break the operator at each of its writes and judge what the API server recorded; PLAN=... SEED=... does one again.
+prove: needs-go $(if $(SHARDS),,$(CONTROLPLANE) s3server) ## Inject a fault at each write of the operator and check the audit log; PLAN=... SEED=... repeats one run.
 	@case $(PROVE_MODE) in \
 	unprovable) echo "prove SMOKE=1 is skipped: $(UNPROVABLE)"; exit ;; \
 	shards) set -- merge --dir $(ARTIFACTS)/prove $(SHARDS) ;; \
@@ -173,38 +173,38 @@ prove: needs-go $(if $(SHARDS),,$(CONTROLPLANE) s3server) ## Break the operator 
 	plans) set -- --make --subject '$(SUBJECT)' --dir $(ARTIFACTS)/prove --workers 6 --seed '$(SEED)' --plan '$(PLAN)' $(PROVE_FLAGS) ;; \
 	esac; ($(PROVER)); exec $(TOOLS)/prove "$$@"
 
-prove-tool: needs-go ## Install the prover as `prove`, into the folder of `go env GOBIN` or else the bin of `go env GOPATH`.
+prove-tool: needs-go ## Install the command `prove` into GOBIN, or into bin of GOPATH if GOBIN is not set.
 	@cd test/harness && $(PROGRESS) prover $(GO) install ./cmd/prove
 	@bin=$$($(GO) env GOBIN); bin=$${bin:-$$($(GO) env GOPATH)/bin}; \
 	case ":$$PATH:" in *":$$bin:"*) echo "prove-tool: $$bin/prove is on the PATH" ;; \
-	*) echo "prove-tool: $$bin/prove is there; add its folder to PATH" ;; esac
+	*) echo "prove-tool: $$bin/prove is installed; add $$bin to PATH" ;; esac
 
 # MANIFESTS is the kustomize folder of the operator's installation, BINARY its program. SUBJECT is a folder here.
-prove-init: needs-go $(CONTROLPLANE) ## Write subject.yaml and scenarios of an operator of your own into the folder SUBJECT, from MANIFESTS and BINARY.
+prove-init: needs-go $(CONTROLPLANE) ## Draft a subject.yaml and scenarios for your operator in the directory SUBJECT, from MANIFESTS and BINARY.
 	@$(PROVER)
 	@$(TOOLS)/prove init '$(MANIFESTS)' --subject '$(SUBJECT)' --binary '$(BINARY)' $(INIT_FLAGS)
 
 # OTHERS and MUTANTS are regular expressions for names; empty selects all.
-prove-others: needs-go $(CONTROLPLANE) s3server ## Prove operators of other people, and compare the findings with the known ones (up to an hour); OTHERS=name for one.
+prove-others: needs-go $(CONTROLPLANE) s3server ## Run the prover on pinned third-party operators and fail on findings that known.yaml does not list (up to an hour); OTHERS=name runs one.
 	@$(PROVER)
 	@$(PROGRESS) others $(GO) build -o $(TOOLS)/others ./test/prove/others
 	@$(TOOLS)/others --prover $(TOOLS)/prove --dir $(ARTIFACTS)/prove-others --run '$(OTHERS)' -- --make
 
-mutants: needs-go $(CONTROLPLANE) s3server ## Prove the prover: build the operator with known mistakes, each of which the promise that it breaks has to find.
+mutants: needs-go $(CONTROLPLANE) s3server ## Test the prover: build the operator with known bugs, and check that the prover finds each of them.
 	@$(PROGRESS) mutants $(GO) build -o $(TOOLS)/mutants ./test/mutants
 	@$(TOOLS)/mutants --dir $(ARTIFACTS)/mutants --seed '$(SEED)' --run '$(MUTANTS)' $(MUTANTS_FLAGS)
 
-perf: needs-go $(CONTROLPLANE) s3server ## Measure the operator against its goals (40 minutes, on a quiet machine); report in artifacts/perf.
+perf: needs-go $(CONTROLPLANE) s3server ## Measure the performance of the operator (40 minutes, on an idle machine). The report is in artifacts/perf.
 	@$(GO) build -o $(TOOLS)/perf ./test/performance/perf
 	@$(TOOLS)/perf -dir $(ARTIFACTS)/perf -seed '$(SEED)' $(PERF_FLAGS)
 
 # BASE=origin/main is the commit to compare with. PROOF=20 compares no commits: it tests that the gate stops each
 # planted regression, and does not stop the same checkout in 20 runs.
-gate: needs-go $(CONTROLPLANE) s3server $(TOOLS)/ginkgo ## Compare with BASE=<commit> and stop what is worse; the report is in artifacts/gate.
+gate: needs-go $(CONTROLPLANE) s3server $(TOOLS)/ginkgo ## Compare the change with BASE=<commit> and fail if something got worse. The report is in artifacts/gate.
 ifneq ($(PROOF),)
 	@GATE_PROOF='$(PROOF)' $(GO) test ./test/performance/gate -run 'Stopped' -count=1 -timeout=6h -v
 else
-	@git rev-parse --verify --quiet '$(BASE)^{commit}' >/dev/null || { echo "gate: BASE=$(BASE) names no commit that is known here: make gate BASE=origin/main compares with what is there" >&2; exit 2; }
+	@git rev-parse --verify --quiet '$(BASE)^{commit}' >/dev/null || { echo "gate: BASE=$(BASE) is not a commit in this repository; make gate BASE=origin/main compares with that branch" >&2; exit 2; }
 	@GO=$(GO) hack/gate.sh '$(BASE)' $(ARTIFACTS)/gate $(GATE_FLAGS)
 endif
 
@@ -214,7 +214,7 @@ E2E_TAG     ?= e2e
 # Set here, where KUBECTL has no default yet: no kubectl is built if the user names one.
 E2E_KUBECTL := $(or $(KUBECTL),$(if $(KUBEBUILDER_ASSETS),$(KUBEBUILDER_ASSETS)/kubectl),$(BIN)/controlplane/current/kubectl)
 
-e2e: needs-go $(if $(KUBECTL),,controlplane) $(TOOLS)/kind $(TOOLS)/kustomize $(TOOLS)/helm $(TOOLS)/gotestsum ## Run the end-to-end features on a kind cluster of its own; needs Docker.
+e2e: needs-go $(if $(KUBECTL),,controlplane) $(TOOLS)/kind $(TOOLS)/kustomize $(TOOLS)/helm $(TOOLS)/gotestsum ## Run the end-to-end tests on a new kind cluster. Needs Docker.
 	@$(GO) build -o $(TOOLS)/testsummary ./hack/testsummary
 	@MAKE="$(MAKE_COMMAND)" GO=$(GO) E2E_TAG=$(E2E_TAG) ARTIFACTS=$(ARTIFACTS) \
 		KUBECTL="$(E2E_KUBECTL)" hack/e2e.sh $(E2E_FLAGS)
@@ -232,13 +232,13 @@ verify: needs-go $(TOOLS)/controller-gen $(TOOLS)/crd-ref-docs ## Check that gen
 		(cd $$module && $(GO) mod tidy -diff) || { echo "verify: $$module is not tidy; run go mod tidy there" >&2; exit 1; }; \
 	done
 	@for module in $(MODULES); do (cd $$module && $(PROGRESS) "vet in $$module" $(GO) vet ./...); done
-	@echo "verify: generated files and modules are up to date, go vet is content"
+	@echo "verify: generated files and modules are up to date, and go vet passed"
 
-lint: needs-go $(TOOLS)/golangci-lint-kube-api-linter $(TOOLS)/actionlint ## Check the house rules, the import arrows and the workflows; LINT_FLAGS=--fix formats.
+lint: needs-go $(TOOLS)/golangci-lint-kube-api-linter $(TOOLS)/actionlint ## Check the code style, the imports and the workflows; LINT_FLAGS=--fix formats the code.
 	@for module in $(MODULES); do (cd $$module && $(PROGRESS) "lint in $$module" $(TOOLS)/golangci-lint-kube-api-linter run --config=$(CURDIR)/.golangci.yml $(LINT_FLAGS) ./...) || exit 1; done
 	@$(TOOLS)/actionlint .github/workflows/*.yml
 
-vulncheck: needs-go $(TOOLS)/govulncheck ## Report known vulnerabilities in the code that is called; needs the database at vuln.go.dev.
+vulncheck: needs-go $(TOOLS)/govulncheck ## Report known vulnerabilities in code that the operator calls. Needs access to vuln.go.dev.
 	@hack/vulncheck.sh $(TOOLS)/govulncheck
 
 ##@ Release
@@ -246,7 +246,7 @@ vulncheck: needs-go $(TOOLS)/govulncheck ## Report known vulnerabilities in the 
 # The prefix of the image names in install.yaml and the chart.
 REGISTRY ?= leasehold.dev
 # REPEAT=1 makes it in two clones, the second with an empty build cache, and compares the files (15 minutes).
-release: needs-go $(TOOLS)/kustomize $(TOOLS)/helm ## Write all files of release VERSION=v0.1.0 to dist/: binaries, images, manifests, SBOMs, sums.
+release: needs-go $(TOOLS)/kustomize $(TOOLS)/helm ## Build all files of release VERSION=v0.1.0 in dist/: binaries, images, manifests, SBOMs and checksums.
 	@cd hack/release && $(PROGRESS) ko $(GO) build -o $(TOOLS)/ github.com/google/ko
 	@GO=$(GO) KO=$(TOOLS)/ko KUSTOMIZE=$(TOOLS)/kustomize HELM=$(TOOLS)/helm hack/release/$(if $(REPEAT),repeat.sh,release.sh . dist) '$(VERSION)' '$(REGISTRY)'
 
@@ -265,16 +265,16 @@ docker-build: ## Build the images IMG (the operator) and VIEWER_IMG (the page se
 install: $(TOOLS)/kustomize ## Install the CRDs.
 	@$(TOOLS)/kustomize build config/crd | $(KUBECTL) apply --server-side -f -
 
-uninstall: $(TOOLS)/kustomize ## Remove the CRDs; refuses while there are Tenants or managed buckets.
+uninstall: $(TOOLS)/kustomize ## Remove the CRDs. Refuses while Tenants or managed buckets exist.
 	@hack/nothing-held.sh $(KUBECTL)
 	@$(TOOLS)/kustomize build config/crd | $(KUBECTL) delete --ignore-not-found -f -
 
-deploy: $(TOOLS)/kustomize ## Deploy the operator with the images IMG and VIEWER_IMG, CRDs included.
+deploy: $(TOOLS)/kustomize ## Deploy the CRDs and the operator with the images IMG and VIEWER_IMG.
 	@hack/render.sh $(TOOLS)/kustomize '$(OVERLAY)' '$(IMG)' '$(VIEWER_IMG)' | $(KUBECTL) apply --server-side --force-conflicts -f -
 
 # The overlay's namespace is deleted first, and the Lease with it: an API server that has observed the end of
 # the fence while there was a Lease would apply it to the next installation. See docs/decisions/fence.md.
-undeploy: $(TOOLS)/kustomize ## Remove the operator, CRDs included; refuses while there are Tenants or managed buckets.
+undeploy: $(TOOLS)/kustomize ## Remove the operator and the CRDs. Refuses while Tenants or managed buckets exist.
 	@hack/nothing-held.sh $(KUBECTL)
 	@$(KUBECTL) delete namespace --ignore-not-found "$$(hack/render.sh $(TOOLS)/kustomize '$(OVERLAY)' '$(IMG)' '$(VIEWER_IMG)' | \
 		awk '/^kind: Namespace$$/ {found = 1} found && /^  name: / {print $$2; found = 0}')"
@@ -298,14 +298,14 @@ $(BIN)/s3server/versitygw: hack/s3server/go.mod hack/s3server/go.sum
 	@touch $@
 
 $(BIN)/certmanager/certmanager: hack/certmanager/go.mod hack/certmanager/go.sum hack/certmanager/main.go
-	@echo "certmanager: building it with cert-manager $$(awk '$$1 == "github.com/cert-manager/cert-manager" {print $$2}' hack/certmanager/go.mod) from hack/certmanager (about 2 minutes on 2 cores the first time)" >&2
+	@echo "certmanager: building the tool with cert-manager $$(awk '$$1 == "github.com/cert-manager/cert-manager" {print $$2}' hack/certmanager/go.mod) from hack/certmanager (about 2 minutes on 2 cores the first time)" >&2
 	@mkdir -p $(@D)
 	@cd hack/certmanager && CGO_ENABLED=0 $(PROGRESS) certmanager $(GO) build -ldflags='-s -w' -o $@ .
 	@touch $@
 
 # Without the discovery of targets in clouds: 243 of 1,356 packages, and large ones.
 $(BIN)/monitoring/promtool: hack/monitoring/go.mod hack/monitoring/go.sum
-	@echo "promtool: building it of Prometheus $$(awk '$$1 == "github.com/prometheus/prometheus" {print $$2}' hack/monitoring/go.mod) from hack/monitoring (about 2 minutes on 2 cores the first time)" >&2
+	@echo "promtool: building promtool from Prometheus $$(awk '$$1 == "github.com/prometheus/prometheus" {print $$2}' hack/monitoring/go.mod) from hack/monitoring (about 2 minutes on 2 cores the first time)" >&2
 	@mkdir -p $(@D)
 	@cd hack/monitoring && CGO_ENABLED=0 $(PROGRESS) promtool $(GO) build -tags=remove_all_sd -ldflags='-s -w' -o $(@D)/ github.com/prometheus/prometheus/cmd/promtool
 	@touch $@

@@ -21,7 +21,7 @@ import (
 func buildInfo(build version.Info) prometheus.Collector {
 	return prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Name:        "leasehold_build_info",
-		Help:        "1, with the version, the commit and the Go version that the operator was built from.",
+		Help:        "Always 1, labeled with the version, the commit and the Go version of the operator.",
 		ConstLabels: prometheus.Labels{"version": build.Version, "revision": build.Revision, "goversion": build.GoVersion},
 	}, func() float64 { return 1 })
 }

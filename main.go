@@ -54,7 +54,8 @@ func main() {
 	logger := ctrl.Log.WithName("main")
 	logger.Info("starting", "version", build.Version, "revision", build.Revision, "goversion", build.GoVersion)
 	if _, err := memlimit.Set(memlimit.WithRatio(memoryShare)); err != nil {
-		logger.Info("found no memory limit for the garbage collector; set one on the container", "reason", err.Error())
+		logger.Info("no memory limit found for the garbage collector; set a memory limit on the container",
+			"reason", err.Error())
 	}
 
 	o.lost = func(reason string) {
@@ -67,7 +68,7 @@ func main() {
 		logger.Error(err, "exiting")
 		os.Exit(1)
 	}
-	logger.Info("exiting: received a signal to stop")
+	logger.Info("exiting after a termination signal")
 }
 
 // run builds the manager and everything in it, and runs it until ctx is done.
@@ -76,7 +77,7 @@ func run(ctx context.Context, o *options) error {
 	// controller-runtime does not register them by default.
 	metrics.RegisterRESTClientMetrics(metrics.MetricRequestLatency, metrics.MetricRateLimiterLatency)
 	if err := metrics.Registry.Register(buildInfo(version.Get())); err != nil {
-		return fmt.Errorf("registering the build's metric: %w", err)
+		return fmt.Errorf("registering the metric leasehold_build_info: %w", err)
 	}
 	certificate, err := o.certificate()
 	if err != nil {
@@ -147,11 +148,11 @@ func addFenceCheck(mgr ctrl.Manager, o *options) error {
 	}
 	config, err := ctrl.GetConfig()
 	if err != nil {
-		return fmt.Errorf("finding the cluster: %w", err)
+		return fmt.Errorf("loading the configuration of the Kubernetes client: %w", err)
 	}
 	direct, err := client.New(config, client.Options{Scheme: mgr.GetScheme(), Mapper: mgr.GetRESTMapper()})
 	if err != nil {
-		return fmt.Errorf("building the client of the fence's check: %w", err)
+		return fmt.Errorf("building the client of the fence check: %w", err)
 	}
 	f := &runners.FenceCheck{
 		Client: direct, Lease: client.ObjectKey{Namespace: o.namespace, Name: o.electionID}, PodName: o.podName,

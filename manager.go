@@ -44,7 +44,7 @@ var reviewLimits = map[string]int64{"/validate-leasehold-dev-v1beta1-markdownvie
 func newManager(o *options, certificate *servingcert.Source) (ctrl.Manager, *election.Term, error) {
 	restConfig, err := ctrl.GetConfig()
 	if err != nil {
-		return nil, nil, fmt.Errorf("finding the cluster: %w", err)
+		return nil, nil, fmt.Errorf("loading the configuration of the Kubernetes client: %w", err)
 	}
 	restConfig.QPS, restConfig.Burst = float32(o.apiQPS), int(2*o.apiQPS)
 	lock, err := election.NewLock(restConfig, lockOptions(o))
@@ -134,7 +134,7 @@ func cacheOptions(declared ...map[client.Object]cache.ByObject) (cache.Options, 
 		for object, options := range byObject {
 			kind := fmt.Sprintf("%T", object)
 			if kinds.Has(kind) {
-				return cache.Options{}, fmt.Errorf("two controllers declare what the cache keeps of %s", kind)
+				return cache.Options{}, fmt.Errorf("two controllers declare cache options for %s", kind)
 			}
 			kinds.Insert(kind)
 			all[object] = options

@@ -195,16 +195,17 @@ func (o *options) validate() error {
 			errs = append(errs, fmt.Errorf(format, args...))
 		}
 	}
-	require(o.namespace != "", "the operator's own namespace is not known: set POD_NAMESPACE")
+	require(o.namespace != "", "the namespace of the operator is unknown: set the environment variable POD_NAMESPACE")
 	require(o.electionID != "", "--leader-election-id must not be empty")
 	require(o.leaseDuration >= time.Second && o.leaseDuration%time.Second == 0,
-		"--leader-elect-lease-duration %s must be whole seconds, at least 1s: a Lease has no finer unit", o.leaseDuration)
+		"--leader-elect-lease-duration %s must be a whole number of seconds, at least 1s", o.leaseDuration)
 	require(o.leaseDuration <= election.MaxLeaseDuration,
 		"--leader-elect-lease-duration %s must not be longer than %s", o.leaseDuration, election.MaxLeaseDuration)
 	require(o.retryPeriod > 0, "--leader-elect-retry-period %s must be positive", o.retryPeriod)
 	// The elector waits up to 1.2 retry periods between two tries.
 	require(o.renewDeadline > o.retryPeriod+o.retryPeriod/5,
-		"--leader-elect-renew-deadline %s must be longer than 1.2 times --leader-elect-retry-period %s, or one try decides",
+		"--leader-elect-renew-deadline %s must be longer than 1.2 times --leader-elect-retry-period %s, so that "+
+			"there is time for a second attempt",
 		o.renewDeadline, o.retryPeriod)
 	// A leader that cannot reach the API server continues for this long.
 	require(o.leaseDuration >= o.renewDeadline+o.retryPeriod,
@@ -222,8 +223,8 @@ func (o *options) validate() error {
 	require(o.probeWorkers > 0, "--max-concurrent-probes %d must be positive", o.probeWorkers)
 	require(o.apiQPS > 0, "--kube-api-qps %g must be positive", o.apiQPS)
 	require(o.adminClusterRole != "", "--tenant-admin-cluster-role must not be empty")
-	require(namePatterns.MatchString(o.reservedNamespaces), "--tenant-reserved-namespaces %q must be names of namespaces, "+
-		"separated by commas without spaces, in which * stands for any characters", o.reservedNamespaces)
+	require(namePatterns.MatchString(o.reservedNamespaces), "--tenant-reserved-namespaces %q must be names of "+
+		"namespaces, separated by commas without spaces; * matches any characters", o.reservedNamespaces)
 	switch o.podSecurityLevel {
 	case "", "privileged", "baseline", "restricted":
 	default:
@@ -308,7 +309,7 @@ func (p *prefixes) Set(text string) error {
 			return fmt.Errorf("%q is not a CIDR such as 10.0.0.0/8", part)
 		}
 		if prefix.Addr().Is4In6() {
-			return fmt.Errorf("%q is an IPv4 range written as IPv6: write it as IPv4", part)
+			return fmt.Errorf("%q is an IPv4 range written as IPv6; write the range as IPv4", part)
 		}
 		*p = append(*p, prefix.Masked())
 	}
@@ -328,11 +329,11 @@ func (h *hostPort) String() string { return net.JoinHostPort(h.host, strconv.Ito
 func (h *hostPort) Set(text string) error {
 	host, text, err := net.SplitHostPort(text)
 	if err != nil {
-		return errors.New("it must be a host, which may be empty, a colon and a port")
+		return errors.New("the address must be host:port or :port")
 	}
 	port, err := strconv.ParseUint(text, 10, 16)
 	if err != nil || port == 0 {
-		return errors.New("its port must be between 1 and 65535")
+		return errors.New("the port must be between 1 and 65535")
 	}
 	h.host, h.port = host, int(port)
 	return nil

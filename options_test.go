@@ -57,7 +57,7 @@ func TestOptionsRules(t *testing.T) {
 				{"--webhook-bind-address=[::1]:9443"}}},
 		"LeaseName": {"--leader-election-id must not be empty",
 			[][]string{{"--leader-election-id="}}, [][]string{{"--leader-election-id=a"}}},
-		"LeaseSeconds": {"must be whole seconds, at least 1s",
+		"LeaseSeconds": {"must be a whole number of seconds, at least 1s",
 			[][]string{
 				{"--leader-elect-lease-duration=15001ms"}, {"--leader-elect-lease-duration=15999ms"},
 				{"--leader-elect-lease-duration=0s"},
@@ -85,7 +85,7 @@ func TestOptionsRules(t *testing.T) {
 			[][]string{{"--sync-period=1ns"}}},
 		"NoViewer": {"--default-viewer-image must not be empty", [][]string{{"--default-viewer-image="}},
 			[][]string{{"--default-viewer-image=a"}}},
-		"ViewerImage": {`--default-viewer-image "Upper:case": the name of an image must be like`,
+		"ViewerImage": {`--default-viewer-image "Upper:case": the name of an image must look like`,
 			[][]string{{"--default-viewer-image=Upper:case"}}, [][]string{{"--default-viewer-image=lower:Case"}}},
 		"ProbeTick": {"--probe-tick-interval 0s must be positive", [][]string{{"--probe-tick-interval=0"}},
 			[][]string{{"--probe-tick-interval=1ns"}}},
@@ -110,7 +110,7 @@ func TestOptionsRules(t *testing.T) {
 		"DenyRange": {`"example.com" is not a CIDR`,
 			[][]string{{"--endpoint-deny-cidr=10.0.0.0/8,example.com"}},
 			[][]string{{"--endpoint-deny-cidr=10.0.0.0/8, fd00::/8"}}},
-		"DenyMapped": {"write it as IPv4",
+		"DenyMapped": {"write the range as IPv4",
 			[][]string{{"--endpoint-deny-cidr=::ffff:10.0.0.0/104"}}, [][]string{{"--endpoint-deny-cidr=64:ff9b::/96"}}},
 		"Argument": {`unexpected argument "run"`, [][]string{{"run"}, {"--leader-elect", "run"}},
 			[][]string{{"--leader-elect"}}},
@@ -135,7 +135,7 @@ func TestOptionsRules(t *testing.T) {
 
 func TestOptionsReportEveryProblem(t *testing.T) {
 	_, err := parseOptions([]string{"--kube-api-qps=0", "--sync-period=0s"}, environment())
-	for _, want := range []string{"set POD_NAMESPACE", "--kube-api-qps", "--sync-period"} {
+	for _, want := range []string{"set the environment variable POD_NAMESPACE", "--kube-api-qps", "--sync-period"} {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("parseOptions() = %v, want %q in it", err, want)
 		}
@@ -329,7 +329,7 @@ func TestBuildInfoMetric(t *testing.T) {
 		Platform: "linux/amd64"})); err != nil {
 		t.Fatal(err)
 	}
-	const want = `# HELP leasehold_build_info 1, with the version, the commit and the Go version that the operator was built from.
+	const want = `# HELP leasehold_build_info Always 1, labeled with the version, the commit and the Go version of the operator.
 # TYPE leasehold_build_info gauge
 leasehold_build_info{goversion="go1.26.0",revision="c3f5a0a",version="v0.1.0"} 1
 `

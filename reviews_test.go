@@ -65,13 +65,13 @@ func TestHostileReviews(t *testing.T) {
 		answer string
 	}{
 		"6.9 MiB of conditions":          {review("CREATE", conditions(2_400_000)), 413, "more than 1048576 bytes"},
-		"1 MiB of conditions":            {review("CREATE", conditions(340_000)), 413, "more than 32768"},
+		"1 MiB of conditions":            {review("CREATE", conditions(340_000)), 413, "more than the limit of 32768"},
 		"509,000 names, twice":           {review("UPDATE", names(509_000)), 413, "more than 1048576 bytes"},
 		"a dry run of a Tenant of 3 MiB": {review("CREATE", large), 413, "more than 1048576 bytes"},
 		"16,000 conditions":              {review("CREATE", conditions(16_000)), 200, "status.conditions: Too many: 16000"},
 		"16,000 names, twice":            {review("UPDATE", names(16_000)), 200, "spec.namespaces: Too many: 16000"},
 		"a Tenant of 500 KiB": {review("CREATE", tenantWith(`"spec":{"namespacePrefix":"`+strings.Repeat("x", 500<<10)+`"}`)), 200,
-			"the whole object must be at most 393216 bytes"},
+			"the object must be at most 393216 bytes"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			for _, path := range []string{tenantPath, "/mutate-leasehold-dev-v1beta1-tenant"} {

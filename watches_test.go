@@ -344,7 +344,7 @@ func TestTenantWebhooksAnswer(t *testing.T) {
 		t.Errorf("refused: %v", got.Result)
 	}
 	if got := answer("/validate", `"namespacePrefix":"leasehold-",`); got.Allowed ||
-		!strings.Contains(got.Result.Message, "the operator's own") {
+		!strings.Contains(got.Result.Message, "the operator runs in") {
 		t.Errorf("the operator's own namespace: allowed %t, %v", got.Allowed, got.Result)
 	}
 }

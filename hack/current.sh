@@ -4,7 +4,7 @@
 #
 #   KUBECTL=kubectl hack/current.sh bin/manager current
 set -euo pipefail
-[[ $# == 2 && $2 == current ]] || { echo "run: CLUSTER is current, with no ARGS, or empty" >&2; exit 2; }
+[[ $# == 2 && $2 == current ]] || { echo "run: CLUSTER must be empty or \"current\", and CLUSTER=current accepts no ARGS" >&2; exit 2; }
 manager=$(realpath "$1")
 cd "$(dirname "$0")/.."
 kubeconfig=$(mktemp) # readable by this user only
@@ -20,12 +20,12 @@ installed=$(k get validatingwebhookconfigurations -o \
 # One without webhooks keeps its labels.
 [[ -n $installed ]] || installed=$(k get deployments --all-namespaces -l app.kubernetes.io/name=leasehold,control-plane=controller-manager -o \
   jsonpath='{range .items[*]}deployment {.metadata.namespace}/{.metadata.name}{"\n"}{end}')
-[[ -z $installed ]] || { echo "run: the cluster has ${installed//$'\n'/, }: Leasehold is installed there, and two operators would compete; nothing has been changed" >&2; exit 1; }
+[[ -z $installed ]] || { echo "run: Leasehold is already installed in the cluster (${installed//$'\n'/, }), and two operators would compete; nothing was changed" >&2; exit 1; }
 
 # Nothing is forced: a definition that another manager applied may have fields that this one lacks, and the API server
 # would drop these from each object at its next write. A dry run of all definitions comes first, so a conflict changes
 # nothing.
-k apply --server-side --dry-run=server -f config/crd/bases >/dev/null || { echo "run: nothing has been changed" >&2; exit 1; }
+k apply --server-side --dry-run=server -f config/crd/bases >/dev/null || { echo "run: nothing was changed" >&2; exit 1; }
 k apply --server-side -f config/crd/bases
 # The operator exits if a kind is not served yet.
 until [[ $(k api-resources --api-group=leasehold.dev -o name | wc -l) == 3 ]]; do sleep 0.1; done
@@ -50,5 +50,5 @@ trap 'stopped=1; kill "$pid" || true' INT TERM HUP
 status=0
 wait "$pid" || status=$?
 while kill -0 "$pid" 2>/dev/null; do status=0; wait "$pid" || status=$?; done
-[[ -n $stopped ]] || { echo "run: the operator has ended by itself" >&2; exit "$status"; }
-echo 'the operator has ended; the definitions and all objects stay'
+[[ -n $stopped ]] || { echo "run: the operator exited on its own" >&2; exit "$status"; }
+echo 'the operator has exited; the CRDs and all objects remain in the cluster'

@@ -97,8 +97,8 @@ func TestSlowCurrentCluster(t *testing.T) {
 			"}\n    spec: {containers: [{name: manager, image: leasehold:dev}]}\n"},
 	} {
 		apply(installation.object)
-		refuses(plane.Kubeconfig(), "the cluster has "+installation.name+": Leasehold is installed there, and two operators would "+
-			"compete; nothing has been changed")
+		refuses(plane.Kubeconfig(), "already installed in the cluster ("+installation.name+"), and two operators would "+
+			"compete; nothing was changed")
 		g.Expect(k("get", "customresourcedefinitions", "-o", "name")).To(BeEmpty())
 		g.Expect(k("delete", "validatingwebhookconfigurations,deployments", "--all", "--namespace=default")).NotTo(BeEmpty())
 	}
@@ -125,7 +125,7 @@ func TestSlowCurrentCluster(t *testing.T) {
 	g.Expect(cmd.Process.Signal(syscall.SIGTERM)).To(Succeed())
 	g.Expect(cmd.Wait()).To(Succeed(), "it prints\n%s", output())
 	for _, text := range []string{"context ", " at " + plane.Config().Host, "tenants.leasehold.dev serverside-applied",
-		"admission webhooks", "no samples either", "the definitions and all objects stay"} {
+		"admission webhooks", "no samples either", "the CRDs and all objects remain in the cluster"} {
 		g.Expect(output()).To(ContainSubstring(text))
 	}
 }

@@ -27,7 +27,7 @@ fail() {
 }
 
 [[ $("$GO" env GOHOSTARCH) == "$arch" ]] || fail "Docker runs $arch, and this machine's Go is for $("$GO" env GOHOSTARCH)"
-echo "docker-test: making a base of $("$GO" env GOVERSION)" >&2
+echo "docker-test: creating a base image with $("$GO" env GOVERSION)" >&2
 "$GO" mod download
 # A separate module cache has only the modules of this module.
 downloaded=$("$GO" env GOMODCACHE)/cache/download
@@ -62,6 +62,6 @@ for program in manager viewer; do
   container=$(docker create "$image")
   files=$(docker export "$container" | tar -t | grep -vE '^(dev|etc|proc|sys)/|^\.dockerenv$')
   docker rm "$container" >/dev/null
-  [[ $files == "$program" ]] || fail "$image has the files $files"
+  [[ $files == "$program" ]] || fail "$image contains unexpected files: $files"
   echo "docker-test: $program: $version, user $user, $(($(docker image inspect --format '{{.Size}}' "$image") / 1000000)) MB" >&2
 done

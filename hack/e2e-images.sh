@@ -32,7 +32,7 @@ image() {
   old=$(docker image inspect --format '{{.Id}}' "$2" 2>/dev/null || true)
   if ! log=$(docker build --target "$1" --tag "$2" "${build[@]}" 2>&1); then
     printf '%s\n' "$log" >&2
-    echo "e2e-images: building $2 has failed, see above" >&2
+    echo "e2e-images: building $2 failed, see above" >&2
     exit 1
   fi
   new=$(docker image inspect --format '{{.Id}}' "$2")
@@ -43,7 +43,7 @@ image() {
   echo "e2e-images: $2 is built, $(($(docker image inspect --format '{{.Size}}' "$2") / 1000000)) MB" >&2
   # The replaced image is removed unless it has another name too.
   if [[ $(docker image inspect --format '{{len .RepoTags}}' "$old" 2>/dev/null) == 0 ]]; then
-    docker image rm "$old" >/dev/null 2>&1 || echo "e2e-images: the former $2 is in use and stays as $old" >&2
+    docker image rm "$old" >/dev/null 2>&1 || echo "e2e-images: the previous $2 is in use and was kept as $old" >&2
   fi
 }
 
@@ -61,7 +61,7 @@ prover_image() {
   mkdir -p "$dir"/{bin,controlplane,project/prove}
   if [[ $("$GO" env GOHOSTOS)/$("$GO" env GOHOSTARCH) != "$GOOS/$GOARCH" ]] ||
     ! cp -L "$assets"/{etcd,kube-apiserver,kube-controller-manager,kubectl} "$dir/controlplane/"; then
-    echo "e2e-images: there is no control plane for $GOOS/$GOARCH in $assets, so there is no $PROVER_IMG" >&2
+    echo "e2e-images: $assets contains no control plane for $GOOS/$GOARCH, so $PROVER_IMG was not built" >&2
     docker image rm "$PROVER_IMG" >/dev/null 2>&1 || true
     return
   fi
@@ -79,7 +79,7 @@ previous_images() {
   local commit
   rm -rf "$out/previous"
   if ! commit=$(hack/previous.sh); then
-    echo "e2e-images: so there is no $PREVIOUS_IMG, and no upgrade can be tested" >&2
+    echo "e2e-images: therefore $PREVIOUS_IMG was not built, and the upgrade cannot be tested" >&2
     docker image rm "$PREVIOUS_IMG" "$PREVIOUS_VIEWER_IMG" >/dev/null 2>&1 || true
     return
   fi

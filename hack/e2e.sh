@@ -9,7 +9,7 @@ cd "$(dirname "$0")/.."
 tools=$PWD/bin/tools
 hack/needs-docker.sh
 KUBECTL=$(command -v "$KUBECTL") || {
-  echo "$KUBECTL was not found: KUBECTL names the kubectl to use; unset, one is built" >&2
+  echo "KUBECTL=$KUBECTL was not found; set KUBECTL to the kubectl to use, or unset it to build one" >&2
   exit 1
 }
 KUBECTL=$(realpath "$KUBECTL")

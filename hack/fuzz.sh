@@ -6,7 +6,7 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 found=$(grep -rhoE --include='*_test.go' --with-filename '^func Fuzz\w+' api controllers runners)
-[[ -n $found ]] || { echo "fuzz: there is no target" >&2; exit 1; }
+[[ -n $found ]] || { echo "fuzz: no fuzz target found" >&2; exit 1; }
 failed=()
 while IFS=: read -r file function; do
   target=${function#func }

@@ -5,7 +5,7 @@
 #
 #   GO=go hack/gate.sh BASE FOLDER [benchmarks] [flakes]
 set -Eeuo pipefail
-trap 'echo "gate: broke off; what was measured is in $out" >&2; exit 2' ERR
+trap 'echo "gate: aborted; the results so far are in $out" >&2; exit 2' ERR
 cd "$(dirname "$0")/.."
 root=$PWD base=$1 out=$(realpath -m "$2") repeats=20 rounds=6
 checks=" ${*:3} "

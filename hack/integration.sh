@@ -44,6 +44,6 @@ printf '%s\n' "${suites[@]}" | xargs -P "$parallel" -I{} bash -c 'suite "$@"' su
 done
 # A misspelt --focus selects nothing, which ginkgo takes for success.
 if [[ " $*" =~ --(focus|label-filter|skip) ]] && ! grep -qE '<testcase [^>]*status="passed"' "$ARTIFACTS"/junit-integration-*.xml; then
-  echo "integration: no spec of ${suites[*]} ran: correct GINKGO_FLAGS ($*)" >&2
+  echo "integration: no spec of ${suites[*]} ran; correct GINKGO_FLAGS ($*)" >&2
   exit 1
 fi

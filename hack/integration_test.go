@@ -46,7 +46,7 @@ GO=true PROGRAMS=$DIR/bin $DIR/hack/integration.sh ginkgo $DIR/artifacts 2 "one 
 status=skipped
 if [[ $* != *typo* && $report == *two.xml ]]; then status=passed; fi
 echo "<testcase name=\"x\" status=\"$status\">" >"$dir/$report"`}, "DIR="+t.TempDir(), "FLAGS="+flags)
-		if got.ok != ok || ok == strings.Contains(got.stderr, "no spec of one two ran: correct GINKGO_FLAGS ("+flags+")") {
+		if got.ok != ok || ok == strings.Contains(got.stderr, "no spec of one two ran; correct GINKGO_FLAGS ("+flags+")") {
 			t.Errorf("%s: %+v, want ok %t", flags, got, ok)
 		}
 	}

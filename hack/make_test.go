@@ -125,7 +125,7 @@ func TestMake_RefusesSpecialVariables(t *testing.T) {
 func TestMake_RefusesAnotherFolder(t *testing.T) {
 	c := newCheckout(t, "leasehold")
 	output, ok := c.make(t, c.neighbour, nil, "-f", filepath.Join(c.dir, "Makefile"), "clean")
-	if ok || !strings.Contains(output, "is not the folder of this Makefile") {
+	if ok || !strings.Contains(output, "is not the directory of this Makefile") {
 		t.Errorf("success %t, prints\n%s", ok, output)
 	}
 }

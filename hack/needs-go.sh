@@ -6,11 +6,11 @@ cd "$(dirname "$0")/.."
 go=$1
 want=$(awk '$1 == "go" {print $2}' go.mod)
 command -v "$go" >/dev/null || {
-  echo "Go is needed and $go was not found: install Go $want or later, see https://go.dev/doc/install" >&2
+  echo "$go was not found; install Go $want or later, see https://go.dev/doc/install" >&2
   exit 1
 }
 have=$("$go" env GOVERSION)
 printf '%s\n' "go$want" "$have" | sort -VC || {
-  echo "Go $want or later is needed and this is ${have#go}: see https://go.dev/doc/install" >&2
+  echo "Go $want or later is needed, but this is Go ${have#go}; see https://go.dev/doc/install" >&2
   exit 1
 }

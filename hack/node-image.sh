@@ -55,7 +55,7 @@ pulled() {
     report "$1 is here after $second s"
     return 0
   fi
-  report "pulling has failed: $(tail -n 1 "$log")"
+  report "pulling failed: $(tail -n 1 "$log")"
   return 1
 }
 

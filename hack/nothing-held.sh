@@ -23,8 +23,8 @@ if defined tenants && [[ -n $("$kubectl" get tenants.leasehold.dev --output=name
     "$kubectl" get tenants.leasehold.dev
     echo
     echo "Delete them first, while the operator runs: kubectl delete tenants.leasehold.dev --all"
-    echo "A Tenant whose namespaceDeletionPolicy is Delete takes its namespaces with it;"
-    echo "set it to Retain beforehand to keep them."
+    echo "Deleting a Tenant whose namespaceDeletionPolicy is Delete also deletes its namespaces;"
+    echo "to keep them, set the policy to Retain first."
     echo
   } >&2
 fi
@@ -37,8 +37,8 @@ if defined storagebuckets && list=$("$kubectl" get storagebuckets.leasehold.dev 
     echo "$list"
     echo
     echo "Delete them first, while the operator runs: kubectl delete storagebuckets.leasehold.dev --all --all-namespaces"
-    echo "One whose deletionPolicy is Delete takes its bucket with it, if that is empty;"
-    echo "set it to Retain beforehand to keep it."
+    echo "Deleting a StorageBucket whose deletionPolicy is Delete also deletes its bucket, if the bucket is empty;"
+    echo "to keep the bucket, set the policy to Retain first."
   } >&2
 fi
 exit "$held"

@@ -9,6 +9,6 @@ PREVIOUS=${PREVIOUS:-35c2a0e1e5cdd0daabb0362d4ac290724dbe46f1}
 
 tag=$(git describe --tags --abbrev=0 --match 'v[0-9]*' HEAD^ 2>/dev/null || true)
 git rev-parse --verify --quiet "${tag:-$PREVIOUS}^{commit}" || {
-  echo "previous: the history of this clone has no ${tag:-$PREVIOUS}, the release before; git fetch --unshallow --tags gets it" >&2
+  echo "previous: this clone does not contain the previous release, ${tag:-$PREVIOUS}; run git fetch --unshallow --tags" >&2
   exit 1
 }

@@ -10,10 +10,10 @@ cd "$(dirname "$0")/.."
 new=${1:-}
 old=$(awk '$1 == "module" {print $2; exit}' go.mod)
 [[ $new =~ ^[a-z0-9.-]+\.[a-z]+(/[A-Za-z0-9._-]+)*$ ]] || { echo "rename-module: usage: hack/rename-module.sh NEW/PATH, such as github.com/OWNER/leasehold" >&2; exit 2; }
-[[ $new != "$old" ]] || { echo "rename-module: the module is $old already" >&2; exit 2; }
-[[ -z $(git status --porcelain) ]] || { echo "rename-module: there are changes; commit them first" >&2; exit 2; }
+[[ $new != "$old" ]] || { echo "rename-module: the module is already named $old" >&2; exit 2; }
+[[ -z $(git status --porcelain) ]] || { echo "rename-module: the working tree has changes; commit them first" >&2; exit 2; }
 # Otherwise a rename back would change more.
-! git grep -qE "(^|[^A-Za-z0-9./-])${new//./\\.}/(api|controllers|runners|test|hack)\b" || { echo "rename-module: $new is in the repository already" >&2; exit 2; }
+! git grep -qE "(^|[^A-Za-z0-9./-])${new//./\\.}/(api|controllers|runners|test|hack)\b" || { echo "rename-module: $new is already used in the repository" >&2; exit 2; }
 
 # An import path of the module below its root, and the places that name the root itself.
 quoted=${old//./\\.}

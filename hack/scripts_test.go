@@ -99,9 +99,9 @@ func TestNeedsDocker(t *testing.T) {
 		{name: "it answers", docker: "echo linux"},
 		{name: "it answers and warns", docker: "echo 'no configuration' >&2; echo linux"},
 		{name: "it does not answer", docker: "echo 'Is the docker daemon running?' >&2; exit 1",
-			prints: "its daemon does not answer", fails: true},
-		{name: "it may not be used", docker: "echo 'permission denied' >&2; exit 1", prints: "may not use it", fails: true},
-		{name: "another system", docker: "echo windows", prints: "Linux is needed", fails: true},
+			prints: "daemon does not respond", fails: true},
+		{name: "it may not be used", docker: "echo 'permission denied' >&2; exit 1", prints: "is not allowed to use it", fails: true},
+		{name: "another system", docker: "echo windows", prints: "Linux containers are needed", fails: true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()

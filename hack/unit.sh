@@ -11,7 +11,7 @@ read -ra flags <<<"$1"
 shift
 not_unit='/test/(integration|e2e)(/|$)'
 if [[ " ${flags[*]} " == *" -race "* ]]; then
-  command -v "$("$GO" env CC)" >/dev/null || { echo "unit: the race detector needs a C compiler, and there is none" >&2; exit 1; }
+  command -v "$("$GO" env CC)" >/dev/null || { echo "unit: the race detector needs a C compiler, and none was found; install one" >&2; exit 1; }
   not_unit+='|/markdownview/viewer/render$|/test/performance/'
 fi
 

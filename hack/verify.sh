@@ -31,13 +31,13 @@ for dir in api config docs; do
   diff -ru "$dir" "$copy/$dir" || failed=1
 done
 if ((failed)); then
-  echo "verify: generated files differ from their sources (above); run: make generate" >&2
+  echo "verify: generated files are out of date (see above); run make generate" >&2
 fi
 
 if git rev-parse --is-inside-work-tree >/dev/null 2>&1; then
   unknown=$(git ls-files --others --exclude-standard -- "${generated[@]}")
   if [[ -n $unknown ]]; then
-    echo "verify: generated files that git does not know, add them:" >&2
+    echo "verify: generated files that are not tracked by git; add them:" >&2
     echo "$unknown" >&2
     failed=1
   fi

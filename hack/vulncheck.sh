@@ -11,6 +11,6 @@ status=0
 case $status in
 0) ;;
 3) echo "vulncheck: this code calls known vulnerabilities (above); update their modules in go.mod, or the Go toolchain" >&2 ;;
-*) echo "vulncheck: nothing was checked: govulncheck failed (above). It needs the database at $database; GOVULNDB names another one" >&2 ;;
+*) echo "vulncheck: nothing was checked: govulncheck failed (above). It needs the database at $database; set GOVULNDB to use another database" >&2 ;;
 esac
 exit "$status"

@@ -48,8 +48,8 @@ type boundedBodies struct {
 func (b *boundedBodies) Register(path string, hook http.Handler) {
 	limit := min(cmp.Or(b.limits[path], defaultBody), bodyRoom)
 	b.Server.Register(path, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		tooLarge := fmt.Sprintf("the review has more than %d bytes, of which an update needs twice those of the object; "+
-			"remove labels, annotations or content", limit)
+		tooLarge := fmt.Sprintf("the review has more than %d bytes, and the review of an update contains the object "+
+			"twice; remove labels, annotations or content", limit)
 		size := r.ContentLength
 		if size > limit {
 			http.Error(w, tooLarge, http.StatusRequestEntityTooLarge)
@@ -60,7 +60,7 @@ func (b *boundedBodies) Register(path string, hook http.Handler) {
 		}
 		if size > largeBody {
 			if err := b.room.Acquire(r.Context(), size); err != nil {
-				http.Error(w, "too many large requests at once", http.StatusServiceUnavailable)
+				http.Error(w, "too many large requests at the same time; try again later", http.StatusServiceUnavailable)
 				return
 			}
 			defer b.room.Release(size)
@@ -79,7 +79,8 @@ func (b *boundedBodies) Register(path string, hook http.Handler) {
 			return
 		}
 		if n := values(body.Bytes()); n > mostValues {
-			http.Error(w, fmt.Sprintf("the review has %d values, more than %d; shorten its lists", n, mostValues),
+			http.Error(w, fmt.Sprintf("the review has %d values, more than the limit of %d; shorten the lists in "+
+				"the object", n, mostValues),
 				http.StatusRequestEntityTooLarge)
 			return
 		}

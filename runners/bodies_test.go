@@ -176,7 +176,7 @@ func TestBoundBodies_limits(t *testing.T) {
 		"at a limit of the path":       {"/hook", strings.Repeat(" ", 2<<20), false, 200, ""},
 		"above a limit of the path":    {"/hook", strings.Repeat(" ", 2<<20+1), false, 413, "more than 2097152 bytes"},
 		"as many values as may be":     {"/other", list(most / 2), true, 200, ""},
-		"one value more":               {"/other", list(most/2) + "{", true, 413, "has 32769 values, more than 32768"},
+		"one value more":               {"/other", list(most/2) + "{", true, 413, "has 32769 values, more than the limit of 32768"},
 		"strings with commas, escaped": {"/other", text, true, 200, ""},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -48,10 +48,11 @@ type FenceCheck struct {
 func (f *FenceCheck) Register(r prometheus.Registerer) error {
 	f.effective = prometheus.NewGaugeVec(prometheus.GaugeOpts{
 		Name: "leasehold_fence_effective",
-		Help: "1 if the API server denied a write of this replica while another one led, 0 if it allowed it.",
+		Help: "Whether the API server denied (1) or allowed (0) a write of this replica while another replica was " +
+			"the leader.",
 	}, nil)
 	if err := r.Register(f.effective); err != nil {
-		return fmt.Errorf("registering the metric of the fence: %w", err)
+		return fmt.Errorf("registering the metric leasehold_fence_effective: %w", err)
 	}
 	return nil
 }
@@ -67,10 +68,11 @@ func (f *FenceCheck) Start(ctx context.Context) error {
 		state, err := f.try(ctx)
 		switch {
 		case err != nil && ctx.Err() == nil:
-			log.FromContext(ctx).Error(err, "trying the fence")
+			log.FromContext(ctx).Error(err, "checking the fence")
 		case state == denied:
 			f.effective.WithLabelValues().Set(1)
-			log.FromContext(ctx).Info("the fence is effective: the API server denies this replica's writes while another leads")
+			log.FromContext(ctx).Info("the fence is effective: the API server denies writes of this replica while " +
+				"another replica leads")
 			return nil
 		case state == leading:
 			f.effective.Reset() // what it found as a standby may be repaired, and it does not try again
@@ -134,8 +136,9 @@ func (f *FenceCheck) holder(ctx context.Context) (string, error) {
 
 func (f *FenceCheck) report(ctx context.Context) {
 	f.effective.WithLabelValues().Set(0)
-	what := fmt.Sprintf("the API server lets Pod %s write, which does not hold the Lease %s: the fence is off, or it names another "+
-		"Lease or ServiceAccount, as behind an overlay that changes the namespace (docs/operations.md)", f.PodName, f.Lease)
+	what := fmt.Sprintf("the API server accepts writes of Pod %s, although the Pod does not hold the Lease %s: the "+
+		"fence is not installed, or it names another Lease or ServiceAccount, for example after an overlay changed "+
+		"the namespace (docs/operations.md)", f.PodName, f.Lease)
 	log.FromContext(ctx).Info("the fence denies nothing", "reason", what)
 	lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: f.Lease.Namespace, Name: f.Lease.Name}}
 	lease.SetGroupVersionKind(coordinationv1.SchemeGroupVersion.WithKind("Lease"))

@@ -88,7 +88,7 @@ func checked(t *testing.T, answers ...answer) (effective string, reports int, en
 			t.Errorf("the check returned %v", err)
 		}
 		for range reports {
-			if text := <-recorder.Events; !strings.HasPrefix(text, "Warning FenceIneffective the API server lets Pod manager-0 write") {
+			if text := <-recorder.Events; !strings.HasPrefix(text, "Warning FenceIneffective the API server accepts writes of Pod manager-0") {
 				t.Error(text)
 			}
 		}

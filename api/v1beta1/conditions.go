@@ -9,11 +9,12 @@ const (
 	// ConditionStalled is True when reconciliation makes no progress until a user
 	// changes something, and absent otherwise.
 	ConditionStalled = "Stalled"
-	// ConditionPaused is True while AnnotationPaused keeps the operator from writing anything for
-	// the object, and absent otherwise.
+	// ConditionPaused is True while AnnotationPaused keeps the operator from writing
+	// anything for the object except its status, and absent otherwise.
 	ConditionPaused = "Paused"
-	// ConditionDriftCorrected is True after the operator has put back fields of a child that another
-	// client had changed. Its message names them. It is absent again after the next change of the spec.
+	// ConditionDriftCorrected is True after the operator has restored fields of a child that
+	// another client had changed. Its message names the fields. It is absent again after the
+	// next change of the spec.
 	ConditionDriftCorrected = "DriftCorrected"
 )
 
@@ -41,11 +42,13 @@ const EventDriftCorrected = "DriftCorrected"
 
 // Annotations by which users direct the operator. All kinds have them.
 const (
-	// AnnotationPaused suspends an object, with any value but "false": the operator writes nothing
-	// but the status, even while the object is being deleted.
+	// AnnotationPaused pauses the reconciliation of an object, with any value except
+	// "false". The operator then writes nothing but the status, even while the object is
+	// being deleted.
 	AnnotationPaused = "leasehold.dev/paused"
-	// AnnotationRequestedAt requests a reconcile, or a probe, at each change of its value. The
-	// status repeats the value that was handled last, or its hash if it is longer than 128 characters.
+	// AnnotationRequestedAt requests a reconcile, or a probe, each time its value changes.
+	// The status contains the last value that was handled, or its hash if it is longer than
+	// 128 characters.
 	AnnotationRequestedAt = "leasehold.dev/requested-at"
 )
 

@@ -39,11 +39,11 @@ type MarkdownText string
 // +kubebuilder:validation:MaxLength=1024
 type ViewerArg string
 
-// MarkdownViewSpec is the desired content of a MarkdownView, and the viewer that serves it.
+// MarkdownViewSpec defines the content of a MarkdownView and the viewer that serves it.
 type MarkdownViewSpec struct {
-	// markdowns are the Markdown files: contents by file name. There must be a
-	// SUMMARY.md, the table of contents. All names and contents together must be
-	// at most 900 KiB.
+	// markdowns maps the name of each Markdown file to its content. It must contain
+	// SUMMARY.md, the table of contents. All names and contents together must be at most 900
+	// KiB.
 	// Example: {SUMMARY.md: "# Handbook"}
 	// +required
 	// +kubebuilder:validation:MinProperties=1
@@ -51,7 +51,7 @@ type MarkdownViewSpec struct {
 	// +kubebuilder:validation:XValidation:rule="self.all(k, k.matches('^[A-Za-z0-9_][A-Za-z0-9_.-]{0,249}\\\\.md$'))",message="each name in markdowns must be at most 253 characters long, start with a letter, digit or '_', consist of letters, digits, '_', '.' and '-', and end in '.md'"
 	Markdowns map[string]MarkdownText `json:"markdowns,omitempty"`
 
-	// replicas is the desired number of viewers.
+	// replicas is the desired number of viewer Pods.
 	// Example: 2
 	// +optional
 	// +kubebuilder:default=1
@@ -59,18 +59,18 @@ type MarkdownViewSpec struct {
 	// +kubebuilder:validation:Maximum=5
 	Replicas int32 `json:"replicas,omitempty"`
 
-	// viewerImage is the container image of the viewer. It must listen on port
-	// 3000, answer GET / there, take the files from /book/src, and run as any
-	// user with a read-only root file system; /tmp can be written to. The default
-	// is the operator's flag --default-viewer-image.
+	// viewerImage is the container image of the viewer. The viewer must listen on port 3000,
+	// answer GET / there, read the files from /book/src, and run as any user with a
+	// read-only root file system. It may write to /tmp. Defaults to the operator's flag
+	// --default-viewer-image.
 	// Example: registry.example.com/mdbook:0.4.52
 	// +optional
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=512
 	ViewerImage string `json:"viewerImage,omitempty"`
 
-	// viewerArgs are the arguments of the viewer, in place of those of its image. The
-	// example is for mdBook.
+	// viewerArgs are the arguments of the viewer. If not set, the CMD of the image is used.
+	// The example is for mdBook.
 	// Example: [serve, --hostname, 0.0.0.0, --dest-dir, /tmp/book]
 	// +optional
 	// +listType=atomic
@@ -79,60 +79,63 @@ type MarkdownViewSpec struct {
 	ViewerArgs []ViewerArg `json:"viewerArgs,omitempty"`
 }
 
-// MarkdownViewStatus is what the operator observed last.
+// MarkdownViewStatus is the state that the operator last observed.
 type MarkdownViewStatus struct {
-	// conditions are Ready, Available and Degraded, and Stalled, Paused and DriftCorrected while they apply.
+	// conditions contain Ready, Available and Degraded. Stalled, Paused and DriftCorrected are present only
+	// while they apply.
 	// +optional
 	// +listType=map
 	// +listMapKey=type
 	// +kubebuilder:validation:MaxItems=8
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
 
-	// observedGeneration is the generation of the spec that this status describes, at first -1.
+	// observedGeneration is the metadata.generation that this status describes. It is -1
+	// before the first reconcile.
 	// +optional
 	// +kubebuilder:validation:Minimum=-1
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 
-	// replicas is the number of viewers, ready or not.
+	// replicas is the number of viewer Pods, whether or not they are ready.
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	Replicas int32 `json:"replicas,omitempty"`
 
-	// availableReplicas is the number of viewers that serve the page.
+	// availableReplicas is the number of viewer Pods that serve the page.
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	AvailableReplicas int32 `json:"availableReplicas,omitempty"`
 
-	// lastHandledReconcileAt is the value of the annotation leasehold.dev/requested-at that was
-	// handled last.
+	// lastHandledReconcileAt is the last value of the annotation leasehold.dev/requested-at
+	// that the operator handled.
 	// +optional
 	// +kubebuilder:validation:MaxLength=128
 	LastHandledReconcileAt string `json:"lastHandledReconcileAt,omitempty"`
 
-	// selector selects the viewers' Pods, for the scale subresource.
+	// selector is the label selector of the viewer Pods, for the scale subresource.
 	// +optional
 	// +kubebuilder:validation:MaxLength=512
 	Selector string `json:"selector,omitempty"`
 
-	// url is the URL of the page inside the cluster, with the DNS name of its Service.
+	// url is the URL of the page inside the cluster. It contains the DNS name of the
+	// Service.
 	// +optional
 	// +kubebuilder:validation:MaxLength=512
 	URL string `json:"url,omitempty"`
 
-	// contentHash is the hash of the content that the viewers received last. It changes
-	// when a file is added, removed, renamed or changed.
+	// contentHash is the hash of the content that the operator last gave to the viewers. It
+	// changes when a file is added, removed, renamed or changed.
 	// +optional
 	// +kubebuilder:validation:MaxLength=64
 	ContentHash string `json:"contentHash,omitempty"`
 
-	// viewerImage is the image that the viewers received last: spec.viewerImage, or the
-	// operator's default.
+	// viewerImage is the image that the operator last gave to the viewers: spec.viewerImage,
+	// or the operator's default.
 	// +optional
 	// +kubebuilder:validation:MaxLength=1024
 	ViewerImage string `json:"viewerImage,omitempty"`
 }
 
-// MarkdownView is a set of Markdown files, shown as a web page inside the cluster.
+// MarkdownView serves a set of Markdown files as a web page inside the cluster.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
@@ -152,12 +155,12 @@ type MarkdownView struct {
 	// +optional
 	metav1.ObjectMeta `json:"metadata,omitempty,omitzero"`
 
-	// spec is the desired content, and the viewer that serves it.
+	// spec defines the content and the viewer that serves it.
 	// Example: {markdowns: {SUMMARY.md: "# Handbook"}, replicas: 2}
 	// +required
 	Spec MarkdownViewSpec `json:"spec"`
 
-	// status is what the operator observed last.
+	// status is the state that the operator last observed.
 	// +optional
 	// +kubebuilder:default:={"observedGeneration":-1}
 	Status MarkdownViewStatus `json:"status,omitempty,omitzero"`
@@ -180,8 +183,8 @@ type MarkdownViewList struct {
 const (
 	// ConditionAvailable is True while at least one viewer serves the page.
 	ConditionAvailable = "Available"
-	// ConditionDegraded is True when the page cannot reach the desired state without
-	// a change: waiting does not help.
+	// ConditionDegraded is True when the page cannot reach the desired state until somebody
+	// changes something.
 	ConditionDegraded = "Degraded"
 )
 
@@ -199,12 +202,13 @@ const (
 	EventAvailable = "Available"
 	// EventDegraded (Warning): the page cannot reach the desired state.
 	EventDegraded = "Degraded"
-	// EventContentUpdated (Normal): the viewers received other content.
+	// EventContentUpdated (Normal): the operator gave new content to the viewers.
 	EventContentUpdated = "ContentUpdated"
-	// EventChildConflict (Warning): the operator does not own an object whose name it needs.
+	// EventChildConflict (Warning): the operator needs the name of an object that it does
+	// not own.
 	EventChildConflict = "ChildConflict"
 )
 
-// AnnotationContentHash is MarkdownViewStatus.ContentHash on the viewers' ConfigMap and on their
-// Pods: other content rolls out new Pods.
+// AnnotationContentHash contains MarkdownViewStatus.ContentHash, on the viewers'
+// ConfigMap and on their Pods. New content therefore rolls out new Pods.
 const AnnotationContentHash = "leasehold.dev/content-hash"

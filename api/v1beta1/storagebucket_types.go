@@ -6,29 +6,30 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// AddressingStyle is the place of the bucket's name in a request.
+// AddressingStyle defines where the URL of a request contains the bucket name.
 // +kubebuilder:validation:Enum=Path;VirtualHost
 type AddressingStyle string
 
 const (
-	// AddressingPath puts the bucket's name into the path.
+	// AddressingPath puts the bucket name in the path of the URL.
 	AddressingPath AddressingStyle = "Path"
-	// AddressingVirtualHost puts the bucket's name before the endpoint's host.
+	// AddressingVirtualHost puts the bucket name before the host name of the endpoint.
 	AddressingVirtualHost AddressingStyle = "VirtualHost"
 )
 
-// BucketManagementPolicy is what the operator may do to the bucket.
+// BucketManagementPolicy defines what the operator may do to the bucket.
 // +kubebuilder:validation:Enum=Observe;Manage
 type BucketManagementPolicy string
 
 const (
-	// BucketObserve only probes: the operator sends no request that changes anything.
+	// BucketObserve only probes the bucket. The operator sends no request that changes
+	// anything.
 	BucketObserve BucketManagementPolicy = "Observe"
 	// BucketManage also creates the bucket, and applies the deletion policy to it.
 	BucketManage BucketManagementPolicy = "Manage"
 )
 
-// BucketDeletionPolicy is what happens to a managed bucket when its StorageBucket
+// BucketDeletionPolicy defines what happens to a managed bucket when its StorageBucket
 // is deleted.
 // +kubebuilder:validation:Enum=Retain;Delete
 type BucketDeletionPolicy string
@@ -36,7 +37,7 @@ type BucketDeletionPolicy string
 const (
 	// BucketRetain keeps the bucket, and the tag that names its StorageBucket.
 	BucketRetain BucketDeletionPolicy = "Retain"
-	// BucketDelete removes the bucket if it is empty, and waits until it is.
+	// BucketDelete deletes the bucket if it is empty, and otherwise waits until it is empty.
 	BucketDelete BucketDeletionPolicy = "Delete"
 )
 
@@ -72,11 +73,11 @@ type ConfigMapKeyReference struct {
 	Key string `json:"key,omitempty"`
 }
 
-// ProbeSpec is how often the operator probes the bucket, and when it counts as failed.
+// ProbeSpec defines the interval, the timeout and the failure threshold of the probes.
 // +kubebuilder:validation:XValidation:rule="self.timeoutSeconds <= self.periodSeconds",message="timeoutSeconds must be less than or equal to periodSeconds",fieldPath=".timeoutSeconds"
 type ProbeSpec struct {
-	// periodSeconds is the time from one probe to the next. The operator adds up to
-	// a tenth of it to spread the probes.
+	// periodSeconds is the time between two probes. The operator adds up to 10 percent, to
+	// spread the probes of all StorageBuckets.
 	// Example: 60
 	// +optional
 	// +kubebuilder:default=60
@@ -84,8 +85,8 @@ type ProbeSpec struct {
 	// +kubebuilder:validation:Maximum=86400
 	PeriodSeconds int32 `json:"periodSeconds,omitempty"`
 
-	// timeoutSeconds is how long all requests of one probe may take together. They
-	// include the creation or the removal of the bucket.
+	// timeoutSeconds is the time limit for all requests of one probe together. They include
+	// the requests that create or delete the bucket.
 	// Example: 10
 	// +optional
 	// +kubebuilder:default=10
@@ -93,9 +94,10 @@ type ProbeSpec struct {
 	// +kubebuilder:validation:Maximum=15
 	TimeoutSeconds int32 `json:"timeoutSeconds,omitempty"`
 
-	// failureThreshold is how many probes in a row must fail before Ready becomes
-	// False. A missing bucket, missing credentials, a forbidden endpoint, a bucket of
-	// another owner and a service without tags make Ready False at the first probe.
+	// failureThreshold is the number of consecutive failed probes after which Ready becomes
+	// False. The first failed probe is enough if the bucket or the credentials are missing,
+	// the endpoint is forbidden, the bucket belongs to another owner, or the service does
+	// not support bucket tags.
 	// Example: 3
 	// +optional
 	// +kubebuilder:default=3
@@ -105,13 +107,13 @@ type ProbeSpec struct {
 }
 
 // StorageBucketSpec describes a bucket outside the cluster.
-// +kubebuilder:validation:XValidation:rule="self.managementPolicy == oldSelf.managementPolicy",fieldPath=".managementPolicy",reason=FieldValueForbidden,message="managementPolicy cannot be changed: a bucket that exists is never taken over; delete this StorageBucket and create another"
-// +kubebuilder:validation:XValidation:rule="self.managementPolicy != 'Manage' || (self.endpoint == oldSelf.endpoint && self.region == oldSelf.region)",fieldPath=".endpoint",reason=FieldValueForbidden,message="endpoint and region cannot be changed while managementPolicy is Manage: the bucket would be left behind; create another StorageBucket"
-// +kubebuilder:validation:XValidation:rule="self.addressingStyle != 'VirtualHost' || !self.endpoint.matches('^https?://([[]|[0-9.]+(:[0-9]*)?/?$)')",fieldPath=".addressingStyle",message="addressingStyle must be Path for an endpoint that is an IP address"
-// +kubebuilder:validation:XValidation:rule="self.addressingStyle != 'VirtualHost' || !self.endpoint.startsWith('https:') || !self.bucketName.contains('.')",fieldPath=".addressingStyle",message="addressingStyle must be Path for an https endpoint and a bucketName with dots: no certificate is for such a host"
+// +kubebuilder:validation:XValidation:rule="self.managementPolicy == oldSelf.managementPolicy",fieldPath=".managementPolicy",reason=FieldValueForbidden,message="managementPolicy is immutable, because the operator never adopts an existing bucket; delete this StorageBucket and create another one"
+// +kubebuilder:validation:XValidation:rule="self.managementPolicy != 'Manage' || (self.endpoint == oldSelf.endpoint && self.region == oldSelf.region)",fieldPath=".endpoint",reason=FieldValueForbidden,message="endpoint and region are immutable while managementPolicy is Manage, because the bucket would remain at the previous endpoint; create another StorageBucket"
+// +kubebuilder:validation:XValidation:rule="self.addressingStyle != 'VirtualHost' || !self.endpoint.matches('^https?://([[]|[0-9.]+(:[0-9]*)?/?$)')",fieldPath=".addressingStyle",message="addressingStyle must be Path if the host of endpoint is an IP address"
+// +kubebuilder:validation:XValidation:rule="self.addressingStyle != 'VirtualHost' || !self.endpoint.startsWith('https:') || !self.bucketName.contains('.')",fieldPath=".addressingStyle",message="addressingStyle must be Path if endpoint starts with https:// and bucketName contains dots, because a wildcard certificate does not match such a host name"
 // +kubebuilder:validation:XValidation:rule="!self.endpoint.matches('^https?://' + self.bucketName + '[.](s3|oss|cos|obs)[.-]')",fieldPath=".endpoint",message="endpoint must not begin with the bucket's name; set endpoint to the host of the service and addressingStyle to VirtualHost"
-// +kubebuilder:validation:XValidation:rule="!has(self.caBundleRef) || self.endpoint.startsWith('https://')",fieldPath=".caBundleRef",message="caBundleRef must not be set for an endpoint without https"
-// +kubebuilder:validation:XValidation:rule="self.managementPolicy == 'Manage' || self.deletionPolicy == 'Retain'",fieldPath=".deletionPolicy",message="deletionPolicy Delete needs managementPolicy Manage: what is only observed is never deleted"
+// +kubebuilder:validation:XValidation:rule="!has(self.caBundleRef) || self.endpoint.startsWith('https://')",fieldPath=".caBundleRef",message="caBundleRef must not be set unless endpoint starts with https://"
+// +kubebuilder:validation:XValidation:rule="self.managementPolicy == 'Manage' || self.deletionPolicy == 'Retain'",fieldPath=".deletionPolicy",message="deletionPolicy Delete requires managementPolicy Manage, because the operator never deletes a bucket that it only observes"
 type StorageBucketSpec struct {
 	// bucketName is the name of the bucket. It is immutable.
 	// Example: team-reports
@@ -119,26 +121,27 @@ type StorageBucketSpec struct {
 	// +kubebuilder:validation:MinLength=3
 	// +kubebuilder:validation:MaxLength=63
 	// +kubebuilder:validation:Pattern=`^[a-z0-9][a-z0-9.-]*[a-z0-9]$`
-	// +kubebuilder:validation:XValidation:rule="self == oldSelf",reason=FieldValueForbidden,message="bucketName cannot be changed: create another StorageBucket for the other bucket"
+	// +kubebuilder:validation:XValidation:rule="self == oldSelf",reason=FieldValueForbidden,message="bucketName is immutable; create another StorageBucket for the other bucket"
 	// +kubebuilder:validation:XValidation:rule="!self.contains('..') && !self.contains('.-') && !self.contains('-.')",message="bucketName must not contain '..', '.-' or '-.'"
 	// +kubebuilder:validation:XValidation:rule="!isIP(self)",message="bucketName must not be an IP address"
 	// +kubebuilder:validation:XValidation:rule="!self.startsWith('xn--')",message="bucketName must not start with 'xn--'"
 	BucketName string `json:"bucketName,omitempty"`
 
-	// endpoint is the URL of the S3 service. The operator connects to it from its
-	// own Pod. It refuses loopback, link-local, metadata services, itself and the
-	// address by which it reaches the API server, but not Services, Pods and nodes.
-	// The operator's flags --endpoint-allow-cidr and --endpoint-deny-cidr change that.
+	// endpoint is the URL of the S3 service. The operator connects to it from its own Pod.
+	// By default, the operator refuses loopback and link-local addresses, metadata services,
+	// its own addresses, and the address at which it reaches the API server. It does not
+	// refuse Services, Pods and nodes. The operator's flags --endpoint-allow-cidr and
+	// --endpoint-deny-cidr change these rules.
 	// Example: https://s3.example.com
 	// +required
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=512
-	// +kubebuilder:validation:XValidation:rule="isURL(self) && self.matches('^https?://') && url(self).getHostname() != ''",message="endpoint must be a URL that starts with http:// or https:// and names a host"
-	// +kubebuilder:validation:XValidation:rule="!isURL(self) || self.contains('@') || (self.matches('^[a-zA-Z]+://([A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?|[[][0-9A-Fa-f:.]+[]])(:[1-9][0-9]{0,4})?([/?#].*)?$') && (url(self).getPort() == '' || int(url(self).getPort()) <= 65535))",message="endpoint must name a host of letters, digits, '.', '-' and '_', or an address, and if a port, then one of 1 to 65535"
-	// +kubebuilder:validation:XValidation:rule="!isURL(self) || (!self.contains('@') && !self.contains('?') && !self.contains('#') && url(self).getEscapedPath() in ['', '/'])",message="endpoint must have no user, path, query or fragment: a service below a path is not supported, and bucketName names the bucket"
+	// +kubebuilder:validation:XValidation:rule="isURL(self) && self.matches('^https?://') && url(self).getHostname() != ''",message="endpoint must be a URL that starts with http:// or https:// and contains a host"
+	// +kubebuilder:validation:XValidation:rule="!isURL(self) || self.contains('@') || (self.matches('^[a-zA-Z]+://([A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?|[[][0-9A-Fa-f:.]+[]])(:[1-9][0-9]{0,4})?([/?#].*)?$') && (url(self).getPort() == '' || int(url(self).getPort()) <= 65535))",message="the host in endpoint must be an IP address or consist of letters, digits, '.', '-' and '_', and the port, if there is one, must be between 1 and 65535"
+	// +kubebuilder:validation:XValidation:rule="!isURL(self) || (!self.contains('@') && !self.contains('?') && !self.contains('#') && url(self).getEscapedPath() in ['', '/'])",message="endpoint must not contain a user, path, query or fragment, because a service below a path is not supported; set the name of the bucket in bucketName"
 	Endpoint string `json:"endpoint,omitempty"`
 
-	// region is the region that requests are signed for.
+	// region is the region for which requests are signed.
 	// Example: eu-central-1
 	// +optional
 	// +kubebuilder:default=us-east-1
@@ -147,110 +150,114 @@ type StorageBucketSpec struct {
 	// +kubebuilder:validation:Pattern=`^[A-Za-z0-9][-_A-Za-z0-9]*$`
 	Region string `json:"region,omitempty"`
 
-	// addressingStyle is Path if the bucket's name is in the path of a request, and
-	// VirtualHost if it precedes the endpoint's host.
+	// addressingStyle defines where the URL of a request contains the bucket name. Path puts
+	// it in the path. VirtualHost puts it before the host name of the endpoint.
 	// Example: VirtualHost
 	// +optional
 	// +kubebuilder:default=Path
 	AddressingStyle AddressingStyle `json:"addressingStyle,omitempty"`
 
 	// credentialsSecretRef names the Secret with the keys AWS_ACCESS_KEY_ID,
-	// AWS_SECRET_ACCESS_KEY and, optionally, AWS_SESSION_TOKEN. Each probe reads it,
-	// so a rotation takes effect at the next probe.
+	// AWS_SECRET_ACCESS_KEY and, optionally, AWS_SESSION_TOKEN. The operator reads the
+	// Secret at each probe, so new keys take effect at the next probe.
 	// Example: {name: s3-keys}
 	// +required
 	CredentialsSecretRef SecretReference `json:"credentialsSecretRef,omitzero"`
 
-	// caBundleRef names the PEM certificates of the authorities that may have signed
-	// the endpoint's certificate, in place of those of the system.
+	// caBundleRef names the ConfigMap key with the PEM certificates of the authorities to
+	// trust for the endpoint. They replace the authorities that the system trusts.
 	// Example: {name: s3-ca, key: ca.crt}
 	// +optional
 	CABundleRef *ConfigMapKeyReference `json:"caBundleRef,omitempty"`
 
-	// managementPolicy Observe only probes the bucket. Manage also creates it, with
-	// a tag that has the UID of this StorageBucket. An existing bucket is never
-	// adopted. The policy is immutable.
+	// managementPolicy defines what the operator does to the bucket. Observe only probes the
+	// bucket. Manage also creates it, with a tag that contains the UID of this
+	// StorageBucket. The operator never adopts an existing bucket. Immutable.
 	// Example: Manage
 	// +optional
 	// +kubebuilder:default=Observe
 	ManagementPolicy BucketManagementPolicy `json:"managementPolicy,omitempty"`
 
-	// deletionPolicy applies to a managed bucket when the StorageBucket is deleted.
-	// Retain keeps the bucket. Delete removes it once it is empty, and never empties it.
-	// kubectl delete --cascade=orphan keeps the bucket in either case.
+	// deletionPolicy defines what happens to a managed bucket when the StorageBucket is
+	// deleted. Retain keeps the bucket. Delete deletes the bucket once it is empty. The
+	// operator never deletes the objects in a bucket. kubectl delete --cascade=orphan keeps
+	// the bucket in either case.
 	// Example: Retain
 	// +optional
 	// +kubebuilder:default=Retain
 	DeletionPolicy BucketDeletionPolicy `json:"deletionPolicy,omitempty"`
 
-	// probe is how often the operator probes the bucket, and when it counts as failed.
+	// probe defines the interval, the timeout and the failure threshold of the probes.
 	// Example: {periodSeconds: 60, timeoutSeconds: 10, failureThreshold: 3}
 	// +optional
 	// +kubebuilder:default={periodSeconds: 60, timeoutSeconds: 10, failureThreshold: 3}
 	Probe ProbeSpec `json:"probe,omitzero"`
 }
 
-// BucketProvisioning is how far the operator has come in creating the bucket.
+// BucketProvisioning is the progress of creating the bucket.
 // +kubebuilder:validation:Enum=Intended;Created
 type BucketProvisioning string
 
 const (
 	// BucketIntended means that the operator may have sent a request that creates the
-	// bucket, and has not seen yet whether there is one with its tag.
+	// bucket, and has not yet verified that the bucket exists with its tag.
 	BucketIntended BucketProvisioning = "Intended"
 	// BucketCreated means that the operator saw the bucket with the tag of this StorageBucket.
 	BucketCreated BucketProvisioning = "Created"
 )
 
-// StorageBucketStatus is what the operator observed last. It is written when the
-// result of a probe changes, and otherwise at most once in five minutes.
+// StorageBucketStatus is the state that the operator last observed. The operator writes
+// the status when the result of a probe changes, and otherwise at most once every five
+// minutes.
 type StorageBucketStatus struct {
-	// conditions are Ready, and Stalled and Paused while they apply.
+	// conditions contain Ready. Stalled and Paused are present only while they apply.
 	// +optional
 	// +listType=map
 	// +listMapKey=type
 	// +kubebuilder:validation:MaxItems=8
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
 
-	// observedGeneration is the generation of the spec that this status describes, at first -1.
+	// observedGeneration is the metadata.generation that this status describes. It is -1
+	// before the first reconcile.
 	// +optional
 	// +kubebuilder:validation:Minimum=-1
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 
-	// lastProbeTime is when the bucket was last probed, as of this status.
+	// lastProbeTime is the time of the last probe before this status was written.
 	// +optional
 	LastProbeTime *metav1.Time `json:"lastProbeTime,omitempty"`
 
-	// lastSuccessTime is when a probe last succeeded, as of this status.
+	// lastSuccessTime is the time of the last successful probe before this status was
+	// written.
 	// +optional
 	LastSuccessTime *metav1.Time `json:"lastSuccessTime,omitempty"`
 
-	// consecutiveFailures counts the probes that have failed since the last one
-	// that succeeded, as of this status.
+	// consecutiveFailures is the number of failed probes between the last successful probe
+	// and the time this status was written.
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	ConsecutiveFailures int32 `json:"consecutiveFailures,omitempty"`
 
-	// observedSecretResourceVersion is the version of the Secret that the last
-	// probe used; empty if there was none.
+	// observedSecretResourceVersion is the resourceVersion of the Secret that the last probe
+	// used. It is empty if there was no Secret.
 	// +optional
 	// +kubebuilder:validation:MaxLength=64
 	ObservedSecretResourceVersion string `json:"observedSecretResourceVersion,omitempty"`
 
-	// provisioning is how far the operator has come in creating a managed bucket. It
-	// is Intended before the first request that could create the bucket, so after
-	// a crash the status shows that there may be one.
+	// provisioning is the progress of creating a managed bucket. The operator sets it to
+	// Intended before it sends the first request that could create the bucket. After a
+	// crash, the status therefore shows that the bucket may exist.
 	// +optional
 	Provisioning BucketProvisioning `json:"provisioning,omitempty"`
 
-	// lastHandledReconcileAt is the value of the annotation leasehold.dev/requested-at
-	// that was handled last.
+	// lastHandledReconcileAt is the last value of the annotation leasehold.dev/requested-at
+	// that the operator handled.
 	// +optional
 	// +kubebuilder:validation:MaxLength=128
 	LastHandledReconcileAt string `json:"lastHandledReconcileAt,omitempty"`
 }
 
-// StorageBucket is a bucket of S3-compatible storage outside the cluster.
+// StorageBucket is a bucket of an S3-compatible storage service outside the cluster.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
@@ -275,7 +282,7 @@ type StorageBucket struct {
 	// +required
 	Spec StorageBucketSpec `json:"spec"`
 
-	// status is what the operator observed last.
+	// status is the state that the operator last observed.
 	// +optional
 	// +kubebuilder:default:={"observedGeneration":-1}
 	Status StorageBucketStatus `json:"status,omitempty,omitzero"`
@@ -304,8 +311,9 @@ const (
 )
 
 const (
-	// StorageBucketFinalizer blocks the deletion of a managed StorageBucket until its
-	// bucket is removed or released. One that only observes has no finalizer.
+	// StorageBucketFinalizer blocks the deletion of a managed StorageBucket until its bucket
+	// is deleted or released. A StorageBucket that only observes its bucket has no
+	// finalizer.
 	StorageBucketFinalizer = "leasehold.dev/storagebucket"
 	// BucketTagOwner is the ownership tag of a bucket. Its value is the UID of the
 	// StorageBucket that created it.
@@ -328,38 +336,43 @@ const (
 	ReasonServerError           = "ServerError"
 	ReasonThrottled             = "Throttled"
 
-	// Of managed buckets only.
+	// Reasons that only managed buckets have.
 
 	// ReasonCreating: the bucket is being created.
 	ReasonCreating = "Creating"
 	// ReasonBucketConflict: the bucket exists without the tag of this StorageBucket.
 	ReasonBucketConflict = "BucketConflict"
-	// ReasonBucketNotEmpty: the bucket must be removed and contains objects.
+	// ReasonBucketNotEmpty: the operator cannot delete the bucket because it contains
+	// objects.
 	ReasonBucketNotEmpty = "BucketNotEmpty"
-	// ReasonTagsNotSupported: the service has no tags of buckets, so the operator manages none there.
+	// ReasonTagsNotSupported: the service does not support bucket tags, so the operator
+	// cannot manage buckets there.
 	ReasonTagsNotSupported = "TagsNotSupported"
 )
 
 // Reasons of the events about a StorageBucket.
 const (
-	// EventBucketHealthy (Normal): the bucket can be used, and could not before.
+	// EventBucketHealthy (Normal): the bucket can be used, and before this event it could
+	// not.
 	EventBucketHealthy = "BucketHealthy"
-	// EventBucketUnhealthy (Warning): the bucket cannot be used, and could before,
-	// or cannot for another reason; or the operator cannot probe it.
+	// EventBucketUnhealthy (Warning): the bucket can no longer be used, the reason has
+	// changed, or the operator cannot probe the bucket.
 	EventBucketUnhealthy = "BucketUnhealthy"
 	// EventCredentialsRejected (Warning): the credentials are missing or wrong.
 	EventCredentialsRejected = "CredentialsRejected"
-	// EventEndpointForbidden (Warning): the endpoint's address may not be dialled.
+	// EventEndpointForbidden (Warning): the operator may not connect to the endpoint's
+	// address.
 	EventEndpointForbidden = "EndpointForbidden"
-	// EventBucketCreated (Normal): a managed bucket was created.
+	// EventBucketCreated (Normal): the operator created a managed bucket.
 	EventBucketCreated = "BucketCreated"
-	// EventBucketDeleted (Normal): a managed bucket was removed.
+	// EventBucketDeleted (Normal): the operator deleted a managed bucket.
 	EventBucketDeleted = "BucketDeleted"
-	// EventBucketRetained: a managed bucket was released and kept. Normal under
-	// deletionPolicy Retain; a Warning where Delete could not be carried out.
+	// EventBucketRetained: the operator released a managed bucket and kept it. Normal if
+	// deletionPolicy is Retain; a Warning if the operator could not carry out Delete.
 	EventBucketRetained = "BucketRetained"
 	// EventBucketConflict (Warning): the bucket exists without the tag of this StorageBucket.
 	EventBucketConflict = "BucketConflict"
-	// EventBucketNotEmpty (Warning): the bucket cannot be removed because it contains objects.
+	// EventBucketNotEmpty (Warning): the operator cannot delete the bucket because it
+	// contains objects.
 	EventBucketNotEmpty = "BucketNotEmpty"
 )

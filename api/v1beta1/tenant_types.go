@@ -18,22 +18,23 @@ const (
 	SubjectServiceAccount SubjectKind = "ServiceAccount"
 )
 
-// NamespaceDeletionPolicy is what happens to a namespace that leaves its Tenant.
+// NamespaceDeletionPolicy defines what happens to a namespace that no longer belongs to
+// its Tenant.
 // +kubebuilder:validation:Enum=Delete;Retain
 type NamespaceDeletionPolicy string
 
 const (
 	// NamespaceDelete deletes the namespace with everything in it.
 	NamespaceDelete NamespaceDeletionPolicy = "Delete"
-	// NamespaceRetain removes the ownership labels and the admins' rights, and keeps
-	// the namespace otherwise as it is.
+	// NamespaceRetain keeps the namespace with everything in it, except the ownership labels
+	// and the RoleBinding of the admins.
 	NamespaceRetain NamespaceDeletionPolicy = "Retain"
 )
 
 // Subject is a user, group or service account that administers the Tenant's namespaces.
 // Example: {kind: ServiceAccount, name: deployer, namespace: payments-dev}
 // +kubebuilder:validation:XValidation:rule="(self.kind == 'ServiceAccount') == has(self.__namespace__)",message="namespace must be set for kind ServiceAccount and must not be set for kinds User and Group"
-// +kubebuilder:validation:XValidation:rule="self.kind == 'ServiceAccount' || !self.name.startsWith('system:')",message="name must not start with 'system:' for kinds User and Group: those belong to Kubernetes; name a ServiceAccount by kind ServiceAccount with name and namespace"
+// +kubebuilder:validation:XValidation:rule="self.kind == 'ServiceAccount' || !self.name.startsWith('system:')",message="name must not start with 'system:' for kinds User and Group, because Kubernetes reserves such names; for a service account, set kind to ServiceAccount and set name and namespace"
 // +kubebuilder:validation:XValidation:rule="!self.name.matches('^[[:space:]]|[[:space:]]$')",message="name must not start or end with white space"
 // +kubebuilder:validation:XValidation:rule="self.kind != 'ServiceAccount' || self.name.matches('^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$')",message="name of a ServiceAccount must consist of lower case letters, digits, '-' and '.', and must start and end with a letter or digit"
 type Subject struct {
@@ -49,7 +50,7 @@ type Subject struct {
 	// +kubebuilder:validation:MaxLength=253
 	Name string `json:"name,omitempty"`
 
-	// namespace is the namespace of the ServiceAccount. Other kinds have none.
+	// namespace is the namespace of the ServiceAccount. It must not be set for other kinds.
 	// Example: payments-dev
 	// +optional
 	// +kubebuilder:validation:MinLength=1
@@ -65,12 +66,12 @@ type Subject struct {
 // +kubebuilder:validation:Pattern=`^[a-z0-9]([-a-z0-9]*[a-z0-9])?$`
 type NamespaceSuffix string
 
-// TenantSpec is the desired namespaces and admins of a team.
+// TenantSpec defines the namespaces and the admins of a team.
 // +kubebuilder:validation:XValidation:rule="!has(self.namespacePrefix) || self.namespaces.all(n, size(self.namespacePrefix) + size(n) <= 63)",fieldPath=".namespaces",message="namespacePrefix and each name in namespaces together must be at most 63 characters long; shorten the prefix or the name"
-// +kubebuilder:validation:XValidation:rule="!has(self.namespacePrefix) || self.namespaces.all(n, !(self.namespacePrefix + n).startsWith('kube-') && !(self.namespacePrefix + n).startsWith('openshift-') && (self.namespacePrefix + n) != 'default')",fieldPath=".namespaces",message="namespacePrefix and a name in namespaces together must not be 'default' nor start with 'kube-' or 'openshift-': those are reserved; choose another prefix or name"
+// +kubebuilder:validation:XValidation:rule="!has(self.namespacePrefix) || self.namespaces.all(n, !(self.namespacePrefix + n).startsWith('kube-') && !(self.namespacePrefix + n).startsWith('openshift-') && (self.namespacePrefix + n) != 'default')",fieldPath=".namespaces",message="namespacePrefix and a name in namespaces together must not be 'default' or start with 'kube-' or 'openshift-', because such names are reserved; choose another prefix or name"
 type TenantSpec struct {
-	// namespacePrefix and a name in namespaces together are the full name of a
-	// namespace. The default is the Tenant's name and a hyphen. It is immutable.
+	// namespacePrefix is the first part of the name of each namespace; a name in namespaces
+	// is the rest. Defaults to the name of the Tenant and a hyphen. Immutable.
 	// Example: payments-
 	// +optional
 	// +kubebuilder:validation:MinLength=1
@@ -86,8 +87,9 @@ type TenantSpec struct {
 	// +kubebuilder:validation:MaxItems=64
 	Namespaces []NamespaceSuffix `json:"namespaces,omitempty"`
 
-	// admins administer the namespaces. One RoleBinding in each namespace binds all
-	// of them to the ClusterRole of the operator's flag --tenant-admin-cluster-role.
+	// admins are the users, groups and service accounts that administer the namespaces. One
+	// RoleBinding in each namespace binds them to the ClusterRole that the operator's flag
+	// --tenant-admin-cluster-role names.
 	// Example: [{kind: Group, name: payments-team}]
 	// +required
 	// +listType=atomic
@@ -95,9 +97,10 @@ type TenantSpec struct {
 	// +kubebuilder:validation:MaxItems=32
 	Admins []Subject `json:"admins,omitempty"`
 
-	// namespaceDeletionPolicy applies to a namespace whose name leaves the spec, or
-	// whose Tenant is deleted. Delete removes the namespace with everything in it.
-	// Retain keeps it, and removes the ownership labels and the admins' rights.
+	// namespaceDeletionPolicy defines what happens to a namespace when its name is removed
+	// from the spec or the Tenant is deleted. Delete deletes the namespace with everything
+	// in it. Retain keeps the namespace, and removes the ownership labels and the
+	// RoleBinding of the admins.
 	// Example: Retain
 	// +optional
 	// +kubebuilder:default=Delete
@@ -116,9 +119,9 @@ type TenantNamespace struct {
 	// +optional
 	UID types.UID `json:"uid,omitempty"`
 
-	// reason is the state of the namespace in one word: Reconciled, Pending,
-	// NamespaceTerminating, NamespaceConflict, ChildConflict, RBACForbidden,
-	// AdmissionDenied, QuotaExceeded, InvalidSpec or ReconcileFailed.
+	// reason is the state of the namespace: Reconciled, Pending, NamespaceTerminating,
+	// NamespaceConflict, ChildConflict, RBACForbidden, AdmissionDenied, QuotaExceeded,
+	// InvalidSpec or ReconcileFailed.
 	// +required
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=64
@@ -138,29 +141,31 @@ const MaxConditions = 8
 // that are being deleted or released.
 const MaxStatusNamespaces = 256
 
-// TenantStatus is what the operator observed last.
+// TenantStatus is the state that the operator last observed.
 type TenantStatus struct {
-	// conditions are Ready, and Stalled, Paused and DriftCorrected while they apply.
+	// conditions contain Ready. Stalled, Paused and DriftCorrected are present only while
+	// they apply.
 	// +optional
 	// +listType=map
 	// +listMapKey=type
 	// +kubebuilder:validation:MaxItems=8
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
 
-	// observedGeneration is the generation of the spec that this status describes, at first -1.
+	// observedGeneration is the metadata.generation that this status describes. It is -1
+	// before the first reconcile.
 	// +optional
 	// +kubebuilder:validation:Minimum=-1
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 
-	// lastHandledReconcileAt is the value of the annotation leasehold.dev/requested-at that the
-	// operator handled last.
+	// lastHandledReconcileAt is the last value of the annotation leasehold.dev/requested-at
+	// that the operator handled.
 	// +optional
 	// +kubebuilder:validation:MaxLength=128
 	LastHandledReconcileAt string `json:"lastHandledReconcileAt,omitempty"`
 
-	// namespaces lists every namespace that is in the spec or that the Tenant still
-	// owns. The operator records a name here before it creates the namespace, so after
-	// a crash the status lists every namespace that may be its own.
+	// namespaces lists every namespace that is in the spec or that the Tenant still owns.
+	// The operator adds a name before it creates the namespace. After a crash, the status
+	// therefore lists every namespace that the operator may have created.
 	// +optional
 	// +listType=map
 	// +listMapKey=name
@@ -168,7 +173,8 @@ type TenantStatus struct {
 	Namespaces []TenantNamespace `json:"namespaces,omitempty"`
 }
 
-// Tenant is a team's set of namespaces and the rights of its admins in them.
+// Tenant is a set of namespaces for a team, and the permissions of the team's admins in
+// them.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
@@ -181,7 +187,7 @@ type TenantStatus struct {
 // +kubebuilder:printcolumn:name="Reason",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].reason`,priority=1
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
 // +kubebuilder:validation:XValidation:rule="self.metadata.name.size() <= 50 && self.metadata.name.matches('^[a-z0-9]([-a-z0-9]*[a-z0-9])?$')",message="metadata.name must be at most 50 characters long, consist of lower case letters, digits and '-', and start and end with a letter or digit"
-// +kubebuilder:validation:XValidation:rule="(has(self.spec.namespacePrefix) ? self.spec.namespacePrefix : self.metadata.name + '-') == (has(oldSelf.spec.namespacePrefix) ? oldSelf.spec.namespacePrefix : oldSelf.metadata.name + '-')",fieldPath=".spec.namespacePrefix",reason=FieldValueForbidden,message="spec.namespacePrefix field should not be changed: create another Tenant for the new prefix"
+// +kubebuilder:validation:XValidation:rule="(has(self.spec.namespacePrefix) ? self.spec.namespacePrefix : self.metadata.name + '-') == (has(oldSelf.spec.namespacePrefix) ? oldSelf.spec.namespacePrefix : oldSelf.metadata.name + '-')",fieldPath=".spec.namespacePrefix",reason=FieldValueForbidden,message="spec.namespacePrefix is immutable; create another Tenant for the new prefix"
 type Tenant struct {
 	metav1.TypeMeta `json:",inline"`
 
@@ -189,12 +195,12 @@ type Tenant struct {
 	// +optional
 	metav1.ObjectMeta `json:"metadata,omitempty,omitzero"`
 
-	// spec is the desired namespaces and admins.
+	// spec defines the namespaces and the admins.
 	// Example: {namespaces: [dev, prod], admins: [{kind: Group, name: payments-team}]}
 	// +required
 	Spec TenantSpec `json:"spec"`
 
-	// status is what the operator observed last.
+	// status is the state that the operator last observed.
 	// +optional
 	// +kubebuilder:default:={"observedGeneration":-1}
 	Status TenantStatus `json:"status,omitempty,omitzero"`
@@ -224,7 +230,7 @@ const (
 
 // Reasons of the events about a Tenant.
 const (
-	// EventUpdated (Normal): a change was carried out and the Tenant is Ready.
+	// EventUpdated (Normal): the operator carried out a change and the Tenant is Ready.
 	EventUpdated = "Updated"
 	// EventFailed (Warning): the Tenant could not be reconciled.
 	EventFailed = "Failed"
@@ -234,6 +240,7 @@ const (
 	EventNamespaceDeleted = "NamespaceDeleted"
 	// EventNamespaceRetained (Normal): a namespace was released and kept.
 	EventNamespaceRetained = "NamespaceRetained"
-	// EventAdminBindingRepaired (Warning): the admins' rights had been changed and were put back.
+	// EventAdminBindingRepaired (Warning): the admins' RoleBinding was changed or missing,
+	// and the operator restored it.
 	EventAdminBindingRepaired = "AdminBindingRepaired"
 )

@@ -123,7 +123,7 @@ func setProblem(status *v1beta1.MarkdownViewStatus, v *v1beta1.MarkdownView, bad
 // paused returns the status of a view that an annotation suspends.
 func paused(v *v1beta1.MarkdownView, now time.Time) v1beta1.MarkdownViewStatus {
 	status := *v.Status.DeepCopy()
-	reporting.SetPaused(&status.Conditions, v.Generation, now, "the operator writes nothing for this MarkdownView")
+	reporting.SetPaused(&status.Conditions, v.Generation, now, "reconciliation of this MarkdownView is paused")
 	return status
 }
 
@@ -135,7 +135,7 @@ func availability(v *v1beta1.MarkdownView, res *result, run rollout) (metav1.Con
 	case run.absent && res.wrote[deployment]:
 		return condition(kind, false, v1beta1.ReasonProgressing, "the viewers are starting"), true
 	case run.absent:
-		return condition(kind, false, v1beta1.ReasonNoReplicasAvailable, "there is no Deployment of viewers"), true
+		return condition(kind, false, v1beta1.ReasonNoReplicasAvailable, "the viewers have no Deployment"), true
 	case !run.observed:
 		return condition(kind, false, v1beta1.ReasonProgressing, "the viewers are starting"), false
 	case run.available > 0:
@@ -158,18 +158,18 @@ func problem(p plan, res *result, run rollout) (bad metav1.Condition) {
 		// The message of a denial names the policy, webhook or quota, which a user can change.
 		bad.Reason, bad.Message = failure.Of(res.Failed[0]).Reason(), res.Failed[0].Error()
 	case run.rejected != "":
-		bad.Reason, bad.Message = refusalOf(run.rejected), "the viewers' Pods are refused: "+run.rejected
+		bad.Reason, bad.Message = refusalOf(run.rejected), "the viewers' Pods cannot be created: "+run.rejected
 	case run.exceeded != "":
 		bad.Reason, bad.Message = v1beta1.ReasonRolloutStalled,
-			"the viewers do not become ready; describe their Pods and read their logs: "+run.exceeded
+			"the viewers do not become ready; check their Pods with kubectl describe and kubectl logs: "+run.exceeded
 	}
 	bad.Message = reporting.Bounded(bad.Message)
 	return bad
 }
 
 // inTheWay follows the names of foreign objects in a message.
-const inTheWay = " exists and does not belong to this MarkdownView; give the MarkdownView another name, or remove " +
-	"the object if nothing needs it"
+const inTheWay = " exists and does not belong to this MarkdownView; create the MarkdownView under another name, or " +
+	"delete the object if it is not needed"
 
 // ready returns the Ready condition of a view without a problem.
 func ready(v *v1beta1.MarkdownView, p plan, run rollout) metav1.Condition {
@@ -185,7 +185,7 @@ func ready(v *v1beta1.MarkdownView, p plan, run rollout) metav1.Condition {
 		return condition(kind, false, v1beta1.ReasonNoReplicasAvailable, serving(v, run))
 	case run.paused:
 		return condition(kind, false, v1beta1.ReasonProgressing, serving(v, run)+
-			"; the rollout is paused; resume it: kubectl rollout resume deployment "+viewerPrefix+v.Name)
+			"; the rollout is paused; to resume it, run: kubectl rollout resume deployment "+viewerPrefix+v.Name)
 	default:
 		return condition(kind, false, v1beta1.ReasonProgressing,
 			fmt.Sprintf("%s; %d of %d are up to date", serving(v, run), run.updated, desiredReplicas(v)))
@@ -227,10 +227,10 @@ func corrections(o *observation, p plan, res *result) []reporting.PendingEvent {
 		if !settled || !res.correct[s.kind] || !res.wrote[s.kind] {
 			continue
 		}
-		message := "was missing and was created again"
+		message := "was missing and was recreated"
 		if len(s.differences) > 0 {
-			message = "was changed by another client; the operator put back " + strings.Join(s.differences, ", ") +
-				", which the MarkdownView sets"
+			message = "was changed by another client; the operator restored " + strings.Join(s.differences, ", ") +
+				", which the operator manages"
 		}
 		action := fmt.Sprintf("Correct %.100s", append(s.differences, "deletion")[0])
 		list = append(list, reporting.Normal(v1beta1.EventDriftCorrected, action, "%s",

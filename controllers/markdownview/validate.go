@@ -32,7 +32,7 @@ func validate(v *v1beta1.MarkdownView) field.ErrorList {
 	errs := validateFileNames(v.Spec.Markdowns)
 	// Zero means one: the schema's default may be missing.
 	if n := v.Spec.Replicas; n != 0 && (n < v1beta1.MinViewerReplicas || n > v1beta1.MaxViewerReplicas) {
-		errs = append(errs, field.Invalid(replicasPath, n, fmt.Sprintf("replicas must be in the range of %d to %d.",
+		errs = append(errs, field.Invalid(replicasPath, n, fmt.Sprintf("replicas must be between %d and %d",
 			v1beta1.MinViewerReplicas, v1beta1.MaxViewerReplicas)))
 	}
 	if image := v.Spec.ViewerImage; image != "" {
@@ -70,7 +70,7 @@ func validateTexts(v *v1beta1.MarkdownView) field.ErrorList {
 	if size > v1beta1.MaxMarkdownBytes {
 		errs = append(errs, field.Invalid(markdownsPath, fmt.Sprintf("%d bytes", size), fmt.Sprintf(
 			"all file names and contents together must be at most %d bytes (900 KiB); "+
-				"make another MarkdownView for some of the files", v1beta1.MaxMarkdownBytes)))
+				"move some of the files to another MarkdownView", v1beta1.MaxMarkdownBytes)))
 	}
 	return errs
 }
@@ -82,8 +82,8 @@ func validateSize(v *v1beta1.MarkdownView) field.ErrorList {
 		return nil
 	}
 	return field.ErrorList{field.Invalid(markdownsPath, fmt.Sprintf("%d bytes", size), fmt.Sprintf(
-		"the whole object must be at most %d bytes as JSON, in which a quotation mark, a backslash or a line break needs 2 "+
-			"bytes, and '<', '>', '&' or a control character 6; make another MarkdownView for some of the files, or "+
+		"the object must be at most %d bytes as JSON, where a quotation mark, a backslash or a line break takes 2 "+
+			"bytes, and '<', '>', '&' or a control character takes 6; move some of the files to another MarkdownView, or "+
 			"shorten the annotations", v1beta1.MaxMarkdownViewBytes))}
 }
 
@@ -101,7 +101,7 @@ func storedBytes(v *v1beta1.MarkdownView) int {
 func validateFileNames(files map[string]v1beta1.MarkdownText) field.ErrorList {
 	var errs field.ErrorList
 	if _, ok := files[markdown.SummaryName]; !ok {
-		errs = append(errs, field.Required(markdownsPath, "markdowns must have SUMMARY.md."))
+		errs = append(errs, field.Required(markdownsPath, "markdowns must contain SUMMARY.md"))
 	}
 	for _, name := range slices.Sorted(maps.Keys(files)) {
 		if !markdown.IsFileName(name) {
@@ -124,13 +124,13 @@ func validateText(path *field.Path, text string) field.ErrorList {
 	}
 	r, _ := utf8.DecodeRuneInString(text[at:])
 	return field.ErrorList{field.Invalid(path, fmt.Sprintf("%U", r), fmt.Sprintf(
-		"there is a control character at byte %d, often a sign of a wrong encoding; remove it", at))}
+		"the text contains a control character at byte %d, often because of a wrong encoding; remove the character", at))}
 }
 
 // ValidateImage returns an error if a kubelet would not accept the image's name.
 func ValidateImage(image string) error {
 	if _, err := reference.ParseNormalizedNamed(image); err != nil {
-		return fmt.Errorf("the name of an image must be like registry.example.com/name:tag or name@sha256:...: %w", err)
+		return fmt.Errorf("the name of an image must look like registry.example.com/name:tag or name@sha256:...: %w", err)
 	}
 	return nil
 }

@@ -26,7 +26,7 @@ func warn(v *v1beta1.MarkdownView) admission.Warnings {
 	if v.Spec.ViewerImage != "" {
 		if why := unpinned(v.Spec.ViewerImage); why != "" {
 			return admission.Warnings{fmt.Sprintf(
-				"viewerImage %s %s, so viewers may run different images; name a tag that does not change, or a digest",
+				"viewerImage %s %s, so viewers may run different images; use a tag that does not change, or a digest",
 				truncate(v.Spec.ViewerImage), why)}
 		}
 		return nil
@@ -35,7 +35,7 @@ func warn(v *v1beta1.MarkdownView) admission.Warnings {
 	for _, name := range slices.Sorted(maps.Keys(v.Spec.Markdowns)) {
 		if line := lineOfHTML(string(v.Spec.Markdowns[name])); line > 0 {
 			return append(warnings, fmt.Sprintf(
-				"%s has HTML in line %d; the default viewer shows no HTML, so write Markdown, or code between backquotes",
+				"%s has HTML in line %d; the default viewer does not render HTML; use Markdown, or put code between backquotes",
 				truncate(name), line))
 		}
 	}
@@ -73,13 +73,13 @@ func warnOfLinks(files map[string]v1beta1.MarkdownText) admission.Warnings {
 				continue
 			}
 			if links++; links <= maxLinks {
-				warnings = append(warnings, fmt.Sprintf("SUMMARY.md links to %s in line %d, which is no file of this "+
-					"MarkdownView, so the chapter has no page", truncate(match[1]), l.number))
+				warnings = append(warnings, fmt.Sprintf("SUMMARY.md links to %s in line %d, which is not a file of "+
+					"this MarkdownView, so the chapter has no page", truncate(match[1]), l.number))
 			}
 		}
 	}
 	if links > maxLinks {
-		warnings = append(warnings, fmt.Sprintf("SUMMARY.md has %d more links to no file", links-maxLinks))
+		warnings = append(warnings, fmt.Sprintf("SUMMARY.md has %d more links to files that do not exist", links-maxLinks))
 	}
 	named := map[string]bool{markdown.SummaryName: true}
 	for _, text := range mention.FindAllString(html.UnescapeString(strings.ReplaceAll(summary, `\`, "")), -1) {

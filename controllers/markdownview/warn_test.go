@@ -50,7 +50,8 @@ func TestLineOfHTML(t *testing.T) {
 
 // A warning names each chapter that leads to no file, and a file that SUMMARY.md does not name.
 func TestWarningsAboutLinks(t *testing.T) {
-	const noFile = "SUMMARY.md links to %s in line %d, which is no file of this MarkdownView, so the chapter has no page"
+	const noFile = "SUMMARY.md links to %s in line %d, which is not a file of this MarkdownView, so the chapter has " +
+		"no page"
 	none := func(destination string, line int) string { return fmt.Sprintf(noFile, destination, line) }
 	for summary, want := range map[string][]string{
 		"[A](a.md) [B](b.md)":                           nil,
@@ -66,8 +67,8 @@ func TestWarningsAboutLinks(t *testing.T) {
 		"- [A](a.md)\n- [B](b.md)\n- [C](/a.md)":        {none("/a.md", 3)},
 		"[A](a.md)\n[B](b.md)\n[D]() [E](https://e.org) ![F](f.md) `[G](g.md)` \\[H](h.md)": nil,
 		"[A](a.md)\n[B](b.md)\n```\n[C](c.md)\n```\n<!--\n[D](d.md)\n-->\n[E](e.md)":        {none("e.md", 9)},
-		"a.md b.md\n<div>\n[C](c.md)": {"SUMMARY.md has HTML in line 2; the default viewer shows no HTML, so write Markdown, " +
-			"or code between backquotes"},
+		"a.md b.md\n<div>\n[C](c.md)": {"SUMMARY.md has HTML in line 2; the default viewer does not render HTML; " +
+			"use Markdown, or put code between backquotes"},
 	} {
 		v := view(showing(files{"SUMMARY.md": v1beta1.MarkdownText(summary), "a.md": "", "b.md": ""}))
 		v.Spec.ViewerImage = ""
@@ -77,7 +78,7 @@ func TestWarningsAboutLinks(t *testing.T) {
 		}
 	}
 	many := files{"SUMMARY.md": v1beta1.MarkdownText(strings.Repeat("- [A](x.md)\n", 10))}
-	if got := warnOfLinks(many); len(got) != 9 || got[8] != "SUMMARY.md has 2 more links to no file" {
+	if got := warnOfLinks(many); len(got) != 9 || got[8] != "SUMMARY.md has 2 more links to files that do not exist" {
 		t.Errorf("of 10 links to no file: %q", got)
 	}
 }

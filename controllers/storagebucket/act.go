@@ -127,7 +127,7 @@ func (r *Reconciler) remove(ctx context.Context, o *observation) error {
 	if err := o.client.Remove(ctx); err != nil {
 		return err
 	}
-	r.emit(o.bucket, o.namespace, reporting.Normal(v1beta1.EventBucketDeleted, "Delete", "removed bucket %s",
+	r.emit(o.bucket, o.namespace, reporting.Normal(v1beta1.EventBucketDeleted, "Delete", "deleted bucket %s",
 		o.bucket.Spec.BucketName))
 	return nil
 }

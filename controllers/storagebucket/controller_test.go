@@ -65,7 +65,7 @@ func TestAPIServerErrors(t *testing.T) {
 	}{
 		{"reading secret creds", "Secret", scenario{}},
 		{"reading config map ca", "ConfigMap", scenario{with: withCA}},
-		{"finding the addresses that endpoints may not have", "addresses", scenario{}},
+		{"finding the addresses that endpoints must not resolve to", "addresses", scenario{}},
 		{"adding finalizer", "patch", scenario{with: manage}},
 		{"recording the intent to create the bucket", "patch status", scenario{with: manage}},
 		{"writing status", "patch status", scenario{service: exists}},

@@ -77,7 +77,8 @@ func decideRemoval(o *observation) plan {
 	keep := func(reason, message string) {
 		p.kept = reason
 		p.events = []reporting.PendingEvent{reporting.Warning(v1beta1.EventBucketRetained, "Release",
-			"kept bucket %s, which the operator cannot remove: %s: %s; remove it at the endpoint if it is not needed",
+			"kept bucket %s, because the operator cannot delete it: %s: %s; delete the bucket at the endpoint if it "+
+				"is not needed",
 			b.Spec.BucketName, reason, message)}
 	}
 	switch {
@@ -88,17 +89,17 @@ func decideRemoval(o *observation) plan {
 			why = "the StorageBucket was deleted with --cascade=orphan"
 		}
 		p.events = []reporting.PendingEvent{reporting.Normal(v1beta1.EventBucketRetained, "Release",
-			"kept bucket %s, as %s", b.Spec.BucketName, why)}
+			"kept bucket %s, because %s", b.Spec.BucketName, why)}
 	case o.verdict.Missing():
 	case o.verdict.OK() && owns(b, o.tags):
 		p.steps = []step{{remove}, {release}}
 	case o.verdict.OK():
-		keep(v1beta1.ReasonBucketConflict, "it does not have the tag "+v1beta1.BucketTagOwner+
+		keep(v1beta1.ReasonBucketConflict, "the bucket does not have the tag "+v1beta1.BucketTagOwner+
 			" with the UID of this StorageBucket")
 	case o.verdict.Reason == v1beta1.ReasonTagsNotSupported:
-		keep(o.verdict.Reason, "the service has no tags of buckets, so nothing shows whose it is")
+		keep(o.verdict.Reason, "the service does not support bucket tags, so the operator cannot verify that it created the bucket")
 	case o.lost && o.namespace != nil:
-		keep(o.verdict.Reason, "its Secret or ConfigMap was deleted before it, with the namespace")
+		keep(o.verdict.Reason, "the Secret or ConfigMap of the StorageBucket was already deleted with the namespace")
 	default:
 		p.steps = nil
 	}
@@ -111,7 +112,8 @@ func conflict(b *v1beta1.StorageBucket, tags map[string]string) s3.Verdict {
 	if tags[v1beta1.BucketTagOwner] != "" {
 		whose = "the bucket has the tag of another StorageBucket"
 	}
-	return s3.Verdict{Reason: v1beta1.ReasonBucketConflict, Message: fmt.Sprintf("%s, so it is left alone; create "+
-		"another StorageBucket, with another bucketName or with managementPolicy Observe; or, if the bucket belongs to this "+
-		"one, such as after a restore, set its tag with any S3 tool: %s=%s", whose, v1beta1.BucketTagOwner, b.UID)}
+	return s3.Verdict{Reason: v1beta1.ReasonBucketConflict, Message: fmt.Sprintf("%s, so the operator does not "+
+		"change it; create another StorageBucket with another bucketName or with managementPolicy Observe; or, if "+
+		"the bucket belongs to this StorageBucket, for example after a restore, set its tag with any S3 "+
+		"client: %s=%s", whose, v1beta1.BucketTagOwner, b.UID)}
 }

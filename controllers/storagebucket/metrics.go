@@ -26,20 +26,21 @@ func newMetrics(registry prometheus.Registerer) (*metrics, error) {
 	var errs [4]error
 	m.probes, errs[0] = reporting.RegisterMetric(registry, prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "leasehold_storagebucket_probes_total",
-		Help: "Probes of StorageBuckets, by what they found: a reason of the Ready condition.",
+		Help: "The number of probes of StorageBuckets, by result: a reason of the Ready condition.",
 	}, []string{"result"}))
 	m.duration, errs[1] = reporting.RegisterMetric(registry, prometheus.NewHistogramVec(prometheus.HistogramOpts{
 		Name:    "leasehold_storagebucket_probe_duration_seconds",
-		Help:    "How long probes took that sent something, by what they found.",
+		Help:    "The duration of probes that sent a request, by result.",
 		Buckets: []float64{.005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 15},
 	}, []string{"result"}))
 	m.up, errs[2] = reporting.RegisterMetric(registry, prometheus.NewGaugeVec(prometheus.GaugeOpts{
 		Name: "leasehold_storagebucket_up",
-		Help: "1 if the last probe of a StorageBucket succeeded, else 0.",
+		Help: "Whether the last probe of a StorageBucket succeeded (1) or not (0).",
 	}, []string{"namespace", "name"}))
 	m.retained, errs[3] = reporting.RegisterMetric(registry, prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "leasehold_storagebucket_retained_buckets_total",
-		Help: "Buckets that were kept although deletionPolicy is Delete, by why: a reason of the Ready condition.",
+		Help: "The number of buckets that were kept although deletionPolicy is Delete, by cause: a reason of the " +
+			"Ready condition.",
 	}, []string{"reason"}))
 	// increase() would not count a counter's first increment without the zero before it.
 	for _, reason := range []string{v1beta1.ReasonBucketConflict, v1beta1.ReasonCredentialsNotFound,

@@ -104,8 +104,8 @@ func (r *Reconciler) connect(ctx context.Context, b *v1beta1.StorageBucket, o *o
 		return fmt.Errorf("reading secret %s: %w", name, err)
 	}
 	if secret == nil {
-		o.lacks(true, v1beta1.ReasonCredentialsNotFound, "Secret %s of spec.credentialsSecretRef does not exist in this "+
-			"namespace; create it", name)
+		o.lacks(true, v1beta1.ReasonCredentialsNotFound, "Secret %s of spec.credentialsSecretRef does not exist in "+
+			"this namespace; create the Secret", name)
 		return nil
 	}
 	o.secretVersion = secret.ResourceVersion
@@ -121,7 +121,7 @@ func (r *Reconciler) connect(ctx context.Context, b *v1beta1.StorageBucket, o *o
 	}
 	rules := r.Rules
 	if rules.Cluster, err = r.Cluster(ctx); err != nil {
-		return fmt.Errorf("finding the addresses that endpoints may not have: %w", err)
+		return fmt.Errorf("finding the addresses that endpoints must not resolve to: %w", err)
 	}
 	target := s3.Target{
 		Region:      b.Spec.Region,
@@ -167,7 +167,7 @@ func (r *Reconciler) roots(ctx context.Context, b *v1beta1.StorageBucket, o *obs
 	}
 	if bundle == nil {
 		o.lacks(true, v1beta1.ReasonTLSVerificationFailed, "ConfigMap %s of spec.caBundleRef does not exist in this "+
-			"namespace; create it", ref.Name)
+			"namespace; create the ConfigMap", ref.Name)
 		return nil, nil
 	}
 	// kubectl puts a file that is not UTF-8 into the binary data.

@@ -68,7 +68,7 @@ func (r *Reconciler) fail(ctx context.Context, b *v1beta1.StorageBucket, err err
 		status := *b.Status.DeepCopy()
 		setReady(&status, b.Generation, r.Clock.Now(), metav1.Condition{
 			Status: metav1.ConditionUnknown, Reason: kind.Reason(),
-			Message: fmt.Sprintf("the operator cannot examine the bucket, and tries again: %s", err)})
+			Message: fmt.Sprintf("the operator cannot probe the bucket and will retry: %s", err)})
 		return r.write(ctx, b, status, nil)
 	})
 }
@@ -136,8 +136,8 @@ func summarize(o *observation, known probe, res *result, now time.Time) v1beta1.
 func waiting(b *v1beta1.StorageBucket, res *result, now time.Time) v1beta1.StorageBucketStatus {
 	status := handled(b)
 	setReady(&status, b.Generation, now, metav1.Condition{
-		Status: metav1.ConditionFalse, Reason: res.verdict.Reason, Message: "waiting to remove the bucket: " +
-			res.verdict.Message + "; or set spec.deletionPolicy to Retain, which keeps the bucket"})
+		Status: metav1.ConditionFalse, Reason: res.verdict.Reason, Message: "waiting to delete the bucket: " +
+			res.verdict.Message + "; to keep the bucket instead, set spec.deletionPolicy to Retain"})
 	return status
 }
 

@@ -26,7 +26,7 @@ import (
 	"leasehold.dev/controllers/internal/reporting"
 )
 
-// state is how a namespace is after its step, or the admins' right to read their Tenant if that failed.
+// state is how a namespace is after its step, or the admins' permission to read their Tenant if that failed.
 type state struct {
 	name   string    // of the namespace; "" for the right
 	uid    types.UID // of the owned namespace; "" if none
@@ -64,7 +64,7 @@ func (r *Reconciler) act(ctx context.Context, o *observation, p plan) (*result, 
 		r.removeReader(ctx, o, res)
 	} else if err := r.ensureReader(ctx, o, res); err != nil {
 		res.states = append(res.states, state{reason: failure.Of(err).Reason(), detail: err.Error()})
-		res.Record(fmt.Errorf("reconciling the admins' right to read the tenant: %w", err))
+		res.Record(fmt.Errorf("reconciling the admins' permission to read the Tenant: %w", err))
 	}
 	reporting.Flush(r.Recorder, o.tenant, res.events)
 	if p.deleting && res.Join(nil) == nil && !slices.ContainsFunc(res.states, isHeld) {
@@ -94,7 +94,7 @@ func (r *Reconciler) declare(ctx context.Context, t *v1beta1.Tenant, creates []s
 	after := t.DeepCopy()
 	after.Status = intent(t, creates, r.Clock.Now())
 	if err := apply.PatchStatus(ctx, r.Client, after, t); err != nil {
-		return fmt.Errorf("recording what is to be created: %w", err)
+		return fmt.Errorf("recording the names of the namespaces to create: %w", err)
 	}
 	*t = *after
 	return nil
@@ -186,7 +186,8 @@ func (r *Reconciler) keepNamespace(ctx context.Context, o *observation, s step, 
 			return ns, err
 		}
 		res.wrote = true
-		fields = append(fields, "an owner reference on which the garbage collector would delete it was removed")
+		fields = append(fields, "an owner reference, because of which the garbage collector would have deleted the "+
+			"namespace, was removed")
 	}
 	var lost error
 	if missing := drift(live, want); len(missing) > 0 {
@@ -201,8 +202,8 @@ func (r *Reconciler) keepNamespace(ctx context.Context, o *observation, s step, 
 		fields = append(fields, missing...)
 	}
 	if len(fields) > 0 && settled(o, s) {
-		res.changed(s.name, reporting.Corrected("namespace "+s.name+", of which the operator keeps the ownership metadata and "+
-			"at least the Pod security level of its flag --tenant-pod-security-level", fields))
+		res.changed(s.name, reporting.Corrected("namespace "+s.name+", on which the operator enforces the ownership "+
+			"metadata and the minimum Pod Security level of its flag --tenant-pod-security-level", fields))
 	}
 	return ns, errors.Join(lost, r.ensureBinding(ctx, o, s, res))
 }
@@ -233,7 +234,7 @@ func (r *Reconciler) releaseNamespace(ctx context.Context, o *observation, s ste
 		return ns, client.IgnoreNotFound(err)
 	}
 	res.changed(s.name, reporting.Normal(v1beta1.EventNamespaceRetained, "Release",
-		"kept namespace %s, and removed the ownership labels and the admins' rights", s.name))
+		"kept namespace %s, and removed the ownership labels and the admins' RoleBinding", s.name))
 	r.metrics.removed.Inc()
 	return state{}, nil
 }
@@ -263,7 +264,7 @@ func (r *Reconciler) unbind(ctx context.Context, o *observation, s step, res *re
 		return err
 	}
 	return apierrors.NewConflict(rbacv1.Resource("rolebindings"), adminBindingName,
-		fmt.Errorf("it still exists in namespace %s", s.name))
+		fmt.Errorf("the RoleBinding still exists in namespace %s", s.name))
 }
 
 // removeReader removes the reader role and binding after the last namespace is deleted or released.

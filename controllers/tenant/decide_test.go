@@ -107,11 +107,11 @@ func TestDecideRefusesBadNames(t *testing.T) {
 		tenant *v1beta1.Tenant
 		want   string
 	}{
-		"reserved by concatenation":    {tenant("a", naming("system"), prefix("kube-")), `would be called "kube-system"`},
-		"reserved prefix without dash": {tenant("a", naming("e-x"), prefix("kub")), `would be called "kube-x"`},
+		"reserved by concatenation":    {tenant("a", naming("system"), prefix("kube-")), `would be named "kube-system"`},
+		"reserved prefix without dash": {tenant("a", naming("e-x"), prefix("kub")), `would be named "kube-x"`},
 		"openshift":                    {tenant("a", naming("x"), prefix("openshift-")), "reserved"},
 		"default":                      {tenant("a", naming("ault"), prefix("def")), "reserved"},
-		"the operator's own":           {tenant("a", naming("system"), prefix("leasehold-")), "the operator's own"},
+		"the operator's own":           {tenant("a", naming("system"), prefix("leasehold-")), "the operator runs in"},
 		"reserved by the flag":         {tenant("a", naming("manager"), prefix("cert-")), "--tenant-reserved-namespaces reserves cert-manager"},
 		"reserved by a pattern":        {tenant("a", naming("x"), prefix("cattle-")), "reserves cattle-*"},
 		"too long by a derived prefix": {tenant(strings.Repeat("a", 50), naming("0123456789012"), prefix("")),

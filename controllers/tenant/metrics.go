@@ -30,13 +30,14 @@ func newMetrics(registry prometheus.Registerer) (*metrics, error) {
 			prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: name, Help: help}, []string{"tenant"}))
 	}
 	m, errs := &metrics{}, [5]error{}
-	m.added, errs[0] = counter("leasehold_tenant_added_namespaces_total", "Namespaces created for Tenants.")
+	m.added, errs[0] = counter("leasehold_tenant_added_namespaces_total", "The number of namespaces created for Tenants.")
 	m.removed, errs[1] = counter("leasehold_tenant_removed_namespaces_total",
-		"Namespaces deleted or let go because their Tenant dropped them or was deleted.")
+		"The number of namespaces deleted or released because the Tenant no longer lists them or was deleted.")
 	m.ready, errs[2] = gauge("leasehold_tenant_ready", "Whether a Tenant is Ready (1) or not (0).")
-	m.namespaces, errs[3] = gauge("leasehold_tenant_namespaces", "Namespaces a Tenant owns.")
+	m.namespaces, errs[3] = gauge("leasehold_tenant_namespaces", "The number of namespaces that a Tenant owns.")
 	m.repaired, errs[4] = counter("leasehold_tenant_repaired_admin_bindings_total",
-		"RoleBindings of admins that another client had removed or changed, and the operator restored.")
+		"The number of RoleBindings of admins that the operator restored after another client had removed or "+
+			"changed them.")
 	return m, errors.Join(errs[:]...)
 }
 

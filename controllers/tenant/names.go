@@ -79,7 +79,7 @@ func refusedNames(t *v1beta1.Tenant, o Options) (map[string]bool, field.ErrorLis
 		if reason := nameError(name, o); reason != "" {
 			refused[name] = true
 			errs = append(errs, field.Invalid(at.Index(i), string(t.Spec.Namespaces[i]),
-				fmt.Sprintf("the namespace would be called %q: %s", name, reason)))
+				fmt.Sprintf("the namespace would be named %q: %s", name, reason)))
 		}
 	}
 	if n := len(usedNames(t)); n > v1beta1.MaxStatusNamespaces {
@@ -100,7 +100,7 @@ func nameError(name string, o Options) string {
 	case reserved(name):
 		return "'default' and names that start with 'kube-' or 'openshift-' are reserved; choose another name"
 	case name == o.OperatorNamespace:
-		return "it is the operator's own; choose another name"
+		return "the operator runs in this namespace; choose another name"
 	}
 	for _, pattern := range o.ReservedNamespaces {
 		if matches, err := path.Match(pattern, name); matches || err != nil {

@@ -138,7 +138,7 @@ func drift(o metav1.Object, want metav1.ObjectMeta) []string {
 func driftOf(kind string, has, want map[string]string) (fields []string) {
 	for _, key := range slices.Sorted(maps.Keys(want)) {
 		if value, exists := has[key]; !exists {
-			fields = append(fields, fmt.Sprintf("%s %s was missing and is %q", kind, key, want[key]))
+			fields = append(fields, fmt.Sprintf("%s %s was missing and is now %q", kind, key, want[key]))
 		} else if value != want[key] {
 			fields = append(fields, fmt.Sprintf("%s %s was %q and is %q", kind, key, value, want[key]))
 		}
@@ -147,7 +147,8 @@ func driftOf(kind string, has, want map[string]string) (fields []string) {
 }
 
 // errMutated reports that the API server did not store what the operator wrote.
-var errMutated = failure.New(failure.Admission, "an admission webhook or policy removes or changes the labels or annotations that the operator sets on the namespace")
+var errMutated = failure.New(failure.Admission, "an admission webhook or policy removes or changes labels or "+
+	"annotations that the operator sets on the namespace; exclude the operator from that webhook or policy")
 
 // configOf adds the fields of an object to an apply configuration, which has the same JSON.
 func configOf[C any](config C, o any) C {

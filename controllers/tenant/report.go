@@ -20,8 +20,8 @@ import (
 )
 
 // conflictAdvice resolves a NamespaceConflict without the loss of data.
-const conflictAdvice = "choose another name in spec.namespaces, or have an administrator hand the namespace over with its contents, " +
-	"by its annotation " + v1beta1.AnnotationTenantUID + " (docs/tenants.md)"
+const conflictAdvice = "choose another name in spec.namespaces, or ask a cluster administrator to hand over the " +
+	"namespace and its contents with the annotation " + v1beta1.AnnotationTenantUID + " (docs/tenants.md)"
 
 // report writes the status if it changed, and records events for the transitions. It returns the error that requires
 // another reconcile.
@@ -37,7 +37,7 @@ func (r *Reconciler) report(ctx context.Context, o *observation, p plan, res *re
 func (r *Reconciler) reportPaused(ctx context.Context, t *v1beta1.Tenant) error {
 	status := *t.Status.DeepCopy()
 	reporting.SetPaused(&status.Conditions, t.Generation, r.Clock.Now(),
-		"the operator writes nothing for this Tenant, even if it is being deleted,")
+		"reconciliation of this Tenant is paused, even if the Tenant is being deleted,")
 	return r.write(ctx, t, status, status, false)
 }
 
@@ -105,7 +105,7 @@ var failureReasons = []struct {
 	message string // %s: the namespaces
 }{
 	{v1beta1.ReasonNamespaceConflict,
-		"cannot create %s: a namespace of that name exists and does not belong to this Tenant; " + conflictAdvice},
+		"cannot create %s: a namespace with that name exists and does not belong to this Tenant; " + conflictAdvice},
 	{v1beta1.ReasonChildConflict, ""},
 	{v1beta1.ReasonRBACForbidden, ""},
 	{v1beta1.ReasonAdmissionDenied, ""},
@@ -133,10 +133,11 @@ func ready(o *observation, p plan, res *result) metav1.Condition {
 	case len(res.Failed) > 0:
 		return notReady(failure.Of(res.Failed[0]).Reason(), res.Failed[0].Error())
 	case p.deleting:
-		return notReady(v1beta1.ReasonDeleting, "removing the last rights of the admins")
+		return notReady(v1beta1.ReasonDeleting, "removing the last permissions of the admins")
 	case o.missingAdminRole != "":
-		return notReady(v1beta1.ReasonAdminRoleNotFound, fmt.Sprintf("ClusterRole %s does not exist, so the admins "+
-			"cannot be bound to it; create it, or change the operator's flag --tenant-admin-cluster-role", o.missingAdminRole))
+		return notReady(v1beta1.ReasonAdminRoleNotFound, fmt.Sprintf("ClusterRole %s does not exist, so the "+
+			"operator cannot bind the admins to it; create the ClusterRole, or change the operator's "+
+			"flag --tenant-admin-cluster-role", o.missingAdminRole))
 	}
 	message, _ := describe(v1beta1.ReasonReconciled, "reconciled %s", res.states)
 	return metav1.Condition{Type: v1beta1.ConditionReady, Status: metav1.ConditionTrue, Reason: v1beta1.ReasonReconciled,
@@ -192,7 +193,8 @@ func handoverAdvice(t *v1beta1.Tenant, ns *corev1.Namespace) string {
 	if !isOrphaned(t, ns) || isControlledByOther(t, ns) {
 		return ""
 	}
-	return fmt.Sprintf("%s belonged to a former Tenant %s (UID %s); if both were restored from a backup, an administrator hands it over: "+
+	return fmt.Sprintf("%s belonged to a former Tenant %s (UID %s); if both were restored from a backup, a cluster administrator can "+
+		"hand over the namespace: "+
 		"kubectl annotate namespace %s --overwrite %s=%s",
 		ns.Name, t.Name, annotatedUID(ns), ns.Name, v1beta1.AnnotationTenantUID, t.UID)
 }
@@ -204,7 +206,7 @@ func transitions(before, after v1beta1.TenantStatus, wrote bool) []reporting.Pen
 	switch now := reporting.FindCondition(after.Conditions, v1beta1.ConditionReady); {
 	case now.Status == metav1.ConditionTrue &&
 		(wrote || old.Status != metav1.ConditionTrue || old.ObservedGeneration != now.ObservedGeneration):
-		list = append(list, reporting.Normal(v1beta1.EventUpdated, "Reconcile", "the tenant was updated"))
+		list = append(list, reporting.Normal(v1beta1.EventUpdated, "Reconcile", "the Tenant was updated"))
 	case !slices.Contains(progress, now.Reason) && (now.Reason != old.Reason || now.Message != old.Message):
 		list = append(list, reporting.Warning(v1beta1.EventFailed, now.Reason, "failed to reconcile: %s", now.Message))
 	}

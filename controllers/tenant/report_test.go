@@ -39,7 +39,7 @@ func TestVerdict(t *testing.T) {
 		"one was let go": {plan{}, failing("", ""), v1beta1.ReasonReconciled, "reconciled namespace a-dev", true, false},
 		"deleting, refused": {plan{deleting: true}, failing(v1beta1.ReasonRBACForbidden, "no"),
 			v1beta1.ReasonRBACForbidden, "no", false, true},
-		"last rights": {plan{deleting: true}, ended(), v1beta1.ReasonDeleting, "removing the last rights of the admins",
+		"last rights": {plan{deleting: true}, ended(), v1beta1.ReasonDeleting, "removing the last permissions of the admins",
 			false, false},
 		"a refusal outside any namespace": {plan{}, &result{Errors: reconciler.Errors{Failed: []error{notHeld(), errors.New("boom")}}},
 			v1beta1.ReasonRBACForbidden, notHeld().Error(), false, true},
@@ -127,7 +127,7 @@ func TestTransitions(t *testing.T) {
 	failed := status(metav1.ConditionFalse, v1beta1.ReasonReconcileFailed, "boom")
 	otherMessage := status(metav1.ConditionFalse, v1beta1.ReasonReconcileFailed, "bang")
 	otherReason := status(metav1.ConditionFalse, v1beta1.ReasonInvalidSpec, "boom")
-	const updated, failure = "Normal Updated the tenant was updated", "Warning Failed failed to reconcile: "
+	const updated, failure = "Normal Updated the Tenant was updated", "Warning Failed failed to reconcile: "
 	type row struct {
 		before, after v1beta1.TenantStatus
 		wrote         bool

@@ -155,7 +155,7 @@ func TestIneffectiveWriteIsReported(t *testing.T) {
 	w.ineffective = true
 	_, _ = w.reconcile() // retried
 	if got := w.ready(); got.Status != metav1.ConditionFalse || got.Reason != v1beta1.ReasonAdmissionDenied ||
-		!strings.Contains(got.Message, "removes or changes the labels") || w.bindingText() != "admin ann" {
+		!strings.Contains(got.Message, "removes or changes labels") || w.bindingText() != "admin ann" {
 		t.Errorf("Ready %s %s: %s, with the binding %q", got.Status, got.Reason, got.Message, w.bindingText())
 	}
 }

@@ -54,7 +54,8 @@ func (r *Reconciler) ensureBinding(ctx context.Context, o *observation, s step, 
 	}
 	r.metrics.repaired.Inc()
 	res.changed(s.name, reporting.Warning(v1beta1.EventAdminBindingRepaired, "Repair",
-		"role binding %s/%s was missing or different from the spec and was restored; the audit log shows the change",
+		"role binding %s/%s was missing or differed from the spec, and the operator restored it; the audit log "+
+			"shows the change",
 		s.name, adminBindingName))
 	return nil
 }
@@ -78,7 +79,7 @@ func (r *Reconciler) correctBinding(ctx context.Context, t *v1beta1.Tenant, live
 	switch err := apply.TryCreate(ctx, r.Client, dryRun); {
 	case failure.Of(err).IsDenial():
 		return cmp.Or(r.restrictBinding(ctx, t, live, res),
-			fmt.Errorf("creating the replacement before the old role binding is deleted: %w", err))
+			fmt.Errorf("creating the replacement before deleting the old role binding: %w", err))
 	case err != nil: // an outage, which a removed admin cannot cause
 		return err
 	}
@@ -164,7 +165,7 @@ func different(field string, has, want any) []string {
 	if equality.Semantic.DeepEqual(has, want) {
 		return nil
 	}
-	return []string{field + " were different"}
+	return []string{field + " differed"}
 }
 
 // readerOf returns the desired ClusterRole and ClusterRoleBinding of ensureReader.
@@ -183,7 +184,7 @@ func ensureClusterChild[L interface {
 	comparable
 }, D apply.Configuration[D]](ctx context.Context, r *Reconciler, res *result, o *observation, kind string, live L,
 	desired D, differences func(L) []string) error {
-	fields := []string{"it was missing or bound another role"}
+	fields := []string{"the object was missing or bound another role"}
 	var none L
 	var err error
 	switch {
@@ -204,7 +205,7 @@ func ensureClusterChild[L interface {
 	if o.before.ObservedGeneration == o.tenant.Generation &&
 		meta.IsStatusConditionTrue(o.before.Conditions, v1beta1.ConditionReady) {
 		res.events = append(res.events, reporting.Corrected(kind+" "+readerNamePrefix+o.tenant.Name+
-			", by which the admins read their Tenant", fields))
+			", which lets the admins read their Tenant", fields))
 	}
 	return nil
 }
@@ -228,9 +229,9 @@ func subjects(t *v1beta1.Tenant) []rbacv1.Subject {
 
 // errors of the rights
 var (
-	errForeign = failure.New(failure.Foreign, "exists and does not belong to this Tenant; give up one of the two claims: "+
-		"correct its owner, or choose another name for the Tenant")
-	errMayNotBind = failure.New(failure.Grant, "the operator lacks the right bind")
+	errForeign = failure.New(failure.Foreign, "exists and does not belong to this Tenant; correct the owner of that "+
+		"object, or create the Tenant under another name")
+	errMayNotBind = failure.New(failure.Grant, "the operator lacks the verb bind")
 )
 
 // explain returns an error with the remedy if the API server refused to bind a role, and err otherwise. It
@@ -239,7 +240,8 @@ func explain(err error, role string) error {
 	if failure.Of(err) != failure.Grant {
 		return err
 	}
-	return fmt.Errorf("%w on ClusterRole %s, so binding the admins to it is forbidden; add %s to the resourceNames beside bind "+
-		"in the operator's ClusterRole (config/rbac/manager_role.yaml), or change the flag --tenant-admin-cluster-role",
+	return fmt.Errorf("%w on ClusterRole %s, so it cannot bind the admins to that role; add %s to the resourceNames of the rule "+
+		"with the verb bind in the operator's ClusterRole (config/rbac/manager_role.yaml), or change the flag "+
+		"--tenant-admin-cluster-role",
 		errMayNotBind, role, role)
 }

@@ -221,7 +221,7 @@ func TestMissingRightToBind(t *testing.T) {
 	w.deny = refuseRole("admin")
 	_, _ = w.reconcile() // retried
 	got := w.ready()
-	for _, text := range []string{"lacks the right bind on ClusterRole admin", "config/rbac/manager_role.yaml",
+	for _, text := range []string{"lacks the verb bind on ClusterRole admin", "config/rbac/manager_role.yaml",
 		"--tenant-admin-cluster-role"} {
 		if got.Reason != v1beta1.ReasonRBACForbidden || !strings.Contains(got.Message, text) ||
 			strings.Contains(got.Message, "not currently held") {

@@ -97,7 +97,7 @@ func oversize(ctx context.Context, t *v1beta1.Tenant) field.ErrorList {
 	}
 	if err == nil && size > most {
 		errs = append(errs, field.Invalid(field.NewPath("metadata"), fmt.Sprintf("%d bytes", size), fmt.Sprintf(
-			"the whole object must be at most %d bytes as JSON; remove labels and annotations", most)))
+			"the object must be at most %d bytes as JSON; remove labels or annotations", most)))
 	}
 	return errs
 }
@@ -172,7 +172,8 @@ func (w *Webhook) validate(ctx context.Context, t *v1beta1.Tenant, before []stri
 		}
 		if used {
 			errs = append(errs, field.Invalid(path.Index(i), string(t.Spec.Namespaces[i]), fmt.Sprintf(
-				"namespace %s is in use by another Tenant; choose another name or prefix, or wait until a Tenant that is deleted is gone", name)))
+				"namespace %s is in use by another Tenant; choose another name or prefix, or, if that Tenant is "+
+					"being deleted, wait until it is gone", name)))
 			continue
 		}
 		ns, err := reconciler.Get(ctx, w.Reader, client.ObjectKey{Name: name}, &corev1.Namespace{})
@@ -180,8 +181,9 @@ func (w *Webhook) validate(ctx context.Context, t *v1beta1.Tenant, before []stri
 			return nil, fmt.Errorf("reading namespace %s: %w", name, err)
 		}
 		if ns != nil && !owns(t, ns, true, listed[name].UID) {
-			warnings = append(warnings, fmt.Sprintf("namespace %s exists and does not belong to this Tenant; the operator does not "+
-				"adopt it, and the Tenant is not Ready while it names it; "+conflictAdvice, name))
+			warnings = append(warnings, fmt.Sprintf("namespace %s exists and does not belong to this Tenant; the "+
+				"operator does not adopt the namespace, and the Tenant is not Ready while spec.namespaces contains "+
+				"the name; "+conflictAdvice, name))
 		}
 	}
 	if len(errs) > 0 {

@@ -89,7 +89,7 @@ build() {
     info=$("$GO" version -m "$binary")
     grep -qE "^\s+mod\s+\S+\s+$version\s" <<<"$info"$'\n' && grep -q "vcs.revision=$commit" <<<"$info" &&
       grep -q vcs.modified=false <<<"$info" || {
-      echo "release: ${binary##*/} is stamped with another version or commit than $version and $commit:" \
+      echo "release: ${binary##*/} has a different version or commit than $version and $commit:" \
         "from v2 on the module's path has to end in the major version" >&2
       return 1
     }
@@ -122,7 +122,7 @@ for image in "$manager" "$viewer"; do
   sed -i "/repository: $name\$/,/digest:/{s|repository: .*|repository: ${image%@*}|;s|digest: \"\"|digest: ${image#*@}|}" \
     config/chart/values.yaml
   grep -qF "digest: ${image#*@}" config/chart/values.yaml || {
-    echo "release: values.yaml has no repository $name with an empty digest" >&2
+    echo "release: values.yaml contains no repository $name with an empty digest" >&2
     exit 1
   }
 done

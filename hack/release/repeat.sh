@@ -17,4 +17,4 @@ GOCACHE=$work/cache "$release" "$second" "$second/dist" "$@"
 
 diff -r "$first/dist" "$second/dist"
 cat "$second/dist/SHA256SUMS"
-echo "release-repeat: all files are equal, those of commit $(git rev-parse HEAD)"
+echo "release-repeat: both builds are identical, commit $(git rev-parse HEAD)"

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Command run shows Leasehold at work on this machine: a control plane, an S3 server, the operator as two
-// processes under the rights it ships with, and the samples. It prints what happens until Ctrl-C.
+// Command run demonstrates Leasehold on this machine. It starts a control plane, an S3 server and two
+// replicas of the operator with the shipped RBAC rules, applies the samples, and prints what happens until
+// Ctrl-C.
 //
-// `make run` builds what it needs and starts it. With -once it ends as soon as the samples are Ready.
+// `make run` builds everything that is needed and starts the command. With -once, the command exits as soon as
+// the samples are Ready.
 package main
 
 import (
@@ -56,8 +58,8 @@ func main() { os.Exit(program.Run("run", nil, run)) }
 // run starts everything, waits for the end and stops everything. It returns no error after a signal.
 func run(ctx context.Context, args []string, output io.Writer) (err error) {
 	flags := flag.NewFlagSet("run", flag.ContinueOnError)
-	workDir := flags.String("workdir", filepath.Join("bin", "run"), "Folder for data and logs, removed at the end.")
-	once := flags.Bool("once", false, "Stop, with exit code 0, as soon as the samples are Ready.")
+	workDir := flags.String("workdir", filepath.Join("bin", "run"), "The directory for data and logs. It is removed at the end.")
+	once := flags.Bool("once", false, "Exit with code 0 as soon as the samples are Ready.")
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
@@ -102,23 +104,23 @@ type environment struct {
 // start starts everything, and returns when the samples are Ready.
 func (e *environment) start(ctx context.Context) (err error) {
 	if err := env.CheckControllers(); err != nil {
-		return fmt.Errorf("looking for the control plane: %w", err)
+		return fmt.Errorf("finding the control plane: %w", err)
 	}
 	e.out.printf("control plane", "starting etcd, kube-apiserver and kube-controller-manager")
 	options := env.Options{WorkDir: e.workDir, Controllers: env.WorkloadControllers}
 	if e.plane, err = leasehold.StartControlPlane(ctx, config, options); err != nil {
 		return err
 	}
-	e.out.printf("control plane", "answers; data, logs and audit log in %s",
+	e.out.printf("control plane", "running; data, logs and the audit log are in %s",
 		filepath.Join(e.workDir, filepath.Base(e.plane.Dir())))
 	if e.server, err = env.StartS3(ctx, env.S3Options{WorkDir: e.workDir}); err != nil {
 		return err
 	}
 	// The sample that observes a bucket does not create it.
 	if err = e.server.Client().MakeBucket(ctx, "sample-data", minio.MakeBucketOptions{}); err != nil {
-		return fmt.Errorf("making the bucket of a sample: %w", err)
+		return fmt.Errorf("creating the bucket of a sample: %w", err)
 	}
-	e.out.printf("storage", "an S3 server outside the cluster answers at %s as process %d", e.server.Endpoint(), e.server.Pid())
+	e.out.printf("storage", "an S3 server outside the cluster listens at %s, process %d", e.server.Endpoint(), e.server.Pid())
 	e.running.Go(func() {
 		again := func() error { return e.server.Restart(ctx) }
 		// An outage is long enough for the buckets to become unreachable.
@@ -130,7 +132,7 @@ func (e *environment) start(ctx context.Context) (err error) {
 	if e.installation, err = e.plane.Install(ctx, subject); err != nil {
 		return err
 	}
-	e.out.printf("install", "%d objects of %s: CRDs, RBAC, webhooks", e.installation.Objects(), subject.Manifests)
+	e.out.printf("install", "applied %d objects of %s: CRDs, RBAC rules, webhooks", e.installation.Objects(), subject.Manifests)
 	for _, step := range []func(context.Context) error{
 		e.follow,        // before the first change
 		e.startNode,     // before there are viewers
@@ -167,7 +169,7 @@ func (e *environment) startReplicas(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		e.out.printf("operator", "%s runs as process %d, log %s", r.Name(), r.Pid(), filepath.Base(r.LogPath()))
+		e.out.printf("operator", "%s runs as process %d; its log is %s", r.Name(), r.Pid(), filepath.Base(r.LogPath()))
 	}
 	for _, r := range e.installation.Replicas() {
 		err := retry.OnError(polling, func(error) bool { return r.Running() && ctx.Err() == nil },
@@ -209,7 +211,7 @@ func (e *environment) applySamples(ctx context.Context) error {
 	_, err = e.plane.Kubectl(ctx, "wait", "leasehold", "--all", "--all-namespaces",
 		"--for=condition=Ready", "--timeout=2m")
 	if err == nil {
-		e.out.printf("samples", "all of them are Ready")
+		e.out.printf("samples", "all samples are Ready")
 	}
 	return err
 }
@@ -226,7 +228,7 @@ func (e *environment) stop(ctx context.Context) error {
 	}
 	if e.installation != nil {
 		errs = append(errs, e.installation.Stop(ctx))
-		e.out.printf("stopping", "the replicas have ended")
+		e.out.printf("stopping", "the replicas have exited")
 	}
 	if e.server != nil {
 		running := e.server.Running() // a user may have killed it
@@ -235,6 +237,6 @@ func (e *environment) stop(ctx context.Context) error {
 		}
 	}
 	errs = append(errs, e.plane.Stop())
-	e.out.printf("stopping", "the control plane has ended, its folder is gone")
+	e.out.printf("stopping", "the control plane has exited, and its directory is removed")
 	return errors.Join(errs...)
 }

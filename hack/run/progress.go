@@ -83,7 +83,7 @@ func (p *progress) keep(ctx context.Context, topic, name string, process process
 		backOff.GC()
 		pause := max(backOff.Get(name), shortest)
 		if ctx.Err() == nil {
-			p.printf(topic, "%s has ended; it restarts in %v", name, pause)
+			p.printf(topic, "%s has exited; restarting it in %v", name, pause)
 		}
 		select {
 		case <-ctx.Done():
@@ -132,9 +132,9 @@ func (p *progress) change(obj any, gone bool) {
 	case *coordinationv1.Lease:
 		// The identity is the Pod's name, an underscore and a random ID of the process.
 		leader, _, _ := strings.Cut(ptr.Deref(o.Spec.HolderIdentity, ""), "_")
-		text := leader + " leads"
+		text := leader + " is the leader"
 		if gone || leader == "" {
-			text = "none: the Lease is released"
+			text = "no leader: the Lease is released"
 		}
 		if o.Namespace == leasehold.Namespace && o.Name == leasehold.Lease {
 			p.once("lease", "leader", "%s", text)

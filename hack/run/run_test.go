@@ -39,7 +39,7 @@ func TestChange_PrintsEachChangeOnce(t *testing.T) {
 	p.change(tenant, false)
 	p.change(toolscache.DeletedFinalStateUnknown{Obj: tenant}, true)
 
-	event := &eventsv1.Event{Type: "Normal", Reason: "Updated", Note: "the tenant was updated"}
+	event := &eventsv1.Event{Type: "Normal", Reason: "Updated", Note: "the Tenant was updated"}
 	event.Regarding.Name = "t"
 	p.change(event, false) // about another object
 	event.Regarding.APIVersion = v1beta1.GroupVersion.String()
@@ -49,14 +49,14 @@ func TestChange_PrintsEachChangeOnce(t *testing.T) {
 	p.change(event, true)
 
 	got := regexp.MustCompile(`(?m)^ *[0-9.]+ s  (\S+) +`).ReplaceAllString(out.String(), "$1: ")
-	want := `leader: a leads
-leader: none: the Lease is released
-leader: b leads
+	want := `leader: a is the leader
+leader: no leader: the Lease is released
+leader: b is the leader
 tenant: t: Ready=True (Reconciled) fine
 tenant: t is being deleted
 tenant: t is gone
-event: t: Normal Updated: the tenant was updated
-event: t: Normal Updated: the tenant was updated (2 times)
+event: t: Normal Updated: the Tenant was updated
+event: t: Normal Updated: the Tenant was updated (2 times)
 `
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("output (-want +got):\n%s", diff)

@@ -102,7 +102,7 @@ func endOfContainer(status *corev1.ContainerStatus, h holder) string {
 		return ""
 	}
 	if running := status.State.Running; running != nil {
-		return fmt.Sprintf("container %s of Pod %s was started again at %s", status.Name, h.pod,
+		return fmt.Sprintf("container %s of Pod %s was restarted at %s", status.Name, h.pod,
 			running.StartedAt.UTC().Format(time.RFC3339))
 	}
 	return fmt.Sprintf("container %s of Pod %s terminated at %s with exit code %d",

@@ -77,7 +77,7 @@ func (o *Options) validate() error {
 		errs = append(errs, fmt.Errorf("the retry period %s is not positive", o.RetryPeriod))
 	}
 	if o.Clock == nil {
-		errs = append(errs, errors.New("there is no clock"))
+		errs = append(errs, errors.New("the clock is missing"))
 	}
 	return errors.Join(errs...)
 }

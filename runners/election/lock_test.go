@@ -245,7 +245,7 @@ func TestLost(t *testing.T) {
 			stored.Spec.HolderIdentity = ptr.To("thief")
 			d.put(stored)
 		}, retryPeriod, "thief holds the Lease"},
-		"TermEnded": {func(d *duel) { d.leader.vanish(d.api) }, leaseTime, "the term ended without a renewal"},
+		"TermEnded": {func(d *duel) { d.leader.vanish(d.api) }, leaseTime, "the Lease was not renewed in time"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

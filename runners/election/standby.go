@@ -107,9 +107,10 @@ func (s *standby) explain(ctx context.Context) {
 	s.explained = true
 	switch logger := klog.FromContext(ctx); {
 	case !s.view.evidence:
-		logger.Info("waiting until the Lease is released or expires: --leader-elect-evidence is false")
+		logger.Info("waiting until the Lease is released or expires: evidence is disabled")
 	case s.view.podUID == "":
-		logger.Info("the Lease will not name this Pod: its UID is unknown; set POD_UID")
+		logger.Info("the Lease will not name this Pod because the UID of the Pod is unknown; set the environment " +
+			"variable POD_UID")
 	}
 }
 
@@ -187,7 +188,8 @@ func (s *standby) seeLease(ctx context.Context, seen sighting) {
 		s.leases.stop()
 		s.view.broken = true
 		s.leases.rest(ctx, seen.err,
-			"reading the Lease each retry period: watching it is forbidden; grant it as in config/rbac")
+			"reading the Lease once per retry period because watching the Lease is forbidden; grant this permission "+
+				"as in config/rbac")
 		if !s.listed {
 			// The list was the live read of this retry period. A read of one object may still work.
 			s.read(ctx, now)
@@ -213,7 +215,8 @@ func (s *standby) seePod(ctx context.Context, seen sighting) {
 	case seen.err != nil:
 		s.pods.stop()
 		s.pods.rest(ctx, seen.err,
-			"waiting until the Lease is released or expires: watching Pods is forbidden; grant it as in config/rbac")
+			"waiting until the Lease is released or expires because watching Pods is forbidden; grant this "+
+				"permission as in config/rbac")
 	case found:
 		s.view.observePod(pod, s.elapsed())
 	}

@@ -35,14 +35,14 @@ func TestLog(t *testing.T) {
 	}{
 		"Nothing": {want: []string{took + `"released"`}},
 		"WithoutEvidence": {change: func(o *Options) { o.Evidence = false }, want: []string{
-			`"level"=0 "msg"="waiting until the Lease is released or expires: --leader-elect-evidence is false"`,
+			`"level"=0 "msg"="waiting until the Lease is released or expires: evidence is disabled"`,
 			took + `"released"`}},
 		"WithoutUID": {change: func(o *Options) { o.PodUID = "" }, want: []string{
-			`"level"=0 "msg"="the Lease will not name this Pod: its UID is unknown; set POD_UID"`, took + `"released"`}},
+			`"level"=0 "msg"="the Lease will not name this Pod because the UID of the Pod is unknown; set the environment variable POD_UID"`, took + `"released"`}},
 		"PodsForbidden": {faults: forbid("pods"), want: []string{
-			`"level"=0 "msg"="waiting until the Lease is released or expires: watching Pods is forbidden; grant it as in config/rbac" "error"="listing: Forbidden"`, took + `"released"`}},
+			`"level"=0 "msg"="waiting until the Lease is released or expires because watching Pods is forbidden; grant this permission as in config/rbac" "error"="listing: Forbidden"`, took + `"released"`}},
 		"LeasesForbidden": {faults: forbid("leases"), want: []string{
-			`"level"=0 "msg"="reading the Lease each retry period: watching it is forbidden; grant it as in config/rbac" "error"="listing: Forbidden"`, took + `"released"`}},
+			`"level"=0 "msg"="reading the Lease once per retry period because watching the Lease is forbidden; grant this permission as in config/rbac" "error"="listing: Forbidden"`, took + `"released"`}},
 		"LostRace": {
 			change: func(o *Options) { o.Evidence = false },
 			lose: func(d *duel) {
@@ -57,8 +57,8 @@ func TestLog(t *testing.T) {
 				d.fail(nil)
 			},
 			want: []string{
-				`"level"=0 "msg"="waiting until the Lease is released or expires: --leader-elect-evidence is false"`,
-				`"level"=0 "msg"="did not get the Lease" "lock"="system/lease" "error"="updating lease system/lease: Conflict"`,
+				`"level"=0 "msg"="waiting until the Lease is released or expires: evidence is disabled"`,
+				`"level"=0 "msg"="failed to acquire the Lease" "lock"="system/lease" "error"="updating lease system/lease: Conflict"`,
 				took + `"expired"`,
 			},
 		},

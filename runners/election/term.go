@@ -73,7 +73,7 @@ func (t *Term) over() error {
 	if !over {
 		return nil
 	}
-	t.lose("the term ended without a renewal")
+	t.lose("the Lease was not renewed in time")
 	return ErrNotLeading
 }
 

@@ -118,7 +118,7 @@ func (v *view) judge(now time.Duration) {
 	if h.uid == v.podUID && ptr.Deref(v.lease.Spec.HolderIdentity, "") != v.identity {
 		// A kubelet starts a container only after the previous one has ended. The Lease itself
 		// shows this, so no later read has to confirm it.
-		v.ended, v.endAt = "it was held by an earlier process in this Pod", 0
+		v.ended, v.endAt = "an earlier process in this Pod held the Lease", 0
 		return
 	}
 	ended := endOf(v.pod, h, v.container)
@@ -152,7 +152,7 @@ func (v *view) decide(now, retryPeriod time.Duration) decision {
 		// No read has to confirm this: a write to an outdated version fails.
 		return decision{action: takeLease, reason: "released"}
 	case holder == v.identity:
-		return decision{action: takeLease, reason: "an earlier write got no answer"}
+		return decision{action: takeLease, reason: "an earlier write got no response"}
 	case v.ended != "":
 		return v.takeAfterRead(v.endAt, now, "evidence: "+v.ended)
 	case now >= expiry:

@@ -41,7 +41,7 @@ func TestDecide(t *testing.T) {
 		"NoLease":           {func(v *view) { v.observe(nil, 0) }, 0, take("there was no Lease")},
 		"Held":              {func(v *view) { seen(v, version("1", other, 1), 0) }, 1, waitUntil(2 * retryPeriod)},
 		"Free":              {func(v *view) { seen(v, version("1", "", 1), 0) }, 0, take("released")},
-		"OwnedUnknowingly":  {func(v *view) { seen(v, version("1", me, 1), 0) }, 0, take("an earlier write got no answer")},
+		"OwnedUnknowingly":  {func(v *view) { seen(v, version("1", me, 1), 0) }, 0, take("an earlier write got no response")},
 		"Silent":            {func(v *view) { seen(v, version("1", other, 1), 0) }, 2 * retryPeriod, read},
 		"SilentWhileReads": {func(v *view) { seen(v, version("1", other, 1), 0); v.mayRead = 3 * retryPeriod },
 			2 * retryPeriod, waitUntil(3 * retryPeriod)},

@@ -30,7 +30,7 @@ func (l *Lock) take(ctx context.Context, record resourcelock.LeaderElectionRecor
 			klog.FromContext(ctx).Info("took the Lease", "lock", l.Describe(), "reason", l.reason)
 			return nil
 		}
-		klog.FromContext(ctx).Info("did not get the Lease", "lock", l.Describe(), "error", err.Error())
+		klog.FromContext(ctx).Info("failed to acquire the Lease", "lock", l.Describe(), "error", err.Error())
 		l.standby.view.failClaim(l.elapsed(), l.standby.retryPeriod)
 	}
 }

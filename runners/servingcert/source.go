@@ -40,7 +40,7 @@ type Source struct {
 func NewSource(secret types.NamespacedName) (*Source, error) {
 	dir, err := os.MkdirTemp("", "serving-certificate-")
 	if err != nil {
-		return nil, fmt.Errorf("making the directory for the rotator's sign: %w", err)
+		return nil, fmt.Errorf("creating the directory for the rotator's copy of tls.crt: %w", err)
 	}
 	return &Source{secret: secret, signDir: dir}, nil
 }
@@ -89,7 +89,7 @@ func (s *Source) NeedLeaderElection() bool { return false }
 func (s *Source) Start(ctx context.Context) (err error) {
 	defer func() {
 		if removeErr := os.RemoveAll(s.signDir); removeErr != nil && err == nil {
-			err = fmt.Errorf("removing the rotator's sign: %w", removeErr)
+			err = fmt.Errorf("removing the rotator's copy of tls.crt: %w", removeErr)
 		}
 	}()
 	informer, err := s.cache.GetInformer(ctx, &corev1.Secret{}, cache.BlockUntilSynced(false))
@@ -105,7 +105,8 @@ func (s *Source) Start(ctx context.Context) (err error) {
 		switch fresh, err := s.load(secret); {
 		case err != nil:
 			logger.Error(err,
-				"loading the serving certificate failed, the previous one stays in use; correct tls.crt and tls.key in the Secret")
+				"cannot load the serving certificate, so the previous certificate stays in use; correct tls.crt and "+
+					"tls.key in the Secret")
 		case fresh != nil:
 			logger.Info("serving a new certificate",
 				"notBefore", fresh.Leaf.NotBefore, "notAfter", fresh.Leaf.NotAfter)
@@ -115,7 +116,7 @@ func (s *Source) Start(ctx context.Context) (err error) {
 		AddFunc:    take,
 		UpdateFunc: func(_, object any) { take(object) },
 	}); err != nil {
-		return fmt.Errorf("following Secret %s: %w", s.secret, err)
+		return fmt.Errorf("adding an event handler for Secret %s: %w", s.secret, err)
 	}
 	if err := s.cache.Start(ctx); err != nil {
 		return fmt.Errorf("running the cache of Secret %s: %w", s.secret, err)
@@ -138,7 +139,7 @@ func (s *Source) load(secret *corev1.Secret) (*tls.Certificate, error) {
 	// write is retried at the next event.
 	defer s.current.Store(&pair)
 	if err := os.WriteFile(filepath.Join(s.signDir, corev1.TLSCertKey), certPEM, 0o600); err != nil {
-		return nil, fmt.Errorf("leaving the sign for the rotator: %w", err)
+		return nil, fmt.Errorf("writing the rotator's copy of tls.crt: %w", err)
 	}
 	if old := s.current.Load(); old != nil && bytes.Equal(old.Leaf.Raw, pair.Leaf.Raw) {
 		return nil, nil

@@ -101,8 +101,8 @@ func TestSource_serves_if_copy_fails(t *testing.T) {
 	if err := os.Remove(source.signDir); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := source.load(newAuthority(t).secret(t)); err == nil || !strings.Contains(err.Error(), "leaving the sign") {
-		t.Errorf("load() = %v, want an error about the sign", err)
+	if _, err := source.load(newAuthority(t).secret(t)); err == nil || !strings.Contains(err.Error(), "writing the rotator's copy") {
+		t.Errorf("load() = %v, want an error about the copy", err)
 	}
 	if _, err := source.GetCertificate(nil); err != nil {
 		t.Error(err)
@@ -111,7 +111,7 @@ func TestSource_serves_if_copy_fails(t *testing.T) {
 
 func TestNewSource_needs_temporary_directory(t *testing.T) {
 	t.Setenv("TMPDIR", filepath.Join(t.TempDir(), "missing"))
-	if _, err := NewSource(key); err == nil || !strings.Contains(err.Error(), "making the directory") {
+	if _, err := NewSource(key); err == nil || !strings.Contains(err.Error(), "creating the directory") {
 		t.Errorf("NewSource() = %v, want an error about the directory", err)
 	}
 }
@@ -133,7 +133,7 @@ func TestSource_follows_Secret(t *testing.T) {
 		const (
 			renewed = `serving-certificate: "level"=0 "msg"="serving a new certificate" "secret"="test/serving"` +
 				` "notBefore"="1999-12-31 23:00:00 +0000 UTC" "notAfter"="2000-01-01 01:00:00 +0000 UTC"`
-			broken = `serving-certificate: "msg"="loading the serving certificate failed, the previous one stays in use; correct tls.crt and tls.key in the Secret"` +
+			broken = `serving-certificate: "msg"="cannot load the serving certificate, so the previous certificate stays in use; correct tls.crt and tls.key in the Secret"` +
 				` "error"="parsing tls.crt and tls.key: tls: private key does not match public key" "secret"="test/serving"`
 		)
 		for _, step := range []struct {
@@ -194,7 +194,7 @@ func TestSource_follows_Secret(t *testing.T) {
 			t.Errorf("Start() = %v", err)
 		}
 		if _, err := os.Stat(source.signDir); !os.IsNotExist(err) {
-			t.Errorf("the directory of the rotator's sign is left behind (%v)", err)
+			t.Errorf("the directory of the rotator's copy is left behind (%v)", err)
 		}
 	})
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package version reports what a program was built from. The Go command stores it in the binary: a
-// tagged commit gives the version, any other commit a pseudo-version.
+// Package version reports the version and the commit that a program was built from. The Go command
+// stores them in the binary. A tagged commit has its tag as version, any other commit a pseudo-version.
 package version
 
 import (

@@ -123,7 +123,7 @@ func startRun(t *testing.T) *liveRun {
 		}
 	})
 	r.await(t, "its last line", reportTimeout, func() error {
-		if !strings.Contains(r.output(), "Ctrl-C stops everything and leaves nothing behind.") {
+		if !strings.Contains(r.output(), "Press Ctrl-C to stop everything. Nothing is left behind.") {
 			return errors.New(r.output())
 		}
 		return nil
@@ -213,13 +213,13 @@ func TestSlowTour(t *testing.T) {
 		c.execute(t, r)
 	}
 	// Step "Kill the S3 server".
-	server := regexp.MustCompile(`an S3 server outside the cluster answers at \S+ as process (\d+)`).FindStringSubmatch(r.output())
+	server := regexp.MustCompile(`an S3 server outside the cluster listens at \S+, process (\d+)`).FindStringSubmatch(r.output())
 	if out, err := r.bash(t, "kill -9 "+server[1]); err != nil {
 		t.Fatalf("killing the S3 server: %v\n%s", err, out)
 	}
 	r.reports(t, tour[2][1])
 	// Step "Kill the leader's process": another replica takes over.
-	leaders := regexp.MustCompile(`leader +(\S+) leads`)
+	leaders := regexp.MustCompile(`leader +(\S+) is the leader`)
 	leader := leaders.FindStringSubmatch(r.output())[1]
 	pid := regexp.MustCompile(`operator +` + leader + ` runs as process (\d+)`).FindStringSubmatch(r.output())[1]
 	if out, err := r.bash(t, "kill -9 "+pid); err != nil {

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Command mutants proves the prover: it applies one patch at a time to a copy of the operator's
-// source, a mistake that others have made, and runs the plans in which the mistake has to show.
-// `make mutants` runs it.
+// Command mutants tests the prover. It applies one patch at a time to a copy of the operator's
+// source. Each patch is a bug that other operators have had. The command then runs the plans that
+// must find the bug. `make mutants` runs it.
 //
 //	mutants                   all of them, and their plans on the operator as it is
-//	mutants --run=hot-loop    those whose name has this regular expression in it
+//	mutants --run=hot-loop    the mutants whose name matches this regular expression
 //
-// It ends with 1 if a mutant has survived or could not be tried, or if a plan does not hold without
-// one.
+// The exit code is 1 if a mutant survived or could not be tested, or if a plan has findings without
+// a mutant.
 package main
 
 import (
@@ -67,14 +67,15 @@ func parse(args []string, output io.Writer) (o options, err error) {
 	flags.SetOutput(output)
 	flags.StringVar(&o.root, "root", ".", "folder of the operator's source, which is copied")
 	flags.StringVar(&o.folder, "folder", "test/mutants", "folder of classes.yaml and the folder patches, below the root")
-	flags.StringVar(&o.subject, "subject", "test/prove/subject.yaml", "file that describes the operator, below the root")
+	flags.StringVar(&o.subject, "subject", "test/prove/subject.yaml", "path of the subject.yaml that describes the "+
+		"operator, below the root")
 	flags.StringVar(&o.dir, "dir", "artifacts/mutants", "folder for the table and for what was found")
 	pattern := flags.String("run", "", "try only mutants whose name has this regular expression in it")
 	flags.BoolVar(&o.baseline, "baseline", true, "run each plan on the operator as it is first: it has to hold there")
 	flags.BoolVar(&o.keep, "keep", false, "keep the copies of the source that were changed")
 	flags.IntVar(&o.count, "count", 1,
 		"run the plans of each mutant so often, on new replicas and with other random numbers, or until it survives")
-	seed := flags.Uint64("seed", 0, "seed of all random choices; 0 takes a new one")
+	seed := flags.Uint64("seed", 0, "seed of all random choices; 0 chooses a new seed")
 	if err := flags.Parse(args); err != nil {
 		return o, err
 	}

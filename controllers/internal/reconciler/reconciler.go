@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package reconciler has what the reconciles of all kinds share: how they read an object, hold it by a finalizer,
-// report and end, what triggers them, and how they spread over time.
+// Package reconciler contains what the reconcilers of all kinds share: how they read an object, hold it by a
+// finalizer, report and return, what triggers them, and how periodic reconciles are spread over time.
 package reconciler
 
 import (

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package reporting has what controllers need to report to users: conditions, events and metrics.
+// Package reporting contains what controllers use to report to users: conditions, events and metrics.
 package reporting
 
 import (
@@ -66,7 +66,7 @@ func SetReady(list *[]metav1.Condition, generation int64, now time.Time, ready m
 func SetPaused(list *[]metav1.Condition, generation int64, now time.Time, what string) {
 	SetCondition(list, generation, now, metav1.Condition{
 		Type: v1beta1.ConditionPaused, Status: metav1.ConditionTrue, Reason: v1beta1.ReasonPaused,
-		Message: fmt.Sprintf("%s while the annotation %s exists with any value but %q; to resume, remove the annotation",
+		Message: fmt.Sprintf("%s while the annotation %s exists with any value except %q; to resume, remove the annotation",
 			what, v1beta1.AnnotationPaused, "false"),
 	})
 }

@@ -76,7 +76,7 @@ func TestSetCorrected(t *testing.T) {
 func TestSetPaused(t *testing.T) {
 	var list []metav1.Condition
 	SetPaused(&list, 3, time.Now(), "nothing is written")
-	const message = `nothing is written while the annotation leasehold.dev/paused exists with any value but "false"; ` +
+	const message = `nothing is written while the annotation leasehold.dev/paused exists with any value except "false"; ` +
 		"to resume, remove the annotation"
 	if got := FindCondition(list, "Paused"); got.Status != metav1.ConditionTrue || got.Reason != "Paused" ||
 		got.ObservedGeneration != 3 || got.Message != message {

@@ -67,7 +67,7 @@ func (s *bookCache) current() (*book, error) {
 	defer s.mu.Unlock()
 	root, err := os.OpenRoot(s.dir)
 	if err != nil {
-		return nil, fmt.Errorf("opening the folder: %w", err)
+		return nil, fmt.Errorf("opening the directory: %w", err)
 	}
 	defer root.Close() //nolint:errcheck // what is only read loses nothing at its close
 	names, version, err := scan(root)
@@ -109,7 +109,7 @@ func readStable(root *os.Root, names []string, version string) (*book, error) {
 func scan(root *os.Root) (names []string, version string, err error) {
 	entries, err := fs.ReadDir(root.FS(), ".")
 	if err != nil {
-		return nil, "", fmt.Errorf("listing the folder: %w", err)
+		return nil, "", fmt.Errorf("listing the directory: %w", err)
 	}
 	sum := sha256.New()
 	target, _ := root.Readlink("..data") // empty in a plain folder

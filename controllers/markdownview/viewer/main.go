@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Command viewer serves a folder of Markdown files as web pages: the files of a MarkdownView, whose
-// ConfigMap is mounted into the Pod. It only reads that folder, and needs no rights, no writable
-// file system and no user of its own.
+// Command viewer serves a directory of Markdown files as web pages. In a cluster, the directory is the
+// mounted ConfigMap of a MarkdownView. The viewer only reads that directory. It needs no permissions, no
+// writable file system and no particular user.
 package main
 
 import (
@@ -52,7 +52,7 @@ func main() {
 	}
 	log := slog.New(slog.NewTextHandler(os.Stdout, nil))
 	if _, err := memlimit.Set(memlimit.WithRatio(memoryShare)); err != nil {
-		log.Info("Found no memory limit of the container", "error", err)
+		log.Info("No memory limit found for the container", "error", err)
 	}
 	//nolint:forbidigo // a program begins its context
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
@@ -79,7 +79,7 @@ func parse(args []string, usage io.Writer) (options, error) {
 		return o, fmt.Errorf("reading the flags: %w", err)
 	}
 	if flags.NArg() > 0 {
-		return o, fmt.Errorf("reading the flags: %q is not a flag", flags.Arg(0))
+		return o, fmt.Errorf("reading the flags: unexpected argument %q", flags.Arg(0))
 	}
 	return o, nil
 }

@@ -128,7 +128,7 @@ func TestReadersWithoutAPageGetANotice(t *testing.T) {
 		err    error
 		status int
 	}{
-		"takes long":      {context.DeadlineExceeded, http.StatusServiceUnavailable},
+		"takes too long":  {context.DeadlineExceeded, http.StatusServiceUnavailable},
 		"cannot be shown": {errors.ErrUnsupported, http.StatusInternalServerError},
 	} {
 		p := newPageRenderer("", "")

@@ -86,7 +86,7 @@ func (s *site) serve(w http.ResponseWriter, r *http.Request) {
 	b, err := s.books.current()
 	if err != nil {
 		// /healthz and the log have the reason, which the reader cannot resolve.
-		s.log.Error("Cannot read the folder", "folder", s.books.dir, "error", err)
+		s.log.Error("Cannot read the directory", "folder", s.books.dir, "error", err)
 		s.notice(w, r, nil, http.StatusServiceUnavailable, "Not available",
 			"The pages cannot be read at the moment. Try again in a minute.")
 		return
@@ -123,7 +123,7 @@ func (s *site) show(w http.ResponseWriter, r *http.Request, b *book, file string
 		s.log.Error("Cannot show the page", "file", file, "error", err)
 		status, text := http.StatusInternalServerError, "This page cannot be shown."
 		if errors.Is(err, context.DeadlineExceeded) {
-			status, text = http.StatusServiceUnavailable, "A page takes long to render. Try again in a minute."
+			status, text = http.StatusServiceUnavailable, "This page takes too long to render. Try again in a minute."
 		}
 		s.notice(w, r, b, status, "Not available", text)
 		return

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package s3 probes, creates and removes one bucket of an S3-compatible service. It returns reasons
-// and messages of the StorageBucket API. They have no text of the server, which is not trusted and
-// must not get into a status.
+// and messages of the StorageBucket API. They contain no text of the server, because the server is
+// not trusted and its text must not get into a status.
 package s3
 
 import (
@@ -145,10 +145,10 @@ func (c *Client) dialTLS(ctx context.Context, network, address string) (net.Conn
 // marks, which concatenation moves between the certificates.
 func Roots(bundle []byte) (roots *x509.CertPool, problem string) {
 	if len(bundle) > maxBundle {
-		return nil, fmt.Sprintf("has more than %d KiB; leave out the authorities that the endpoint does not need",
+		return nil, fmt.Sprintf("has more than %d KiB; remove the authorities that the endpoint does not need",
 			maxBundle>>10)
 	}
-	problem, roots = "has no valid certificate in PEM", x509.NewCertPool()
+	problem, roots = "contains no valid PEM certificate", x509.NewCertPool()
 	bundle = bytes.ReplaceAll(bundle, []byte("\ufeff"), nil)
 	for block, rest := pem.Decode(bundle); block != nil; block, rest = pem.Decode(rest) {
 		root, err := x509.ParseCertificate(block.Bytes)
@@ -156,7 +156,7 @@ func Roots(bundle []byte) (roots *x509.CertPool, problem string) {
 			continue
 		}
 		if key, ok := root.PublicKey.(*rsa.PublicKey); ok && key.N.BitLen() > maxRSABits {
-			return nil, fmt.Sprintf("has a certificate with an RSA key of more than %d bits; use a smaller key", maxRSABits)
+			return nil, fmt.Sprintf("contains a certificate with an RSA key of more than %d bits; use a smaller key", maxRSABits)
 		}
 		problem = ""
 		roots.AddCert(root)

@@ -92,10 +92,10 @@ func TestProbe(t *testing.T) {
 		"404 to HEAD alone": {404, 200, "", listing, Succeeded},
 		"403":               {403, 403, "", xmlError("AccessDenied"), Denied},
 		"403, unknown code": {403, 403, "", xmlError("$(id)"), Verdict{refused.Reason, "the service refuses the request " +
-			"with HTTP status 403 and an unknown error code; see its documentation"}},
+			"with HTTP status 403 and an unknown error code; see the documentation of the service"}},
 		"403, a suspended user": {403, 403, "", xmlError("UserSuspended"), Verdict{account.Reason, "the service has " +
-			"suspended, disabled or not activated the account or the bucket: it answers with HTTP status 403 and the error " +
-			"code UserSuspended; see its console, or ask its support"}},
+			"suspended, disabled or not activated the account or the bucket, and responds with HTTP status 403 and the error " +
+			"code UserSuspended; check the console of the service, or contact its support"}},
 		"403, an unknown key of STS": {403, 403, "", xmlError("InvalidClientTokenId"), badKeys},
 		"403, path style, OSS":       {403, 403, "", xmlError("SecondLevelDomainForbidden"), needsHost},
 		"405, path style, OBS":       {405, 405, "", xmlError("VirtualHostDomainRequired"), needsHost},

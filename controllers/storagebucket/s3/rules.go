@@ -71,7 +71,7 @@ func ClusterAddresses(ctx context.Context, host string) ([]netip.Addr, error) {
 	}
 	own, err := net.InterfaceAddrs()
 	if err != nil {
-		return nil, fmt.Errorf("listing our own addresses: %w", err)
+		return nil, fmt.Errorf("listing the operator's own addresses: %w", err)
 	}
 	for _, address := range own {
 		if prefix, err := netip.ParsePrefix(address.String()); err == nil {
@@ -112,7 +112,7 @@ func destinations(a netip.Addr) []netip.Addr {
 	return list
 }
 
-var errForbidden = errors.New("the address must not be dialled")
+var errForbidden = errors.New("the operator must not connect to this address")
 
 // control is called with each address after name resolution, right before the connection. A name
 // that resolves to another address the next time cannot bypass the rules.

@@ -39,76 +39,102 @@ var (
 	// Succeeded is the verdict on a bucket that can be used.
 	Succeeded = Verdict{v1beta1.ReasonProbeSucceeded, "the bucket exists and can be read"}
 	missing   = Verdict{v1beta1.ReasonBucketNotFound, "the endpoint has no bucket with the name in spec.bucketName; " +
-		"create it there, or create another StorageBucket with the right name"}
+		"create the bucket there, or create another StorageBucket with the right bucketName"}
 	// Taken is the verdict on the creation of a bucket that another account has.
 	Taken = Verdict{v1beta1.ReasonBucketConflict, "another account has a bucket with the name in spec.bucketName; " +
-		"create another StorageBucket with another name"}
+		"create another StorageBucket with another bucketName"}
 	// Owned is the verdict on the creation of a bucket that this account has.
-	Owned  = Verdict{v1beta1.ReasonServerError, "a bucket of this name has just been created; the operator tries again"}
-	noTags = Verdict{v1beta1.ReasonTagsNotSupported, "the service does not support tags of buckets, by which the " +
-		"operator recognizes those that it created; observe a bucket there with managementPolicy Observe"}
-	tooMany    = Verdict{v1beta1.ReasonQuotaExceeded, "the account may have no more buckets; remove one or raise the limit"}
-	hasObjects = Verdict{v1beta1.ReasonBucketNotEmpty, "the bucket has objects; remove them, as the operator never does"}
-	hasMore    = Verdict{v1beta1.ReasonBucketNotEmpty, "the bucket lists no objects and is not empty: old versions, " +
-		"delete markers or unfinished uploads remain; remove them"}
+	Owned  = Verdict{v1beta1.ReasonServerError, "a bucket with this name was just created; the operator will retry"}
+	noTags = Verdict{v1beta1.ReasonTagsNotSupported, "the service does not support bucket tags, by which the " +
+		"operator recognizes its buckets; create a StorageBucket with managementPolicy Observe instead"}
+	tooMany = Verdict{v1beta1.ReasonQuotaExceeded, "the account has reached its limit of buckets; delete a " +
+		"bucket or raise the limit"}
+	hasObjects = Verdict{v1beta1.ReasonBucketNotEmpty, "the bucket contains objects; delete them, because the " +
+		"operator never does"}
+	hasMore = Verdict{v1beta1.ReasonBucketNotEmpty, "the bucket lists no objects but is not empty; delete its " +
+		"old versions, delete markers and unfinished uploads"}
 
 	// Denied is the verdict on a bucket that the credentials may not use.
-	Denied = Verdict{v1beta1.ReasonAccessDenied, "the credentials have no access to the bucket; grant it to them"}
+	Denied = Verdict{v1beta1.ReasonAccessDenied, "the credentials have no access to the bucket; grant them access"}
 	// DeniedName is the same of a bucket that the operator has not created: names can be global.
-	DeniedName = Verdict{v1beta1.ReasonAccessDenied, "the credentials have no access to a bucket of this name, which may " +
-		"belong to another account; grant it to them, or create another StorageBucket with another name"}
+	DeniedName = Verdict{v1beta1.ReasonAccessDenied, "the credentials have no access to a bucket with this name, " +
+		"which may belong to another account; grant them access, or create another StorageBucket with another " +
+		"bucketName"}
 	deniedTags = Verdict{v1beta1.ReasonAccessDenied, "the credentials have no access to the bucket's tags, by which " +
-		"the operator recognizes its buckets; grant s3:GetBucketTagging and s3:PutBucketTagging to them"}
-	deniedChange = Verdict{v1beta1.ReasonAccessDenied, "the credentials may not create or remove the bucket; grant " +
-		"s3:CreateBucket and s3:DeleteBucket to them"}
-	deniedBefore = Verdict{v1beta1.ReasonAccessDenied, "the endpoint denies the request without an error of S3, as a " +
-		"proxy or firewall before the service does; let the operator's requests pass, or correct spec.endpoint"}
-	badKeys      = Verdict{v1beta1.ReasonInvalidCredentials, "the endpoint rejects the keys in the Secret; correct them"}
-	expiredToken = Verdict{v1beta1.ReasonInvalidCredentials, "the session token has expired or is not valid; renew it"}
-	badHeader    = Verdict{v1beta1.ReasonInvalidCredentials, "the endpoint cannot read the credentials of the request; " +
-		"correct the access key in the Secret, such as one in the place of the secret key, or spec.region"}
+		"the operator recognizes its buckets; grant them s3:GetBucketTagging and s3:PutBucketTagging"}
+	deniedChange = Verdict{v1beta1.ReasonAccessDenied, "the credentials do not allow creating or deleting the " +
+		"bucket; grant them s3:CreateBucket and s3:DeleteBucket"}
+	deniedBefore = Verdict{v1beta1.ReasonAccessDenied, "the endpoint denies the request without an S3 error, like a " +
+		"proxy or firewall in front of the service; allow the operator's requests there, or correct spec.endpoint"}
+	badKeys = Verdict{v1beta1.ReasonInvalidCredentials, "the endpoint rejects the keys in the Secret; correct " +
+		"the keys"}
+	expiredToken = Verdict{v1beta1.ReasonInvalidCredentials, "the session token has expired or is not valid; renew " +
+		"the token"}
+	badHeader = Verdict{v1beta1.ReasonInvalidCredentials, "the endpoint cannot parse the credentials of the " +
+		"request; correct spec.region or the access key in the Secret, for example if it is swapped with the secret " +
+		"key"}
 	account = Verdict{v1beta1.ReasonAccessDenied, "the service has suspended, disabled or not activated the account or " +
-		"the bucket: it answers with %s; see its console, or ask its support"}
-	badSignature = Verdict{v1beta1.ReasonInvalidCredentials, "the endpoint computes another signature of the request; " +
-		"correct the secret key in the Secret, or the proxy that changes the Host header or the path"}
-	otherRegion   = Verdict{v1beta1.ReasonRegionMismatch, "the bucket, or spec.endpoint, is not in spec.region; correct it"}
+		"the bucket, and responds with %s; check the console of the service, or contact its support"}
+	badSignature = Verdict{v1beta1.ReasonInvalidCredentials, "the endpoint computes a different signature for the " +
+		"request; correct the secret key in the Secret, or the proxy that changes the Host header or the path"}
+	otherRegion = Verdict{v1beta1.ReasonRegionMismatch, "the bucket, or spec.endpoint, is not in spec.region; " +
+		"correct spec.region"}
 	otherEndpoint = Verdict{v1beta1.ReasonRegionMismatch, "the service has the bucket at another endpoint; correct " +
 		"spec.endpoint"}
-	noSuchRegion = Verdict{v1beta1.ReasonRegionMismatch, "the endpoint creates no buckets in spec.region; correct it"}
-	redirected   = Verdict{v1beta1.ReasonEndpointForbidden, "the endpoint redirects to another address, and the " +
-		"operator follows no redirects; name that address, such as the endpoint of the region, in spec.endpoint"}
-	forbidden = Verdict{v1beta1.ReasonEndpointForbidden, "the endpoint has an address that the operator may not " +
+	noSuchRegion = Verdict{v1beta1.ReasonRegionMismatch, "the endpoint does not create buckets in spec.region; " +
+		"correct spec.region"}
+	redirected = Verdict{v1beta1.ReasonEndpointForbidden, "the endpoint redirects to another address, and the " +
+		"operator does not follow redirects; set spec.endpoint to that address, for example to the endpoint of the " +
+		"region"}
+	forbidden = Verdict{v1beta1.ReasonEndpointForbidden, "the endpoint has an address that the operator must not " +
 		"connect to: loopback, link-local, multicast, 100.64.0.0/10, a metadata service, the operator, the API server, or " +
-		"one that its flags deny; correct spec.endpoint, or allow the address with the flag --endpoint-allow-cidr"}
+		"an address that the operator's flags deny; correct spec.endpoint, or " +
+		"allow the address with the flag --endpoint-allow-cidr"}
 
-	unreachable = Verdict{v1beta1.ReasonEndpointUnreachable, "the operator cannot connect to the endpoint; check its " +
-		"host, its port, and network policies"}
-	noName    = Verdict{v1beta1.ReasonEndpointUnreachable, "the endpoint's host has no address; correct it, or the DNS"}
-	closed    = Verdict{v1beta1.ReasonEndpointUnreachable, "the endpoint closes the connection; check its port, and TLS"}
-	timedOut  = Verdict{v1beta1.ReasonProbeTimeout, "no answer came in spec.probe.timeoutSeconds; check the service"}
-	wrongHost = Verdict{v1beta1.ReasonTLSVerificationFailed, "the endpoint's certificate is not for the host in " +
-		"spec.endpoint, with VirtualHost after the bucket's name; correct the endpoint, its style or the certificate"}
+	unreachable = Verdict{v1beta1.ReasonEndpointUnreachable, "the operator cannot connect to the endpoint; check " +
+		"the host and port in spec.endpoint, and network policies"}
+	noName = Verdict{v1beta1.ReasonEndpointUnreachable, "the host in spec.endpoint has no address; correct " +
+		"spec.endpoint or the DNS"}
+	closed = Verdict{v1beta1.ReasonEndpointUnreachable, "the endpoint closes the connection; check its port and " +
+		"whether it uses TLS"}
+	timedOut = Verdict{v1beta1.ReasonProbeTimeout, "the endpoint did not respond within spec.probe.timeoutSeconds; " +
+		"check the service"}
+	wrongHost = Verdict{v1beta1.ReasonTLSVerificationFailed, "the endpoint's certificate is not valid for the " +
+		"requested host: the host in spec.endpoint, after the bucket name if addressingStyle is VirtualHost; " +
+		"correct either field or the certificate"}
 	expired = Verdict{v1beta1.ReasonTLSVerificationFailed, "the endpoint's certificate, or one that signed it, has " +
-		"expired or is not valid yet; renew it"}
+		"expired or is not valid yet; renew that certificate"}
 	unknownAuthority = Verdict{v1beta1.ReasonTLSVerificationFailed, "the endpoint's certificate is signed by an " +
 		"authority that is not trusted, or its chain is incomplete; add the authority, in valid PEM, to the ConfigMap of " +
 		"spec.caBundleRef"}
-	badCertificate = Verdict{v1beta1.ReasonTLSVerificationFailed, "the endpoint's certificate violates a rule; replace it"}
-	noTLS          = Verdict{v1beta1.ReasonTLSVerificationFailed, "the port has no TLS; correct it, or set http://"}
-	badHandshake   = Verdict{v1beta1.ReasonTLSVerificationFailed, "the endpoint refuses the TLS handshake, or it breaks " +
-		"off: it has no TLS 1.2 or later, requires a certificate of clients, or sends more than 32 KiB of certificates"}
+	badCertificate = Verdict{v1beta1.ReasonTLSVerificationFailed, "the endpoint's certificate is not valid; replace " +
+		"the certificate"}
+	noTLS = Verdict{v1beta1.ReasonTLSVerificationFailed, "the endpoint does not use TLS on this port; " +
+		"correct the port, or use http:// in spec.endpoint"}
+	badHandshake = Verdict{v1beta1.ReasonTLSVerificationFailed, "the TLS handshake with the endpoint failed: the " +
+		"endpoint does not support TLS 1.2 or later, requires a client certificate, or sends more than 32 KiB of " +
+		"certificates"}
 
-	notS3       = Verdict{v1beta1.ReasonServerError, "the answer is not one of S3; check spec.endpoint and the service"}
-	unavailable = Verdict{v1beta1.ReasonServerError, "the service, or a balancer before it, is not available; check them"}
-	failing     = Verdict{v1beta1.ReasonServerError, "the service, or a proxy before it, reports its own error; check it"}
-	refused     = Verdict{v1beta1.ReasonServerError, "the service refuses the request with %s; see its documentation"}
-	needsHost   = Verdict{v1beta1.ReasonServerError, "the service requires the bucket's name in the host name; set " +
+	notS3 = Verdict{v1beta1.ReasonServerError, "the response is not an S3 response; check spec.endpoint and " +
+		"the service"}
+	unavailable = Verdict{v1beta1.ReasonServerError, "the service, or a load balancer in front of it, is not " +
+		"available; check both"}
+	failing = Verdict{v1beta1.ReasonServerError, "the service, or a proxy in front of it, reports an internal " +
+		"error; check both"}
+	refused = Verdict{v1beta1.ReasonServerError, "the service refuses the request with %s; see the " +
+		"documentation of the service"}
+	needsHost = Verdict{v1beta1.ReasonServerError, "the service requires the bucket's name in the host name; set " +
 		"spec.addressingStyle to VirtualHost"}
-	badHost   = Verdict{v1beta1.ReasonServerError, "the service does not know the host in the request; correct spec.endpoint"}
-	skewed    = Verdict{v1beta1.ReasonServerError, "the clocks of the service and of the node differ; synchronize them"}
-	badName   = Verdict{v1beta1.ReasonServerError, "the service refuses spec.bucketName; create another StorageBucket"}
-	busy      = Verdict{v1beta1.ReasonServerError, "the service still changes a bucket of this name; the operator tries again"}
-	throttled = Verdict{v1beta1.ReasonThrottled, "the service limits requests; raise periodSeconds or its limit"}
+	badHost = Verdict{v1beta1.ReasonServerError, "the service does not recognize the host in the " +
+		"request; correct spec.endpoint"}
+	skewed = Verdict{v1beta1.ReasonServerError, "the clocks of the service and of the node differ; synchronize " +
+		"the clocks"}
+	badName = Verdict{v1beta1.ReasonServerError, "the service refuses spec.bucketName; create another " +
+		"StorageBucket with another bucketName"}
+	busy = Verdict{v1beta1.ReasonServerError, "the service is still changing a bucket with this name; the " +
+		"operator will retry"}
+	throttled = Verdict{v1beta1.ReasonThrottled, "the service throttles requests; raise spec.probe.periodSeconds or " +
+		"the limit of the service"}
 )
 
 // byCode has the error codes that messages may show: any other one is text of the server. They are those

@@ -4,6 +4,6 @@
 // and faults that only nodes and Pods have. A cluster has its own kubeconfig and leaves nothing
 // behind when it is stopped.
 //
-// Package env does the same with processes on a control plane without nodes. Specs that need no
-// kubelet run faster there.
+// Package env does the same with processes on a control plane without nodes. Specs that do not need
+// a kubelet run faster there.
 package cluster

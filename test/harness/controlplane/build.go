@@ -5,10 +5,10 @@
 //
 //	<out>/<kubernetes version>-<os>-<arch>/{etcd,kube-apiserver,...}
 //
-// and keeps a link at that folder, so that others find it without knowing the version. Two runs
-// at the same time are safe: one builds, the other waits for it. A run with nothing to do only
+// and maintains a link to that directory, so that other programs find it without knowing the version.
+// Two runs at the same time are safe: one builds, and the other waits. A run with nothing to do only
 // compares a stamp. Install does the same for single programs that only some subjects need. The
-// package needs the standard library alone, as fresh machines build it first.
+// package imports only the standard library, because new machines build it first.
 package controlplane
 
 import (

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package docs has the pages that the command prove prints.
+// Package docs contains the pages that the command prove prints.
 package docs
 
 import _ "embed"

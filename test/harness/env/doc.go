@@ -6,10 +6,10 @@
 //
 // It starts a Kubernetes control plane on this machine (etcd, kube-apiserver
 // and, unlike plain envtest, kube-controller-manager, so that owner references
-// are collected and namespaces really go away) and runs replicas of an operator
+// are collected and namespaces are really deleted) and runs replicas of an operator
 // beside it as real processes. Each replica has a ServiceAccount token that is
-// bound to a Pod object, so that authorization is the one that ships and the
-// audit log names the replica that sent a request.
+// bound to a Pod object, so that the shipped RBAC rules apply and the audit log
+// names the replica that sent a request.
 //
 //	cp, err := env.Start(ctx, env.Options{CRDs: []string{"config/crd/bases"}})
 //	defer cp.Stop()
@@ -17,8 +17,8 @@
 //	err = cp.Apply(ctx, objs...)
 //	replica, err := env.StartReplica(ctx, cp, env.ReplicaOptions{...})
 //
-// StartS3 starts a real S3 server in the same manner, for operators that look
-// after what is outside the cluster.
+// StartS3 starts a real S3 server in the same manner, for operators that manage
+// systems outside the cluster.
 //
 // A replica with ReplicaOptions.Isolated runs like a Pod's container: see package sandbox.
 //
@@ -26,13 +26,13 @@
 //
 // # No process is left behind
 //
-// Stop ends everything in order. When the process that called Start has no
-// chance to call it (a panic, a second Ctrl-C, SIGKILL) a small watchdog does
-// it: every child is started through a shell script that notes its own pid
-// before it becomes the program, and the watchdog, in a process group of its
-// own, reads a pipe of which only the caller holds the other end. When the pipe
-// closes, the watchdog kills what the notes still name and removes the working
-// folder.
+// Stop stops everything in order. If the process that called Start cannot call
+// Stop (after a panic, a second Ctrl-C or SIGKILL), a small watchdog cleans up.
+// Every child is started through a shell script that records its own pid before
+// it executes the program. The watchdog, in a separate process group, reads a
+// pipe of which only the caller holds the other end. When the pipe closes, the
+// watchdog kills the recorded processes that still run and removes the working
+// directory.
 //
 // # An existing cluster
 //

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package expect is what specs say about objects: Gomega matchers for the things
-// every Kubernetes object has, and the waiting times with names. It looks at
-// plain values, so each matcher works with Expect and with Eventually alike.
+// Package expect contains Gomega matchers for the fields that every Kubernetes
+// object has, and named timeouts. The matchers take plain values, so each of them
+// works with Expect and with Eventually.
 package expect
 
 import "time"

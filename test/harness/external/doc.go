@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package external has the systems outside the cluster that an operator may use. For
+// Package external contains the systems outside the cluster that an operator may use. For
 // a scenario it starts them, injects faults, changes them as another client, and lists
-// what they contain. S3 is a real S3 server behind a fault.Proxy. docs/scenarios.md has the values
+// what they contain. S3 is a real S3 server behind a fault.Proxy. docs/scenarios.md lists the values
 // that scenarios refer to, and the changes that steps make.
 package external

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package fault is the stage of the pipeline where things go wrong on purpose:
+// Package fault is the stage of the pipeline that injects faults:
 //
 //	seed -> scenario -> env -> {workload || [fault]} -> record -> history -> invariant -> report
 //
 // A Proxy stands in front of any HTTP service, forwards requests, and injects faults
-// into those that a Rule selects. The program under test is unchanged; it only gets
-// another address.
+// into those that a Rule selects. The program under test is unchanged; only the address
+// that it connects to is different.
 //
 //	proxy, err := fault.NewProxy(fault.Options{Upstream: server.Endpoint()})
 //	defer proxy.Close()
@@ -15,28 +15,27 @@
 //		Fault: fault.Cut{At: fault.AfterAnswer},
 //	})
 //	... the program does its work through proxy.URL() ...
-//	injection.Count()        // 1: one answer was really lost
+//	injection.Count()        // 1: one response was lost
 //	injection.Heal()
-//	proxy.Journal().Mutating() // and this is what it had sent
+//	proxy.Journal().Mutating() // the writes that the program sent
 //
-// docs/go.md has the faults, and an example for external systems.
+// docs/go.md lists the faults, and contains an example for external systems.
 //
-// A fault is counted when it has happened, not when it is injected: a test whose fault has a count
-// of 0 has proved nothing.
+// A fault is counted when it takes effect, not when it is injected. A test whose fault has a count
+// of 0 proves nothing.
 //
 // # In front of an API server
 //
-// NewAPIProxy stands between one replica of an operator and kube-apiserver, and
-// passes the replica's own token through. Both sides use HTTP/1.1, where cutting a connection
-// affects one request. Watches are read event by event, in JSON and in protobuf, and each event is
-// passed on at once, bookmarks too. Their events can lag, also those of watches that
-// informers opened hours ago.
+// NewAPIProxy starts a proxy between one replica of an operator and kube-apiserver. It forwards the
+// replica's own token. Both sides use HTTP/1.1, so that cutting a connection affects one request.
+// The proxy reads watches event by event, in JSON and in protobuf, and forwards each event
+// immediately, including bookmarks. A rule can delay events, even those of watches that informers
+// opened hours ago.
 //
 // # The journal
 //
-// Every connection is recorded when it is accepted, with the bytes that came
-// through it, and every request with its times. The journal thus proves what was not
-// sent. In front of an API server it also has the last events of watches: their content,
-// when they came and when they were passed on.
-// Values that could be credentials are not kept.
+// The journal records every accepted connection with its bytes, and every request with its times.
+// It therefore also proves that a request was not sent. In front of an API server, the journal also
+// contains the last events of watches: their content, when they arrived and when they were forwarded.
+// It does not store values that could be credentials.
 package fault

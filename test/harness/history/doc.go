@@ -1,20 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package history is the hub of the pipeline: what happened in one run, as plain
-// data that can be saved and judged again without any cluster:
+// Package history defines what happened in one run, as plain data that can be saved and
+// judged again without a cluster. All stages of the pipeline use it:
 //
 //	seed -> scenario -> env -> {workload || fault} -> record -> [history] -> invariant -> report
 //
 // # One order
 //
-// Everything is ordered by the versions of the store (resourceVersion), which
-// are one sequence over all resources of one etcd. A write has the version that
-// it was stored with; everything else has a RevisionRange. Whether
-// a thing came before another is answered by RevisionRange.Before, and where it cannot be
-// decided, both orders are false. Times are for durations and for the reader.
+// Everything is ordered by resourceVersion, which is one sequence over all resources
+// of one etcd. A write has the resourceVersion that it was stored with; everything else
+// has a RevisionRange. RevisionRange.Before reports whether one event happened before
+// another. If the order cannot be decided, Before is false in both directions. Times are
+// only for durations and for the reader.
 //
 // # Missing records are named
 //
-// Recorded names the sources that were listening. "Nothing was recorded" and
-// "nothing happened" are different things, and only the second proves anything.
+// Recorded names the sources that were recorded. "Nothing was recorded" and
+// "nothing happened" are different, and only the second proves anything.
 package history

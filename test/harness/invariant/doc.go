@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package invariant judges histories: one promise a file, each a pure function.
+// Package invariant judges histories. Each invariant is a pure function in its own file.
 //
 //	seed -> scenario -> env -> {workload || fault} -> record -> history -> [invariant] -> report
 //
-// A verdict is Held, Broken or Inconclusive. A promise is only held if there was
-// something to judge and everything that is needed was recorded. It is inconclusive if
-// the evidence is missing or ambiguous, or its case never came up. A history whose faults
-// did not happen holds nothing either.
+// A verdict is Held, Broken or Inconclusive. An invariant is Held only if there was something
+// to judge and everything that the judgment needs was recorded. It is Inconclusive if the
+// evidence is missing or ambiguous, or if the situation never occurred. In a history whose
+// faults did not happen, no invariant is Held.
 //
-// The properties of an operator are data, a Contract; no code here is specific to
-// one.
+// A Contract describes the properties of an operator as data. No code in this package is
+// specific to one operator.
 package invariant

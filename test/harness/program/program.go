@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package program has the signals and the exit codes of the programs that prove something. The exit
-// code is 0 if all held, 1 if there are findings, and 2 if the program could not do its work.
+// Package program defines how the test programs handle signals and which exit codes they use. The exit
+// code is 0 if there are no findings, 1 if there are findings, and 2 if the program could not do its work.
 package program
 
 import (

@@ -5,5 +5,5 @@
 //	seed -> scenario -> env -> {workload || fault} -> [record] -> history -> invariant -> report
 //
 // It reads the audit log of the API server, selects events from it, and builds a
-// history. The audit log is the ground truth: it does not depend on what clients report.
+// history. The audit log is authoritative: it does not depend on what clients report.
 package record

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package relay passes TCP connections on through this process.
+// Package relay forwards TCP connections through this process.
 package relay
 
 import (

@@ -159,7 +159,7 @@ func (f SweepFinding) where() string {
 func (s *Sweep) listExceptions(w io.Writer) {
 	for i, e := range s.Except {
 		if i == 0 {
-			fmt.Fprint(w, "\nExcepted, evaluated and not counted:\n\n")
+			fmt.Fprint(w, "\nExceptions (evaluated but not counted):\n\n")
 		}
 		counts := map[invariant.Result]int{}
 		for _, o := range slices.Concat(s.Clean, s.Outcomes) {

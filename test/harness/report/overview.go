@@ -119,7 +119,7 @@ func (o *overview) lanes(s *timelineWriter) map[string]lane {
 		add(s.laneOf(name), s.short(name), name, replicaLane)
 	}
 	for _, l := range []struct{ class, name, title string }{
-		{laneOperator, "operator, replica unknown", "requests whose token names no replica"},
+		{laneOperator, "operator, replica unknown", "requests whose token does not name a replica"},
 		{laneExternal, "external calls", "requests to external systems"},
 		{laneCluster, "Kubernetes", "garbage collector, namespace controller and others"},
 	} {

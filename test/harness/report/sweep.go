@@ -147,7 +147,7 @@ func (s *Sweep) listUnproven(w io.Writer) {
 		return o.Result == invariant.Held || o.Result == invariant.Broken
 	}) {
 		if i == 0 {
-			fmt.Fprint(w, "\nWhat proves nothing:\n\n")
+			fmt.Fprint(w, "\nRuns that prove nothing:\n\n")
 		}
 		var because []string
 		for _, v := range o.Verdicts {

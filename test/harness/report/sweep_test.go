@@ -86,7 +86,7 @@ Findings:
    - again: 'make prove'
    - [life:failed-write-500:PATCH:/<a>:1](2/timeline.html)
 
-What proves nothing:
+Runs that prove nothing:
 
 - void: [life:stop-leader:PATCH:/<a>:1](3/timeline.html)
 

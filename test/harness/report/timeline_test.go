@@ -90,7 +90,7 @@ func TestTimeline_DescribesTheRun(t *testing.T) {
 		"replica 0 patch things.example.com ns/t 200 stored + Ready: False (IsFalse)",
 		"2 renewals of the Lease, 1 request of the cluster's own controllers about other objects",
 		"FAULT: PATCH /things/t, of replica 0", "replica 0 is killed (SIGKILL)", "replica 0 starts",
-		"replica 1 leads from here on", "replica 1 patch things.example.com ns/t 409 refused Conflict",
+		"replica 1 is the leader from here on", "replica 1 patch things.example.com ns/t 409 refused Conflict",
 		`checkpoint "end": users and faults have stopped, the desired state is reached`,
 	} {
 		g.Expect(text).To(ContainSubstring(part))

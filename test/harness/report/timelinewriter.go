@@ -155,9 +155,9 @@ func (s *timelineWriter) notes(r history.Request) []string {
 	}
 	if t := s.term(r.RevisionRange); t != nil && r.Key == s.contract.Lease {
 		if t.Holder == "" {
-			return append(notes, "no replica leads from here on")
+			return append(notes, "no replica is the leader from here on")
 		}
-		return append(notes, s.short(t.Holder)+" leads from here on")
+		return append(notes, s.short(t.Holder)+" is the leader from here on")
 	}
 	for _, e := range s.history.Events {
 		if e.RevisionRange == r.RevisionRange && r.Resource.Resource == "events" {
@@ -208,7 +208,7 @@ func (s *timelineWriter) otherRows() []*row {
 		}
 		add(f.Began, "fault", laneFaults, text, f.Name).sign = signFault
 		if f.Ended.Sub(f.Began) > time.Second {
-			add(f.Ended, "fault", laneFaults, "the fault is over", f.Name)
+			add(f.Ended, "fault", laneFaults, "the fault has ended", f.Name)
 		}
 	}
 	for i := range s.history.Calls {

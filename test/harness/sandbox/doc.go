@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package sandbox starts processes as a Pod starts containers: in network, mount and UTS namespaces
-// of their own.
+// Package sandbox starts processes as a Pod starts containers, in separate network, mount and UTS
+// namespaces.
 //
 //	s, err := sandbox.New(sandbox.Options{Hostname: "manager-0", Mounts: []sandbox.Mount{
 //		{Source: folder, Target: "/var/run/secrets/kubernetes.io/serviceaccount", ReadOnly: true},
@@ -13,7 +13,7 @@
 //
 // The network has a loopback interface and nothing else. Every connection passes through this
 // process: a relay has one end inside and one end outside. There are no virtual devices, routes or
-// firewall rules, and nothing stays behind when this process ends, however it ends.
+// firewall rules, and nothing is left behind when this process exits, even if it is killed.
 //
 // The file system is that of the machine, with the mounts on top. A target that does not exist is
 // created in memory, never on the machine: the folder above it becomes a tmpfs in which each of its
@@ -22,6 +22,6 @@
 // No helper program is involved. A thread of this process enters the namespaces and starts the
 // command there, so the started process is the command itself and gets its signals.
 //
-// Linux allows this to root, and to others in a user namespace: Enter starts this program again in
-// one. Check returns what is missing.
+// Linux allows this for root, and for other users in a user namespace. Enter restarts this program in
+// a user namespace. Check reports what is missing.
 package sandbox

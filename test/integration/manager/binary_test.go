@@ -194,7 +194,7 @@ var _ = Describe("The operator as it ships", Serial, Ordered, func() {
 		code, err := leader.Stop(ctx)
 		Expect(err).NotTo(HaveOccurred())
 		Expect(code).To(BeZero())
-		Expect(leader.LogTail(1)).To(ContainSubstring("exiting: received a signal to stop"))
+		Expect(leader.LogTail(1)).To(ContainSubstring("exiting after a termination signal"))
 		// The shipped Lease of 15 s would expire later than this waits.
 		Eventually(holder).WithContext(ctx).WithTimeout(expect.Short).Should(HavePrefix(standby.Name() + "_"))
 	}, SpecTimeout(expect.Long))

@@ -45,7 +45,7 @@ var _ = Describe("Admission of a MarkdownView", func() {
 			Expect(reading(typed(name, nil))(ctx)).To(expect.BeGone())
 		},
 		Entry("empty markdowns", "empty", spec{"markdowns": map[string]any{}}, "should have at least 1 properties"),
-		Entry("no SUMMARY.md", "bare", spec{"markdowns": map[string]any{"a.md": "x"}}, "markdowns must have SUMMARY.md."),
+		Entry("no SUMMARY.md", "bare", spec{"markdowns": map[string]any{"a.md": "x"}}, "markdowns must contain SUMMARY.md"),
 		Entry("a name of 57 letters", strings.Repeat("a", 57), good(nil), "metadata.name must be at most 56 characters long"),
 		Entry("a name with a dot", "a.b", good(nil), "consist of lower case letters, digits and '-'"),
 	)
@@ -67,7 +67,7 @@ var _ = Describe("Admission of a MarkdownView", func() {
 		Expect(err).To(MatchError(And(ContainSubstring("spec.markdowns"), ContainSubstring("metadata.name must be"))))
 		err = k8s.Create(ctx, typed(unique("all"), spec{"markdowns": map[string]any{"a.md": "x"}, "viewerImage": "A:b"}))
 		Expect(err).To(MatchError(And(ContainSubstring("denied the request"),
-			ContainSubstring("markdowns must have SUMMARY.md."), ContainSubstring("the name of an image must be like"))))
+			ContainSubstring("markdowns must contain SUMMARY.md"), ContainSubstring("the name of an image must look like"))))
 	})
 
 	It("accepts a name of 56 letters, and all its children fit", func(ctx SpecContext) {

@@ -28,8 +28,8 @@ var _ = Describe("The API of StorageBucket", operator.OldestKubernetes, func() {
 			s.BucketName, s.Endpoint, s.AddressingStyle = bucket, url, v1beta1.AddressingVirtualHost
 		}
 	}
-	const noURL, badHost, more = "must be a URL that starts with http:// or https://", "must name a host of letters, digits",
-		"must have no user, path, query or fragment"
+	const noURL, badHost, more = "must be a URL that starts with http:// or https://", "must be an IP address or consist of letters",
+		"must not contain a user, path, query or fragment"
 	// The golden file of config/ tests the limits of the schema.
 	DescribeTable("refuses invalid specs, and names the change", func(ctx SpecContext, f change, want string) {
 		b := build("default", "https://s3.example.com", "team-data", func(b *v1beta1.StorageBucket) { f(&b.Spec) })
@@ -44,13 +44,13 @@ var _ = Describe("The API of StorageBucket", operator.OldestKubernetes, func() {
 		Entry("no URL", endpoint("s3.example.com"), noURL),
 		Entry("another scheme", endpoint("ftp://s3.example.com"), noURL),
 		Entry("an upper case scheme", endpoint("HTTPS://s3.example.com"), noURL),
-		Entry("no host", endpoint("https://:9000"), "names a host"),
+		Entry("no host", endpoint("https://:9000"), "contains a host"),
 		Entry("an odd host", endpoint("http://a!b"), badHost),
 		Entry("a zone", endpoint("http://[fd00::1%25eth0]:9000"), "spec.endpoint"),
-		Entry("an empty port", endpoint("http://s3.example.com:"), "and if a port"),
-		Entry("port zero", endpoint("http://s3.example.com:0"), "and if a port"),
-		Entry("a port above the last", endpoint("http://s3.example.com:65536"), "and if a port"),
-		Entry("a port of five nines", endpoint("https://[fd00::1]:99999/"), "and if a port"),
+		Entry("an empty port", endpoint("http://s3.example.com:"), "and the port, if there is one"),
+		Entry("port zero", endpoint("http://s3.example.com:0"), "and the port, if there is one"),
+		Entry("a port above the last", endpoint("http://s3.example.com:65536"), "and the port, if there is one"),
+		Entry("a port of five nines", endpoint("https://[fd00::1]:99999/"), "and the port, if there is one"),
 		Entry("a password", endpoint("https://a:b@s3.example.com"), more),
 		Entry("a path", endpoint("https://s3.example.com/team"), more),
 		Entry("a query", endpoint("https://s3.example.com?x"), more),
@@ -58,7 +58,7 @@ var _ = Describe("The API of StorageBucket", operator.OldestKubernetes, func() {
 		Entry("a host with the bucket's name", endpoint("https://team-data.s3.eu-west-1.amazonaws.com"),
 			"must not begin with the bucket's name"),
 		Entry("dots before a virtual host with TLS", virtualHost("team.data", "https://s3.example.com"),
-			"no certificate is for such a host"),
+			"does not match such a host name"),
 		Entry("a virtual host before an address", virtualHost("team-data", "http://10.1.2.3:9000"),
 			"addressingStyle must be Path"),
 		Entry("no credentials", func(s *v1beta1.StorageBucketSpec) { s.CredentialsSecretRef.Name = "" },
@@ -70,7 +70,7 @@ var _ = Describe("The API of StorageBucket", operator.OldestKubernetes, func() {
 			"timeoutSeconds must be less than or equal to periodSeconds"),
 		Entry("the deletion of an observed bucket",
 			func(s *v1beta1.StorageBucketSpec) { s.DeletionPolicy = v1beta1.BucketDelete },
-			"deletionPolicy Delete needs managementPolicy Manage"),
+			"deletionPolicy Delete requires managementPolicy Manage"),
 	)
 
 	It("takes what can work", func(ctx SpecContext) {
@@ -97,14 +97,14 @@ var _ = Describe("The API of StorageBucket", operator.OldestKubernetes, func() {
 				return k8s.Update(ctx, changed, client.DryRunAll)
 			}).Should(MatchError(ContainSubstring(text)))
 		}
-		refused(observed, func(s *v1beta1.StorageBucketSpec) { s.BucketName = "other-data" }, "bucketName cannot be changed")
+		refused(observed, func(s *v1beta1.StorageBucketSpec) { s.BucketName = "other-data" }, "bucketName is immutable")
 		refused(observed, func(s *v1beta1.StorageBucketSpec) { s.ManagementPolicy = v1beta1.BucketManage },
-			"managementPolicy cannot be changed")
+			"managementPolicy is immutable")
 		refused(ours, func(s *v1beta1.StorageBucketSpec) { s.ManagementPolicy = v1beta1.BucketObserve },
-			"managementPolicy cannot be changed")
+			"managementPolicy is immutable")
 		refused(ours, func(s *v1beta1.StorageBucketSpec) { s.Endpoint = "https://s3.example.com" },
-			"endpoint and region cannot be changed")
-		refused(ours, func(s *v1beta1.StorageBucketSpec) { s.Region = "eu-west-1" }, "endpoint and region cannot be changed")
+			"endpoint and region are immutable")
+		refused(ours, func(s *v1beta1.StorageBucketSpec) { s.Region = "eu-west-1" }, "region are immutable")
 		operator.Change(ctx, k8s, observed,
 			func(b *v1beta1.StorageBucket) { b.Spec.Endpoint, b.Spec.Region = "https://s3.example.com", "eu-west-1" })
 		operator.Change(ctx, k8s, ours, func(b *v1beta1.StorageBucket) { b.Spec.DeletionPolicy = v1beta1.BucketDelete })

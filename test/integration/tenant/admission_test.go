@@ -97,7 +97,7 @@ var _ = Describe("Admission of a Tenant", func() {
 			func(x *v1beta1.Tenant) { x.Spec.NamespacePrefix = x.Name + "-own-" }))
 		for _, prefix := range []string{"other-", ""} {
 			t.Spec.NamespacePrefix = prefix
-			Expect(k8s.Update(ctx, t)).To(MatchError(ContainSubstring("spec.namespacePrefix field should not be changed")))
+			Expect(k8s.Update(ctx, t)).To(MatchError(ContainSubstring("spec.namespacePrefix is immutable")))
 		}
 		omitted := givenReady(ctx, build(unique("omit"), suffixes("dev")))
 		change(ctx, omitted, withPrefix(""))

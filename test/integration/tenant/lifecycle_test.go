@@ -70,7 +70,7 @@ var _ = Describe("A Tenant", func() {
 		By("recording what happened, once, in namespace default")
 		Eventually(ctx, eventsAbout(t)).Should(And(
 			expect.ContainEvent(expect.Event{Type: corev1.EventTypeNormal, Reason: v1beta1.EventUpdated,
-				Note: "^the tenant was updated$"}),
+				Note: "^the Tenant was updated$"}),
 			expect.ContainEvent(expect.Event{Type: corev1.EventTypeNormal, Reason: v1beta1.EventNamespaceCreated,
 				Note: name + "-dev"}),
 			expect.ContainEvent(expect.Event{Type: corev1.EventTypeNormal, Reason: v1beta1.EventNamespaceCreated,

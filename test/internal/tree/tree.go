@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package tree makes copies of this repository that are different from it, as with a
-// mistake in them, so that they can be built and run beside it.
+// Package tree creates modified copies of this repository, for example with an injected
+// bug, so that they can be built and run beside the original.
 package tree
 
 import (

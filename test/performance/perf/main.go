@@ -3,7 +3,7 @@
 // Command perf measures the operator of this checkout and writes a report. `make perf` runs it.
 //
 //	perf                       everything, about 40 minutes
-//	perf -only scale,pauses    some of it
+//	perf -only scale,pauses    only these measurements
 //	perf -quick                a minimum, to test that the measurements work
 //	perf -report               exits with 0 although a figure misses its goal
 //

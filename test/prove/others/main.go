@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Command others proves operators of other people, and compares the findings with those that are
-// known. `make prove-others` runs it.
+// Command others runs the prover on pinned third-party operators, and compares the findings with the
+// known findings. `make prove-others` runs it.
 //
 //	others                        all of them
-//	others --run=rabbitmq         those whose name has this regular expression in it
+//	others --run=rabbitmq         the operators whose name matches this regular expression
 //	others -- --make --workers=2  with flags of prove
 //
 // Each operator has a folder: go.mod pins its modules and names its programs as tools,
 // subject.yaml and the scenarios describe it to the prover, and known.yaml lists the findings.
-// Where there is no subject.yaml, prepare.sh makes the operator and describes it. Folders without a
-// go.mod are for operators that are built from their repository, and are left out. The command ends
-// with 1 if a finding is new or has vanished.
+// Where there is no subject.yaml, prepare.sh makes the operator and describes it. Directories without a
+// go.mod are for operators that are built from their repository, and are skipped. The exit code is 1
+// if a finding is new or has disappeared.
 package main
 
 import (

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package markdown has what admission and the viewer have to read alike: which files a MarkdownView may
-// have, to which of them a link leads, and where the text of a file begins.
+// Package markdown contains the rules that the admission webhook and the viewer must apply in the same
+// way: which files a MarkdownView may contain, which file a link leads to, and where the text of a file
+// begins.
 package markdown
 
 import (

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package render converts untrusted Markdown to safe HTML. The output has no HTML of the author, no
+// Package render converts untrusted Markdown to safe HTML. The output contains no HTML of the author, no
 // scripts, only web, mail and telephone links, and nothing that the browser loads from elsewhere. The
 // format is CommonMark with GitHub's tables, task lists, strikethrough and bare links.
 //
-// Time and memory are not bounded: hostile text needs the square of its length. The viewer's deadline
-// for a page and the memory limit of its Pod are the bounds.
+// The package does not bound time and memory, and malicious text can need time and memory quadratic in
+// its length. The viewer's deadline for a page and the memory limit of its Pod are the bounds.
 package render
 
 import (

@@ -68,10 +68,10 @@ func (l *learner) newErrors(logs map[string][]byte) string {
 		}
 	}
 	if len(fresh) == 0 {
-		return "the run goes on, and the operator's log has no new error\n"
+		return "the run continues, and the operator's log contains no new errors\n"
 	}
 	var text strings.Builder
-	fmt.Fprintf(&text, "the run goes on; new errors in the operator's log: %d, the last of them:\n", len(fresh))
+	fmt.Fprintf(&text, "the run continues; new errors in the operator's log: %d; the last ones:\n", len(fresh))
 	for _, line := range fresh[max(0, len(fresh)-accompanyLines):] {
 		fmt.Fprintf(&text, "    %s\n", line)
 	}
@@ -79,7 +79,8 @@ func (l *learner) newErrors(logs map[string][]byte) string {
 	for _, found := range notServed.FindAllStringSubmatch(strings.Join(fresh, "\n"), -1) {
 		if kind := found[1] + " of " + found[2]; !advised[kind] {
 			advised[kind] = true
-			fmt.Fprintf(&text, "    the API server does not serve %s: name the file or folder of its definition with --crds\n",
+			fmt.Fprintf(&text, "    the API server does not serve %s: set --crds to the file or directory of its "+
+				"CustomResourceDefinition\n",
 				kind)
 		}
 	}

@@ -20,14 +20,14 @@ func TestNewErrors(t *testing.T) {
 		"a": []byte("starts\n" + missing + "\n" + missing + "\n"),
 		"b": []byte(strings.ReplaceAll(missing, ":1,", ":2,")),
 	}
-	g.Expect(l.newErrors(logs)).To(Equal("the run goes on; new errors in the operator's log: 1, the last of them:\n    " +
-		missing + "\n    the API server does not serve Certificate of cert-manager.io/v1: name the file or folder of its " +
-		"definition with --crds\n"))
-	const none = "the run goes on, and the operator's log has no new error\n"
+	g.Expect(l.newErrors(logs)).To(Equal("the run continues; new errors in the operator's log: 1; the last ones:\n    " +
+		missing + "\n    the API server does not serve Certificate of cert-manager.io/v1: set --crds to the file or " +
+		"directory of its CustomResourceDefinition\n"))
+	const none = "the run continues, and the operator's log contains no new errors\n"
 	g.Expect(l.newErrors(logs)).To(Equal(none), "only the times differ")
 	logs["a"] = append(logs["a"], "E0102 03:04:05.6 1 a.go:1] no host\nE0102 03:04:05.6 1 a.go:1] no port\n"+
 		"E0102 03:04:05.6 1 a.go:1] no zone\nE0102 03:04:05.6 1 a.go:1] no name\n"...)
-	g.Expect(l.newErrors(logs)).To(And(HavePrefix("the run goes on; new errors in the operator's log: 4, "),
+	g.Expect(l.newErrors(logs)).To(And(HavePrefix("the run continues; new errors in the operator's log: 4; "),
 		Not(ContainSubstring("no host")), ContainSubstring("no port"), Not(ContainSubstring("--crds"))))
 }
 

@@ -36,7 +36,8 @@ func checkAbsent(dir string, d *learn.Draft) error {
 		for _, name := range d.Kinds[i].ScenarioNames() {
 			file := scenarioFile(dir, name)
 			if _, err := os.Stat(file); err == nil {
-				return fmt.Errorf("%s is there; name another folder with --subject, or replace it with --overwrite", file)
+				return fmt.Errorf("%s already exists; choose another directory with --subject, or overwrite the "+
+					"file with --overwrite", file)
 			}
 		}
 	}

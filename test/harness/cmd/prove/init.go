@@ -55,12 +55,12 @@ func newInit(work func(ctx context.Context, o initOptions, output io.Writer) err
 	var o initOptions
 	c := &cobra.Command{
 		Use:   "init MANIFESTS --binary PROGRAM",
-		Short: "Write subject.yaml and scenarios for each kind of an operator",
-		Long: `init runs an operator, and writes what it learns: subject.yaml and scenarios for each kind: its life, and a
-change and its return.
-MANIFESTS is the kustomize folder, YAML files or chart of the whole installation; a kustomization lists several.
-An example of a kind is applied with the other objects of its file. The annotation ` + learn.AsAnnotation + ` names the
-user of an object that an administrator may not make.`,
+		Short: "Draft subject.yaml and scenarios for each kind of an operator",
+		Long: `init runs an operator and writes subject.yaml, and two scenarios for each kind: one that creates and deletes
+an object, and one that changes the object and reverts the change.
+MANIFESTS is the kustomize directory, YAML files or Helm chart of the whole installation; to combine several, list
+them in a kustomization. An example of a kind is applied with the other objects of its file. The annotation
+` + learn.AsAnnotation + ` names the user that creates an object, if an administrator is not allowed to create it.`,
 		Example: `  prove init config/default --binary bin/manager
   prove init config/default --binary bin/manager --subject test/prove`,
 		Args: cobra.ExactArgs(1),
@@ -73,23 +73,26 @@ user of an object that an administrator may not make.`,
 		},
 	}
 	flags := c.Flags()
-	flags.StringVar(&o.dir, "subject", "prove", "folder for subject.yaml and the folder scenarios")
+	flags.StringVar(&o.dir, "subject", "prove", "directory to write subject.yaml and the scenarios to")
 	flags.StringVar(&o.binary, "binary", "", "program of the operator")
-	flags.StringVar(&o.workingDir, "working-dir", "", "folder in which the program runs, as the WORKDIR of its image")
+	flags.StringVar(&o.workingDir, "working-dir", "", "working directory of the program, like WORKDIR of its image")
 	flags.StringVar(&o.samples, "samples", "",
-		"file or folder with an example of each kind; empty: samples beside the manifests, if it is there")
-	flags.StringVar(&o.name, "name", "", "name of the operator; empty: that of its namespace")
-	flags.StringVar(&o.deployment, "deployment", "", "Deployment that runs the program, if the manifests have several")
+		"file or directory that contains an example of each kind; if empty, the directory samples beside the "+
+			"manifests, if it exists")
+	flags.StringVar(&o.name, "name", "", "name of the operator; defaults to the name of its namespace")
+	flags.StringVar(&o.deployment, "deployment", "", "name of the Deployment that runs the program; required if the "+
+		"manifests contain several Deployments")
 	flags.StringArrayVar(&o.crds, "crds", nil,
-		"file or folder with CustomResourceDefinitions that the manifests do not have; may be repeated")
+		"file or directory with CustomResourceDefinitions that the manifests do not contain; may be repeated")
 	flags.StringToStringVar(&o.env, "env", map[string]string{},
-		"NAME=VALUE of a variable of the program, which replaces one of the Deployment; may be repeated")
+		"environment variable of the program as NAME=VALUE; overrides a variable of the Deployment; may be repeated")
 	flags.StringArrayVar(&o.args, "args", nil,
-		"argument of the program after those of the Deployment, as in --args=--zone=a; may be repeated")
-	flags.StringVar(&o.values, "values", "", "file with values, if the manifests are a chart")
-	flags.StringArrayVar(&o.kinds, "kind", nil, "describe this kind, such as Backup; may be repeated; without it, all kinds")
-	flags.Uint64Var(&o.seed, "seed", 0, "seed of all random choices; 0 takes a new one")
-	flags.BoolVar(&o.overwrite, "overwrite", false, "replace files that are there")
+		"argument to append to the arguments of the Deployment, such as --args=--zone=a; may be repeated")
+	flags.StringVar(&o.values, "values", "", "values file, if the manifests are a Helm chart")
+	flags.StringArrayVar(&o.kinds, "kind", nil, "kind to describe, such as Backup; may be repeated; if not set, all "+
+		"kinds are described")
+	flags.Uint64Var(&o.seed, "seed", 0, "seed of all random choices; 0 chooses a new seed")
+	flags.BoolVar(&o.overwrite, "overwrite", false, "overwrite existing files")
 	return c
 }
 
@@ -98,10 +101,10 @@ func (o *initOptions) complete() error {
 	o.seed = program.Seed(o.seed)
 	switch {
 	case o.dir == "" || filepath.Ext(o.dir) == ".yaml":
-		return fmt.Errorf("--subject=%q is no folder; name one for subject.yaml and its scenarios",
+		return fmt.Errorf("--subject=%q is not a directory; name a directory for subject.yaml and its scenarios",
 			o.dir)
 	case o.binary == "":
-		return errors.New("--binary is missing; build the operator and name the program")
+		return errors.New("--binary is missing; build the operator and set --binary to the program")
 	}
 	if o.samples == "" {
 		beside := filepath.Join(o.manifests, "..", "samples")
@@ -120,11 +123,11 @@ func (o *initOptions) complete() error {
 		*path = absolute
 	}
 	if !isProgram(o.binary) {
-		return fmt.Errorf("--binary=%s is no program; build the operator first", o.binary)
+		return fmt.Errorf("--binary=%s is not an executable program; build the operator first", o.binary)
 	}
 	file := filepath.Join(o.dir, "subject.yaml")
 	if _, err := os.Stat(file); err == nil && !o.overwrite {
-		return fmt.Errorf("%s is there; name another folder, or replace it with --overwrite", file)
+		return fmt.Errorf("%s already exists; choose another directory, or overwrite the file with --overwrite", file)
 	}
 	if err := checkWritable(filepath.Join(o.dir, "scenarios")); err != nil {
 		return fmt.Errorf("--subject=%s cannot be written: %w", o.dir, err)
@@ -190,7 +193,7 @@ func describe(ctx context.Context, o initOptions, output io.Writer) (err error) 
 	for _, file := range written {
 		fmt.Fprintf(output, "wrote %s\n", file)
 	}
-	fmt.Fprintf(output, "read the lines with the word guess, then: %s --subject %s\n",
+	fmt.Fprintf(output, "review the lines that contain the word guess, then run: %s --subject %s\n",
 		commandName(), program.Quote(filepath.Join(o.dir, "subject.yaml")))
 	return l.undone
 }
@@ -205,7 +208,7 @@ func propose(ctx context.Context, o initOptions, output io.Writer) (*learn.Draft
 	chart := env.Chart{Release: name, Namespace: name}
 	if o.values != "" {
 		if !env.IsChart(o.manifests) {
-			return nil, fmt.Errorf("--values=%s: %s is no chart", o.values, o.manifests)
+			return nil, fmt.Errorf("--values=%s: %s is not a Helm chart", o.values, o.manifests)
 		}
 		text, err := os.ReadFile(o.values)
 		if err != nil {

@@ -49,16 +49,16 @@ func TestParseInit_Refuses(t *testing.T) {
 		args []string
 		says string
 	}{
-		"NoSubject": {[]string{"--subject=", manifests, binary}, `--subject="" is no folder; name one for subject.yaml`},
-		"File":      {[]string{"--subject=test/prove/subject.yaml", manifests, binary}, "is no folder"},
+		"NoSubject": {[]string{"--subject=", manifests, binary}, `--subject="" is not a directory; name a directory for subject.yaml`},
+		"File":      {[]string{"--subject=test/prove/subject.yaml", manifests, binary}, "is not a directory"},
 		"NoManifests": {[]string{"--subject=" + dir, binary},
 			"accepts 1 arg(s), received 0"},
-		"NoBinary": {[]string{"--subject=" + dir, manifests}, "build the operator and name the program"},
+		"NoBinary": {[]string{"--subject=" + dir, manifests}, "build the operator and set --binary to the program"},
 		"NotBuilt": {[]string{"--subject=" + dir, manifests, "--binary=" + filepath.Join(dir, "none")},
-			"is no program; build the operator first"},
-		"Folder": {[]string{"--subject=" + dir, manifests, "--binary=" + dir}, "is no program"},
+			"is not an executable program; build the operator first"},
+		"Folder": {[]string{"--subject=" + dir, manifests, "--binary=" + dir}, "is not an executable program"},
 		"There": {[]string{"--subject=" + dir, manifests, binary},
-			"is there; name another folder, or replace it with --overwrite"},
+			"already exists; choose another directory, or overwrite the file with --overwrite"},
 		"BelowAFile": {[]string{"--subject=" + filepath.Join(dir, "manager"), manifests, binary},
 			"cannot be written"},
 		"BelowAFileThatIsThere": {[]string{"--subject=" + filepath.Join(dir, "manager", "a", "b"), manifests, binary},
@@ -162,7 +162,7 @@ func TestWrite_LeavesNoScenarioOfBefore(t *testing.T) {
 	g.Expect(files).To(Equal([]string{filepath.Join(dir, "subject.yaml"),
 		filepath.Join(dir, "scenarios", "backup-life.yaml")}))
 	g.Expect(os.Remove(files[0])).To(Succeed())
-	g.Expect(checkAbsent(dir, d)).To(MatchError(ContainSubstring("backup-life.yaml is there")))
+	g.Expect(checkAbsent(dir, d)).To(MatchError(ContainSubstring("backup-life.yaml already exists")))
 	g.Expect(checkAbsent(t.TempDir(), d)).To(Succeed())
 	g.Expect(os.WriteFile(files[1], []byte("mine"), 0o600)).To(Succeed())
 	g.Expect(write(dir, d)).To(Equal(files))

@@ -51,7 +51,7 @@ func (l *learner) learn(ctx context.Context) error {
 	if err := l.findLease(ctx); err != nil {
 		return err
 	}
-	fmt.Fprintf(l.output, "the operator took the Lease %s/%s\n", l.draft.Lease.Namespace, l.draft.Lease.Name)
+	fmt.Fprintf(l.output, "the operator acquired the Lease %s/%s\n", l.draft.Lease.Namespace, l.draft.Lease.Name)
 	histories, err := l.observe(ctx)
 	if err != nil {
 		return err

@@ -55,7 +55,8 @@ func TestWaitForLease_none(t *testing.T) {
 			},
 		}).Build()
 		_, err := waitForLease(t.Context(), c, nil, refusedTimeout, func() bool { return true })
-		NewWithT(t).Expect(err).To(MatchError("waiting for a Lease of the operator: it took none within 15s"))
+		NewWithT(t).Expect(err).To(MatchError("waiting for a Lease of the operator: the operator acquired no Lease " +
+			"within 15s"))
 	})
 }
 
@@ -75,7 +76,7 @@ func TestNoteNotEnded(t *testing.T) {
 func TestElectionAdvice(t *testing.T) {
 	shipped := &appsv1.Deployment{}
 	shipped.Namespace, shipped.Spec.Template.Spec.ServiceAccountName = "ns", "account"
-	const flags, rights = "see whether it needs a flag", "its ServiceAccount may not create Leases in namespace ns: add a Role"
+	const flags, rights = "check whether it needs a flag", "its ServiceAccount is not allowed to create Leases in namespace ns; add a Role"
 	for name, each := range map[string]struct {
 		allowed bool
 		fail    error

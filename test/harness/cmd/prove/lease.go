@@ -67,7 +67,8 @@ func (l *learner) findLease(ctx context.Context) (err error) {
 	timeout, advice := electionAdvice(ctx, c, installation.Shipped())
 	if l.draft.Leases, err = waitForLease(ctx, c, before, timeout, l.restarting(replica, own)); err != nil {
 		if errors.Is(err, errProgramEnded) {
-			return fmt.Errorf("%w; its log shows why: give it what it needs with --args, --env or --values", err)
+			return fmt.Errorf("%w; the log of the operator shows why; set what the operator needs with --args, "+
+				"--env or --values", err)
 		}
 		return fmt.Errorf("%w; %s. The end of its log:\n%s", err, advice, own.next())
 	}
@@ -109,7 +110,7 @@ func (l *learner) restarting(replica restartable, own *programLog) func() bool {
 			return false
 		}
 		restarts++
-		fmt.Fprintf(l.output, "it is started again, %d of %d times\n", restarts, maxRestarts)
+		fmt.Fprintf(l.output, "restarting the program, attempt %d of %d\n", restarts, maxRestarts)
 		return replica.Restart() == nil
 	}
 }
@@ -132,7 +133,8 @@ func waitForLease(ctx context.Context, c client.Client, before []history.Key, ti
 		return len(taken) > 0, err
 	})
 	if ctx.Err() == nil && errors.Is(err, context.DeadlineExceeded) {
-		return nil, fmt.Errorf("waiting for a Lease of the operator: it took none within %s", timeout)
+		return nil, fmt.Errorf("waiting for a Lease of the operator: the operator acquired no Lease "+
+			"within %s", timeout)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("waiting for a Lease of the operator: %w", err)
@@ -150,11 +152,12 @@ func electionAdvice(ctx context.Context, c client.Client, shipped *appsv1.Deploy
 		},
 	}}
 	if err := c.Create(ctx, review); err == nil && !review.Status.Allowed {
-		return refusedTimeout, fmt.Sprintf("its ServiceAccount may not create Leases in namespace %s: add a Role and a RoleBinding to the "+
-			"manifests, or have it elected elsewhere. An operator without leader election cannot be judged", shipped.Namespace)
+		return refusedTimeout, fmt.Sprintf("its ServiceAccount is not allowed to create Leases in namespace %s; add "+
+			"a Role and a RoleBinding to the manifests, or set another namespace for the leader election. The "+
+			"prover cannot test an operator without leader election", shipped.Namespace)
 	}
-	return leaseTimeout, "the operator has to elect a leader: see whether it needs a flag, and whether it takes its namespace from a flag " +
-		"or from POD_NAMESPACE"
+	return leaseTimeout, "the operator must use leader election; check whether it needs a flag for that, and " +
+		"whether it reads its namespace from a flag or from POD_NAMESPACE"
 }
 
 // leases are all Leases with a holder, other than those of the API server itself.

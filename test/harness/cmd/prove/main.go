@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Command prove breaks an operator as it ships in known ways, at each of its writes, and judges
-// it by what the API server has recorded. The README of the module has the first steps.
+// Command prove runs a shipped operator, injects a fault at each of its writes, and checks the audit
+// log of the API server for violations of invariants. The README of the module shows the first steps.
 //
-// It ends with 1 if a promise was broken or a plan could not be judged, and with 2 if it could
+// The exit code is 1 if an invariant was violated or a plan could not be judged, and 2 if prove could
 // not do its work.
 package main
 
@@ -32,7 +32,7 @@ import (
 )
 
 // errFound means that the operator failed, and not this program.
-var errFound = errors.New("not everything has held")
+var errFound = errors.New("there are findings")
 
 func main() {
 	// Only root may isolate replicas, and every user in a user namespace.
@@ -57,17 +57,18 @@ func execute(ctx context.Context, args []string, output io.Writer) error {
 // newRoot returns the command, which runs plans unless a subcommand is named.
 func newRoot() *cobra.Command {
 	root := newRun(prove)
-	root.Long = `prove runs an operator as it ships on a real control plane, breaks it at each of its writes, and
-judges it by what the API server has recorded. It ends with 1 if a promise was broken or a plan
-could not be judged, and with 2 if it could not do its work.`
+	root.Long = `prove runs the shipped operator on a real control plane, injects a fault at each of its writes, and
+checks the audit log of the API server for violations of the invariants. The exit code is 1 if an
+invariant was violated or a plan could not be judged, and 2 if prove could not do its work.`
 	root.SilenceUsage, root.SilenceErrors = true, true
 	root.Version = version()
 	root.SetVersionTemplate("prove {{.Version}}\n")
 	again := newRun(prove)
 	again.Use = "run"
 	root.AddCommand(again, newMerge(merge), newInit(describe), newSchema(),
-		newPage("faults", "Print the page about faults, with bugs, and with what each has found", docs.Faults),
-		newPage("invariants", "Print the page about invariants, with a bug that each would have shown", docs.Invariants))
+		newPage("faults", "Print the documentation of the faults, with the bugs that each has found", docs.Faults),
+		newPage("invariants", "Print the documentation of the invariants, with an example of a bug for "+
+			"each", docs.Invariants))
 	return root
 }
 

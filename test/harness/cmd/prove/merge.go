@@ -28,10 +28,10 @@ func newMerge(work func(o mergeOptions, output io.Writer) error) *cobra.Command 
 	var o mergeOptions
 	c := &cobra.Command{
 		Use:   "merge DIR...",
-		Short: "Make one report of the reports of all shards",
-		Long: `merge makes one summary, one JUnit file and one folder with the runs that did not hold of the
-folders that all shards of one seed have written. Findings that several shards have are one. It ends
-as the run of all plans would, and with 2 if a shard is missing or did not do all of its work.`,
+		Short: "Merge the reports of all shards into one report",
+		Long: `merge reads the directories that all shards of one seed have written. It writes one summary, one
+JUnit file and one directory with the runs that have findings. A finding of several shards is
+reported once. The exit code is that of a run of all plans, and 2 if a shard is missing or incomplete.`,
 		Example: `  prove --seed 7 --shard 1/2 --dir shards/1
   prove --seed 7 --shard 2/2 --dir shards/2
   prove merge shards/*                 # the report in artifacts/prove`,
@@ -45,9 +45,9 @@ as the run of all plans would, and with 2 if a shard is missing or did not do al
 		},
 	}
 	flags := c.Flags()
-	flags.StringVar(&o.dir, "dir", "artifacts/prove", "folder for the summary and for what did not hold")
+	flags.StringVar(&o.dir, "dir", "artifacts/prove", "directory for the summary and for the runs with findings")
 	flags.StringVar(&o.output, "output", outputText,
-		"text, or json: the summary on standard output, and the text on standard error")
+		"output format: text, or json, which prints the summary on standard output and the text on standard error")
 	return c
 }
 
@@ -58,7 +58,7 @@ func (o *mergeOptions) complete() error {
 		return fmt.Errorf("--output=%s is neither text nor json", o.output)
 	}
 	if slices.ContainsFunc(o.dirs, func(dir string) bool { return sameFile(dir, o.dir) }) {
-		return fmt.Errorf("--dir=%s is the folder of a shard", o.dir)
+		return fmt.Errorf("--dir=%s is the directory of a shard", o.dir)
 	}
 	return nil
 }

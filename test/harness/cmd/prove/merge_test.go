@@ -208,7 +208,7 @@ func TestMerge_RejectsReportsOfOtherSweeps(t *testing.T) {
 	g := NewWithT(t)
 	_, output, code := merged(t, one, "--dir", one)
 	g.Expect(code).To(Equal(2))
-	g.Expect(output).To(ContainSubstring("is the folder of a shard"))
+	g.Expect(output).To(ContainSubstring("is the directory of a shard"))
 	g.Expect(filepath.Join(one, "summary.json")).To(BeARegularFile())
 }
 

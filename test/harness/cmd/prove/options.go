@@ -43,7 +43,7 @@ func newRun(work func(ctx context.Context, o options, output io.Writer) error) *
 	var o options
 	c := &cobra.Command{
 		Use:   "prove",
-		Short: "Run plans, and report what did not hold",
+		Short: "Run the fault plans of an operator and report the findings",
 		Example: `  prove                              # clean runs, then all plans of all scenarios
   prove --smoke                      # one plan of each family of faults
   prove --seed 7 --plan ID           # one plan again
@@ -61,25 +61,30 @@ func newRun(work func(ctx context.Context, o options, output io.Writer) error) *
 }
 
 func register(o *options, flags *pflag.FlagSet) {
-	flags.StringVar(&o.subject, "subject", "prove/subject.yaml", "file that describes the operator")
+	flags.StringVar(&o.subject, "subject", "prove/subject.yaml", "path of the subject.yaml that describes the "+
+		"operator")
 	flags.StringVar(&o.manager, "manager", "",
-		"program of the operator in place of the subject's, which is not built then")
-	flags.StringVar(&o.dir, "dir", "artifacts/prove", "folder for the summary and for what did not hold")
+		"program of the operator; replaces the program of the subject, which is then not built")
+	flags.StringVar(&o.dir, "dir", "artifacts/prove", "directory for the summary and for the runs with findings")
 	flags.StringSliceVar(&o.scenarios, "scenario", nil,
-		"names of the scenarios to run, with commas between them; empty runs all")
-	flags.StringVar(&o.plan, "plan", "", "ID of the one plan to run; empty runs all")
+		"names of the scenarios to run, separated by commas; if empty, all scenarios run")
+	flags.StringVar(&o.plan, "plan", "", "ID of the only plan to run; if empty, all plans run")
 	flags.BoolVar(&o.smoke, "smoke", false,
-		"run one plan of each family of faults only, of the scenarios in which all are tried")
-	flags.StringVar(&o.pattern, "match", "", "run the plans only whose ID has this regular expression in it, for example :lost-response:")
-	flags.BoolVar(&o.keep, "keep", false, "keep the histories of what has held too")
-	flags.IntVar(&o.clean, "clean", 0, "run this many more clean runs and no plans, to look for false alarms")
-	flags.IntVar(&o.workers, "workers", 3, "run so many plans side by side, each on a control plane of its own")
-	flags.IntVar(&o.repeat, "repeat", 1, "run each plan this often, to see whether it gives the same each time")
-	flags.Uint64Var(&o.seed, "seed", 0, "seed of all random choices; 0 takes a new one")
+		"run only one plan of each family of faults, from the scenarios that try all faults")
+	flags.StringVar(&o.pattern, "match", "", "run only the plans whose ID matches this regular expression, for "+
+		"example :lost-response:")
+	flags.BoolVar(&o.keep, "keep", false, "also keep the histories of runs without findings")
+	flags.IntVar(&o.clean, "clean", 0, "number of additional clean runs to run instead of plans, to look for false "+
+		"positives")
+	flags.IntVar(&o.workers, "workers", 3, "number of plans to run in parallel, each on its own control plane")
+	flags.IntVar(&o.repeat, "repeat", 1, "how many times to run each plan, to check that the result is always the "+
+		"same")
+	flags.Uint64Var(&o.seed, "seed", 0, "seed of all random choices; 0 chooses a new seed")
 	flags.StringVar(&o.output, "output", outputText,
-		"text, or json: the summary on standard output, and the text on standard error")
-	flags.Var(&o.shard, "shard", "run the i-th of n parts of the plans, such as 2/8; each plan is in one part, whatever plans there are; 0/n is n/n")
-	flags.BoolVar(&o.make, "make", false, "print the commands that repeat a run as `make prove`")
+		"output format: text, or json, which prints the summary on standard output and the text on standard error")
+	flags.Var(&o.shard, "shard", "run part i of n of the plans, given as i/n, such as 2/8; each plan is in exactly "+
+		"one part; 0/n means n/n")
+	flags.BoolVar(&o.make, "make", false, "print the commands that repeat a run as `make prove` commands")
 }
 
 // complete checks the options and sets those that follow from others.

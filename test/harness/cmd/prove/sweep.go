@@ -146,7 +146,8 @@ func (s *sweeper) jobs(references []*run.Reference) ([]job, error) {
 	}
 	switch {
 	case len(s.silent) == len(references):
-		return nil, fmt.Errorf("deriving plans: the operator has written nothing in the clean runs of %s", strings.Join(s.silent, ", "))
+		return nil, fmt.Errorf("deriving plans: the operator wrote nothing in the clean runs "+
+			"of %s", strings.Join(s.silent, ", "))
 	case matching == 0:
 		return nil, fmt.Errorf("choosing plans: none has %s in its ID", s.options.match)
 	}
@@ -205,7 +206,8 @@ func (s *sweeper) finish(undone error) error {
 		}
 	}
 	if len(s.silent) > 0 && undone == nil {
-		errs = append(errs, fmt.Errorf("%w: the operator has written nothing in the clean runs of %s", errFound, strings.Join(s.silent, ", ")))
+		errs = append(errs, fmt.Errorf("%w: the operator wrote nothing in the clean runs "+
+			"of %s", errFound, strings.Join(s.silent, ", ")))
 	}
 	return errors.Join(append(errs, s.ledger.close())...)
 }

@@ -51,7 +51,7 @@ func TestSweep_ScenarioWithoutPlans(t *testing.T) {
 		MatchError(ContainSubstring("nothing in the clean runs of silent"))))
 	s.silent = nil
 	_, err := s.jobs([]*run.Reference{silent})
-	g.Expect(err).To(MatchError("deriving plans: the operator has written nothing in the clean runs of silent"))
+	g.Expect(err).To(MatchError("deriving plans: the operator wrote nothing in the clean runs of silent"))
 	s.silent = nil
 	s.options = asked(t, "--match=nothing")
 	_, err = s.jobs([]*run.Reference{silent, busy})
