@@ -39,6 +39,7 @@ require (
 	k8s.io/kube-openapi v0.0.0-20260721132016-d427ff9ee9ad
 	k8s.io/pod-security-admission v0.37.2
 	k8s.io/utils v0.0.0-20260626114624-be93311217bd
+	leasehold.dev/api v0.0.0
 	leasehold.dev/runners/election v0.0.0
 	leasehold.dev/test/harness v0.0.0
 	pgregory.net/rapid v1.3.0
@@ -147,8 +148,9 @@ require (
 	sigs.k8s.io/structured-merge-diff/v6 v6.4.2 // indirect
 )
 
-// Other repositories use these modules: leader election, and the prover with the harness.
+// Other repositories use these modules: the kinds, leader election, and the prover with the harness.
 replace (
+	leasehold.dev/api => ./api
 	leasehold.dev/runners/election => ./runners/election
 	leasehold.dev/test/harness => ./test/harness
 )

@@ -24,7 +24,8 @@ cp -Rp hack/tools hack/boilerplate.go.txt "$copy/hack/"
 # The go.mod of the root names this module by its path.
 cp -p test/harness/go.mod test/harness/go.sum "$copy/test/harness/"
 (cd "$copy" && rm -rf "${generated[@]}")
-make --no-print-directory -C "$copy" generate TOOLS="$tools" >/dev/null
+# The copy has no go.work, and Go would use that of this tree.
+GOWORK=off make --no-print-directory -C "$copy" generate TOOLS="$tools" >/dev/null
 
 failed=0
 for dir in api config docs; do

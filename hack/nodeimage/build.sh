@@ -118,7 +118,7 @@ done
 [[ -n $pause && -n $proxy && ${#parts[@]} == 7 ]] || fail "kubeadm does not want all images that are built here: $references"
 
 report "making the node image"
-kind=$(cd ../tools && "$GO" mod download -json sigs.k8s.io/kind | sed -n 's/.*"Dir": "\(.*\)",*/\1/p')
+kind=$(cd ../tools && GOWORK=off "$GO" mod download -json sigs.k8s.io/kind | sed -n 's/.*"Dir": "\(.*\)",*/\1/p')
 # A module has files without the right to be executed.
 cp -R --no-preserve=mode "$kind/images/base/files/." "$stage"
 chmod 755 "$stage"/usr/local/bin/* "$stage"/kind/bin/*
