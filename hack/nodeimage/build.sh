@@ -81,7 +81,7 @@ compile() {
   (cd "$1" && CGO_ENABLED=0 GOWORK=off "$GO" build -trimpath -gcflags=all=-dwarf=false -ldflags "$3" -o "$bin/$name" "$2")
 }
 tools() { awk '/^\)/ {inside = 0} inside {print $1} /^tool \(/ {inside = 1}' "$1/go.mod"; }
-compile ../.. ./hack/nodeimage/pause '-s -w'
+compile .. ./nodeimage/pause '-s -w'
 for package in $(tools ../controlplane); do compile ../controlplane "$package" "$stamp"; done
 for package in $(tools node); do compile node "$package" '-s -w'; done
 
