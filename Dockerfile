@@ -13,8 +13,8 @@ WORKDIR /src
 # again.
 COPY go.mod go.sum ./
 # go.mod names these modules by their paths.
+COPY api/go.mod api/go.sum api/
 COPY runners/election/go.mod runners/election/go.sum runners/election/
-COPY test/harness/go.mod test/harness/go.sum test/harness/
 RUN ["go", "mod", "download"]
 
 COPY *.go ./

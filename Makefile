@@ -128,9 +128,13 @@ test: needs-go $(CONTROLPLANE) s3server build $(TOOLS)/gotestsum $(TOOLS)/ginkgo
 		integration:$$integration$$(printf ':$(ARTIFACTS)/junit-integration-%s.xml' $(SUITES)) \
 		$(if $(UNPROVABLE),,prove:$$prove:$(ARTIFACTS)/prove-smoke/junit.xml)
 
-# The modules that have Go code, and the reports of `make test`.
-MODULES := . runners/election test/harness hack/monitoring hack/gitops hack/certmanager
+# The modules that have Go code, and the reports of `make test`. Those of go.work have one set of versions; the others
+# have their own, so each is built with GOWORK=off.
+WORKSPACE := . api hack test test/harness
+MODULES := $(WORKSPACE) runners/election hack/monitoring hack/gitops hack/certmanager
 UNITS   := unit harness
+# For a loop over modules.
+ALONE = [[ " $(WORKSPACE) " == *" $$module "* ]] || export GOWORK=off
 
 unit: needs-go $(CONTROLPLANE) s3server build $(TOOLS)/gotestsum $(TOOLS)/ginkgo $(TOOLS)/helm ## Run the unit tests of the operator, the harness and config/, except the slow ones.
 	@GO=$(GO) GOTESTSUM=$(TOOLS)/gotestsum ARTIFACTS=$(ARTIFACTS) hack/unit.sh '$(TEST_FLAGS) -skip=^TestSlow $(UNIT_FLAGS)' . test/harness
@@ -148,7 +152,7 @@ slow: needs-go $(CONTROLPLANE) s3server $(BIN)/monitoring/promtool $(BIN)/certma
 # measure, or start programs that are built without the detector.
 race: export CGO_ENABLED := 1
 race: needs-go $(CONTROLPLANE) s3server build $(TOOLS)/gotestsum $(TOOLS)/ginkgo $(TOOLS)/helm ## Run the unit tests with the race detector. Needs a C compiler.
-	@GO=$(GO) GOTESTSUM=$(TOOLS)/gotestsum ARTIFACTS=$(ARTIFACTS) hack/unit.sh '-race $(TEST_FLAGS) -skip=^TestSlow $(UNIT_FLAGS)' $(filter-out hack/%,$(MODULES))
+	@GO=$(GO) GOTESTSUM=$(TOOLS)/gotestsum ARTIFACTS=$(ARTIFACTS) hack/unit.sh '-race $(TEST_FLAGS) -skip=^TestSlow $(UNIT_FLAGS)' . test/harness runners/election
 
 integration: needs-go $(CONTROLPLANE) s3server build $(TOOLS)/ginkgo $(TOOLS)/helm ## Run the integration specs against a real control plane.
 	@GO=$(GO) PROGRAMS=$(BIN) hack/integration.sh $(TOOLS)/ginkgo $(ARTIFACTS) $(SUITE_JOBS) '$(SUITES)' --procs=$(PROCS) --randomize-all --keep-going \
@@ -229,13 +233,14 @@ generate: $(TOOLS)/controller-gen $(TOOLS)/crd-ref-docs ## Generate DeepCopy met
 verify: needs-go $(TOOLS)/controller-gen $(TOOLS)/crd-ref-docs ## Check that generated files and module files are up to date, and vet.
 	@hack/verify.sh $(TOOLS)
 	@for module in $(MODULES) hack/tools hack/controlplane hack/controlplane/1.31 hack/s3server hack/release hack/nodeimage/node; do \
-		(cd $$module && $(GO) mod tidy -diff) || { echo "verify: $$module is not tidy; run go mod tidy there" >&2; exit 1; }; \
+		(cd $$module && GOWORK=off $(GO) mod tidy -diff) || { echo "verify: $$module is not tidy; run GOWORK=off go mod tidy there" >&2; exit 1; }; \
 	done
-	@for module in $(MODULES); do (cd $$module && $(PROGRESS) "vet in $$module" $(GO) vet ./...); done
+	@GO=$(GO) hack/one-version.sh $(WORKSPACE)
+	@for module in $(MODULES); do ($(ALONE); cd $$module && $(PROGRESS) "vet in $$module" $(GO) vet ./...); done
 	@echo "verify: generated files and modules are up to date, and go vet passed"
 
 lint: needs-go $(TOOLS)/golangci-lint-kube-api-linter $(TOOLS)/actionlint ## Check the code style, the imports and the workflows; LINT_FLAGS=--fix formats the code.
-	@for module in $(MODULES); do (cd $$module && $(PROGRESS) "lint in $$module" $(TOOLS)/golangci-lint-kube-api-linter run --config=$(CURDIR)/.golangci.yml $(LINT_FLAGS) ./...) || exit 1; done
+	@for module in $(MODULES); do ($(ALONE); cd $$module && $(PROGRESS) "lint in $$module" $(TOOLS)/golangci-lint-kube-api-linter run --config=$(CURDIR)/.golangci.yml $(LINT_FLAGS) ./...) || exit 1; done
 	@$(TOOLS)/actionlint .github/workflows/*.yml
 
 vulncheck: needs-go $(TOOLS)/govulncheck ## Report known vulnerabilities in code that the operator calls. Needs access to vuln.go.dev.
@@ -247,7 +252,7 @@ vulncheck: needs-go $(TOOLS)/govulncheck ## Report known vulnerabilities in code
 REGISTRY ?= leasehold.dev
 # REPEAT=1 makes it in two clones, the second with an empty build cache, and compares the files (15 minutes).
 release: needs-go $(TOOLS)/kustomize $(TOOLS)/helm ## Build all files of release VERSION=v0.1.0 in dist/: binaries, images, manifests, SBOMs and checksums.
-	@cd hack/release && $(PROGRESS) ko $(GO) build -o $(TOOLS)/ github.com/google/ko
+	@cd hack/release && GOWORK=off $(PROGRESS) ko $(GO) build -o $(TOOLS)/ github.com/google/ko
 	@GO=$(GO) KO=$(TOOLS)/ko KUSTOMIZE=$(TOOLS)/kustomize HELM=$(TOOLS)/helm hack/release/$(if $(REPEAT),repeat.sh,release.sh . dist) '$(VERSION)' '$(REGISTRY)'
 
 ##@ Deploy to a cluster
@@ -288,24 +293,24 @@ bin/%: $(BIN)/% ;
 $(TOOLS)/%: hack/tools/go.mod hack/tools/go.sum
 	@echo "building $* from hack/tools" >&2
 	@mkdir -p $(TOOLS)
-	@cd hack/tools && $(PROGRESS) $* $(GO) build -o $(TOOLS)/ $$(awk 'NF == 1 && $$1 ~ "/$*(/v[0-9]+)?$$" {print $$1}' go.mod)
+	@cd hack/tools && GOWORK=off $(PROGRESS) $* $(GO) build -o $(TOOLS)/ $$(awk 'NF == 1 && $$1 ~ "/$*(/v[0-9]+)?$$" {print $$1}' go.mod)
 	@touch $@
 
 $(BIN)/s3server/versitygw: hack/s3server/go.mod hack/s3server/go.sum
 	@echo "s3server: building versitygw $$(awk '$$1 == "github.com/versity/versitygw" {print $$2}' hack/s3server/go.mod) from hack/s3server (about 45 s on 2 cores the first time)" >&2
 	@mkdir -p $(@D)
-	@cd hack/s3server && CGO_ENABLED=0 $(PROGRESS) s3server $(GO) build -ldflags='-s -w' -o $(@D)/ github.com/versity/versitygw/cmd/versitygw
+	@cd hack/s3server && CGO_ENABLED=0 GOWORK=off $(PROGRESS) s3server $(GO) build -ldflags='-s -w' -o $(@D)/ github.com/versity/versitygw/cmd/versitygw
 	@touch $@
 
 $(BIN)/certmanager/certmanager: hack/certmanager/go.mod hack/certmanager/go.sum hack/certmanager/main.go
 	@echo "certmanager: building the tool with cert-manager $$(awk '$$1 == "github.com/cert-manager/cert-manager" {print $$2}' hack/certmanager/go.mod) from hack/certmanager (about 2 minutes on 2 cores the first time)" >&2
 	@mkdir -p $(@D)
-	@cd hack/certmanager && CGO_ENABLED=0 $(PROGRESS) certmanager $(GO) build -ldflags='-s -w' -o $@ .
+	@cd hack/certmanager && CGO_ENABLED=0 GOWORK=off $(PROGRESS) certmanager $(GO) build -ldflags='-s -w' -o $@ .
 	@touch $@
 
 # Without the discovery of targets in clouds: 243 of 1,356 packages, and large ones.
 $(BIN)/monitoring/promtool: hack/monitoring/go.mod hack/monitoring/go.sum
 	@echo "promtool: building promtool from Prometheus $$(awk '$$1 == "github.com/prometheus/prometheus" {print $$2}' hack/monitoring/go.mod) from hack/monitoring (about 2 minutes on 2 cores the first time)" >&2
 	@mkdir -p $(@D)
-	@cd hack/monitoring && CGO_ENABLED=0 $(PROGRESS) promtool $(GO) build -tags=remove_all_sd -ldflags='-s -w' -o $(@D)/ github.com/prometheus/prometheus/cmd/promtool
+	@cd hack/monitoring && CGO_ENABLED=0 GOWORK=off $(PROGRESS) promtool $(GO) build -tags=remove_all_sd -ldflags='-s -w' -o $(@D)/ github.com/prometheus/prometheus/cmd/promtool
 	@touch $@

@@ -28,6 +28,7 @@ fail() {
 
 [[ $("$GO" env GOHOSTARCH) == "$arch" ]] || fail "Docker runs $arch, and this machine's Go is for $("$GO" env GOHOSTARCH)"
 echo "docker-test: creating a base image with $("$GO" env GOVERSION)" >&2
+export GOWORK=off
 "$GO" mod download
 # A separate module cache has only the modules of this module.
 downloaded=$("$GO" env GOMODCACHE)/cache/download

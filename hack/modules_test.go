@@ -12,7 +12,7 @@ import (
 	"golang.org/x/mod/modfile"
 )
 
-// The operator, the control plane, the harness and the tools are modules of their own. Where they
+// The control plane and the tools have versions of their own, and those of go.work have one set. Where they
 // need the same versions, a new machine compiles client-go once for all of them, which takes minutes.
 func TestKubernetesIsCompiledOnce(t *testing.T) {
 	list := exec.CommandContext(t.Context(), "go", "list", "-deps", "-f", "{{with .Module}}{{.Path}}{{end}}",
@@ -23,8 +23,7 @@ func TestKubernetesIsCompiledOnce(t *testing.T) {
 		t.Fatal(err)
 	}
 	versions := required(t, "../go.mod")
-	for _, other := range []string{"../test/harness/go.mod", "certmanager/go.mod", "controlplane/go.mod",
-		"gitops/go.mod", "tools/go.mod"} {
+	for _, other := range []string{"certmanager/go.mod", "controlplane/go.mod", "gitops/go.mod", "tools/go.mod"} {
 		theirs, same := required(t, other), 0
 		for _, path := range slices.Compact(slices.Sorted(strings.FieldsSeq(string(paths)))) {
 			switch version, found := theirs[path]; {

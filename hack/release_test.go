@@ -30,6 +30,7 @@ func TestReleaseRefuses(t *testing.T) {
 		"changed":         {prepare: `echo >> "$dir/main.go"`, want: "the tree is dirty, a release is made of a commit:\n M main.go"},
 		"untracked":       {prepare: `touch "$dir/new.go"`, want: "?? new.go"},
 		"other commit":    {prepare: `cd "$dir"; git tag v0.1.0; git commit --quiet --allow-empty --message=later; cd -`, want: "tag v0.1.0 is commit"},
+		"module versions": {prepare: `cd "$dir"; echo "require fake.example/api v0.0.0" >> go.mod; git commit --quiet --all --message=api; git tag v0.1.0; cd -`, want: "requires fake.example/api v0.0.0: run hack/release/versions.sh v0.1.0"},
 		"no checkout":     {prepare: `rm -rf "$dir/.git"`, want: "has no commit"},
 		"dist exists":     {prepare: `mkdir "$dir/dist"`, want: "exists: move or remove it first"},
 		"does not build":  {prepare: `cd "$dir"; echo x >> main.go; git commit --quiet --all --message=break; cd -`, want: "main.go:4", code: "1"},

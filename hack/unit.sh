@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Runs the unit tests of modules, each with a report in $ARTIFACTS: junit-unit.xml for the root,
-# junit-<folder>.xml for another. With -race, it skips renderers, which have one goroutine, and
+# Runs the unit tests of modules, each with a report in $ARTIFACTS: junit-unit.xml for the root with
+# api, hack and test, which share its versions, junit-<folder>.xml for another. With -race, it skips renderers, which have one goroutine, and
 # measurements: the detector makes them slow and finds nothing there.
 #
 #   GO=go GOTESTSUM=gotestsum ARTIFACTS=artifacts hack/unit.sh "FLAGS OF GO TEST" MODULES...
@@ -18,11 +18,13 @@ fi
 mkdir -p "$ARTIFACTS"
 # unit runs the tests of one module.
 unit() {
-  local module=$1 report=$ARTIFACTS/junit-${1##*/}.xml packages
-  [[ $module != . ]] || report=$ARTIFACTS/junit-unit.xml
+  local module=$1 report=$ARTIFACTS/junit-${1##*/}.xml patterns=(./...) packages
+  [[ $module != . ]] || report=$ARTIFACTS/junit-unit.xml patterns+=(./api/... ./hack/... ./test/...)
   rm -f "$report"
+  # Modules that go.work does not have.
+  case $module in runners/* | hack/*) export GOWORK=off ;; esac
   cd "$root/$module"
-  mapfile -t packages < <("$GO" list ./... | grep -vE "$not_unit")
+  mapfile -t packages < <("$GO" list "${patterns[@]}" | grep -vE "$not_unit")
   # Without its own module, which has the oldest versions, the election is tested with those of the root.
   if [[ $module == . && $modules != *" runners/election "* ]]; then packages+=(leasehold.dev/runners/election); fi
   "$root/hack/progress.sh" "unit tests in $module" \

@@ -81,7 +81,7 @@ compile() {
   (cd "$1" && CGO_ENABLED=0 GOWORK=off "$GO" build -trimpath -gcflags=all=-dwarf=false -ldflags "$3" -o "$bin/$name" "$2")
 }
 tools() { awk '/^\)/ {inside = 0} inside {print $1} /^tool \(/ {inside = 1}' "$1/go.mod"; }
-compile ../.. ./hack/nodeimage/pause '-s -w'
+compile .. ./nodeimage/pause '-s -w'
 for package in $(tools ../controlplane); do compile ../controlplane "$package" "$stamp"; done
 for package in $(tools node); do compile node "$package" '-s -w'; done
 
@@ -118,7 +118,7 @@ done
 [[ -n $pause && -n $proxy && ${#parts[@]} == 7 ]] || fail "kubeadm does not want all images that are built here: $references"
 
 report "making the node image"
-kind=$(cd ../tools && "$GO" mod download -json sigs.k8s.io/kind | sed -n 's/.*"Dir": "\(.*\)",*/\1/p')
+kind=$(cd ../tools && GOWORK=off "$GO" mod download -json sigs.k8s.io/kind | sed -n 's/.*"Dir": "\(.*\)",*/\1/p')
 # A module has files without the right to be executed.
 cp -R --no-preserve=mode "$kind/images/base/files/." "$stage"
 chmod 755 "$stage"/usr/local/bin/* "$stage"/kind/bin/*

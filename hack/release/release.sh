@@ -31,6 +31,10 @@ changed=$(git -C "$source" status --porcelain)
 # A release may be built before its commit is tagged, but not for another commit than the tagged one.
 tagged=$(git -C "$source" rev-parse --verify --quiet "refs/tags/$version^{commit}" || true)
 [[ -z $tagged || $tagged == "$commit" ]] || refuse "tag $version is commit $tagged and $commit is checked out"
+# Importers of a tag do not have the replacements of its go.mod.
+own=$(awk '$1 == "module" {print $2 "/"}' "$source/go.mod")
+others=$(awk -v own="$own" -v version="$version" '{sub(/^require /, "")} index($1, own) == 1 && $2 ~ /^v/ && $2 != version {print $1, $2}' "$source/go.mod")
+[[ -z $tagged || -z $others ]] || refuse "go.mod of the tagged commit requires $others: run hack/release/versions.sh $version before the tag"
 
 # The folder is renamed into place when it is complete. A rename does not cross file systems.
 mkdir -p "$(dirname "$out")"

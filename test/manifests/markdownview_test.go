@@ -5,6 +5,7 @@ package manifests
 import (
 	"bytes"
 	"fmt"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
@@ -86,6 +87,7 @@ func TestMarkdownViewSample(t *testing.T) {
 func TestDeployedImages(t *testing.T) {
 	find := exec.CommandContext(t.Context(), "go", "tool", "-n", "kustomize")
 	find.Dir = filepath.Join("..", "..", "hack", "tools")
+	find.Env = append(os.Environ(), "GOWORK=off") // a module that go.work does not have
 	kustomize, err := find.Output()
 	if err != nil {
 		t.Fatal(err)

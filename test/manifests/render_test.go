@@ -76,6 +76,7 @@ func kustomize(t *testing.T, dir string) []byte {
 	}
 	cmd := exec.CommandContext(t.Context(), "go", "tool", "kustomize", "build", absolute)
 	cmd.Dir = filepath.Join("..", "..", "hack", "tools")
+	cmd.Env = append(os.Environ(), "GOWORK=off") // a module that go.work does not have
 	var stderr strings.Builder
 	cmd.Stderr = &stderr
 	out, err := cmd.Output()

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package module tests that the prover's module works in another repository. It has only tests.
+// Package module tests that the modules of a release work in other repositories. It has only tests.
 package module
 
 import (
@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"path"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -19,15 +20,25 @@ import (
 	"golang.org/x/mod/zip"
 
 	"leasehold.dev/test/harness/controlplane"
+	"leasehold.dev/test/internal/tree"
 )
 
 const (
 	harness = "leasehold.dev/test/harness"
+	root    = "../.."
 	source  = "../harness"
 	// example is an operator in kubebuilder's layout. A clean run of it has no violations.
 	example     = harness + "/testdata/archiver"
 	examplePath = "example.com/archiver"
 )
+
+// folders are those of the modules that a release tags.
+var folders = []string{".", "api", "runners/election", "test/harness"}
+
+// modulePath is the path of the module in a folder of this repository.
+func modulePath(folder string) string {
+	return path.Join(strings.TrimSuffix(harness, "/test/harness"), folder)
+}
 
 // The commands of the README, in a repository without files of the prover, on a machine without a
 // control plane. make test skips this test, which needs minutes and downloads.
@@ -36,7 +47,7 @@ func TestModule_ProvesInAnotherRepository(t *testing.T) {
 		t.Skip("MODULE_PROOF is not set; hack/prove-module.sh sets it")
 	}
 	g := NewWithT(t)
-	proxy := publish(t)
+	proxy, _ := publish(t)
 	user := newUser(t, scaffold(t), proxy)
 	run := func(code int, name string, args ...string) string {
 		t.Helper()
@@ -71,9 +82,44 @@ func TestModule_ProvesInAnotherRepository(t *testing.T) {
 	g.Expect(run(1, "go", "tool", "prove", "--seed", "4", "--plan", plan)).To(ContainSubstring("1 broken"))
 }
 
-// A module proxy serves the module without nested modules and links, so only the zip shows a missing file.
+// A module proxy serves a module without nested modules and links, so only the zip shows a missing file.
 func TestModule_HasAZip(t *testing.T) {
 	publish(t)
+}
+
+// A program of another repository imports a package of each module. Update bots and tools that write SBOMs list all
+// modules, which fails if one of them requires a version that is not published.
+func TestSlowModule_IsImported(t *testing.T) {
+	proxy, version := publish(t)
+	for folder, pkg := range map[string]string{
+		".": "runners/version", "api": "api/v1beta1", "runners/election": "runners/election", "test/harness": "test/harness/fault",
+	} {
+		t.Run(modulePath(folder), func(t *testing.T) {
+			g := NewWithT(t)
+			project := t.TempDir()
+			for name, text := range map[string]string{
+				"go.mod":  "module example.com/importer\n\ngo 1.26.0\n",
+				"main.go": fmt.Sprintf("package main\n\nimport _ %q\n\nfunc main() {}\n", modulePath(pkg)),
+			} {
+				g.Expect(os.WriteFile(filepath.Join(project, name), []byte(text), 0o600)).To(Succeed())
+			}
+			user := newUser(t, project, proxy)
+			run := func(args ...string) string {
+				printed, exit := user.execute(t, "go", args...)
+				g.Expect(exit).To(BeZero(), "go %q", args)
+				return printed
+			}
+			run("get", modulePath(pkg)+"@latest")
+			run("mod", "tidy")
+			list := run("list", "-m", "all")
+			g.Expect(list).To(ContainSubstring("\n" + modulePath(folder) + " " + version + "\n"))
+			if folder == "api" {
+				g.Expect(list).NotTo(ContainSubstring("sigs.k8s.io/controller-runtime "), "an importer of the kinds needs apimachinery alone")
+			}
+			run("mod", "vendor")
+			run("list", "-deps", ".")
+		})
+	}
 }
 
 // The zip has no nested modules, so the builder embeds copies of the go.mod files that dependabot updates.
@@ -100,30 +146,44 @@ func TestModule_PinsTheToolsOfSubjects(t *testing.T) {
 	}
 }
 
-// publish puts the module into a folder that serves as a module proxy. The version depends on the
-// content, because the module cache never replaces a version.
-func publish(t *testing.T) (proxy string) {
+// publish puts the modules of a release of this tree into a folder that serves as a module proxy. The version depends on
+// the content, because the module cache never replaces a version.
+func publish(t *testing.T) (proxy, version string) {
 	t.Helper()
 	g := NewWithT(t)
-	var content bytes.Buffer
-	g.Expect(zip.CreateFromDir(&content, module.Version{Path: harness, Version: "v0.0.1"}, source)).To(Succeed())
-	version := fmt.Sprintf("v0.0.1-zip.h%x", sha256.Sum256(content.Bytes()))[:30]
-	content.Reset()
-	g.Expect(zip.CreateFromDir(&content, module.Version{Path: harness, Version: version}, source)).To(Succeed())
-	mod, err := os.ReadFile(filepath.Join(source, "go.mod"))
-	g.Expect(err).NotTo(HaveOccurred())
-	proxy = t.TempDir()
-	versions := filepath.Join(proxy, filepath.FromSlash(harness), "@v")
-	g.Expect(os.MkdirAll(versions, 0o750)).To(Succeed())
-	for name, text := range map[string][]byte{
-		"list":            []byte(version + "\n"),
-		version + ".info": fmt.Appendf(nil, `{"Version": %q}`, version),
-		version + ".mod":  mod,
-		version + ".zip":  content.Bytes(),
-	} {
-		g.Expect(os.WriteFile(filepath.Join(versions, name), text, 0o600)).To(Succeed())
+	proxy, checkout := t.TempDir(), t.TempDir()
+	g.Expect(tree.Copy(root, checkout)).To(Succeed())
+	write := func(version string) {
+		script := exec.CommandContext(t.Context(), "bash", filepath.Join(checkout, "hack", "release", "versions.sh"), version)
+		printed, err := script.CombinedOutput()
+		g.Expect(err).NotTo(HaveOccurred(), "%s", printed)
 	}
-	return proxy
+	write("v0.0.1")
+	sum := sha256.New()
+	for _, folder := range folders {
+		g.Expect(zip.CreateFromDir(sum, module.Version{Path: modulePath(folder), Version: "v0.0.1"},
+			filepath.Join(checkout, folder))).To(Succeed())
+	}
+	version = fmt.Sprintf("v0.0.1-zip.h%x", sum.Sum(nil))[:30]
+	write(version)
+	for _, folder := range folders {
+		var content bytes.Buffer
+		g.Expect(zip.CreateFromDir(&content, module.Version{Path: modulePath(folder), Version: version},
+			filepath.Join(checkout, folder))).To(Succeed())
+		mod, err := os.ReadFile(filepath.Join(checkout, folder, "go.mod"))
+		g.Expect(err).NotTo(HaveOccurred())
+		versions := filepath.Join(proxy, filepath.FromSlash(modulePath(folder)), "@v")
+		g.Expect(os.MkdirAll(versions, 0o750)).To(Succeed())
+		for name, text := range map[string][]byte{
+			"list":            []byte(version + "\n"),
+			version + ".info": fmt.Appendf(nil, `{"Version": %q}`, version),
+			version + ".mod":  mod,
+			version + ".zip":  content.Bytes(),
+		} {
+			g.Expect(os.WriteFile(filepath.Join(versions, name), text, 0o600)).To(Succeed())
+		}
+	}
+	return proxy, version
 }
 
 // scaffold creates a repository with the example's source and the harness's library versions,
@@ -181,7 +241,7 @@ func newUser(t *testing.T, project, proxy string) user {
 	}
 	last := u.environ[len(u.environ)-1]
 	u.environ[len(u.environ)-1] = strings.Replace(last, "=", "=file://"+proxy+",", 1)
-	u.environ = append(u.environ, "HOME="+home, "XDG_CACHE_HOME="+u.cache, "GOWORK=off", "GONOSUMDB="+harness)
+	u.environ = append(u.environ, "HOME="+home, "XDG_CACHE_HOME="+u.cache, "GOWORK=off", "GONOSUMDB="+modulePath(""))
 	return u
 }
 

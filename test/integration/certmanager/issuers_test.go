@@ -37,6 +37,7 @@ func (certManager) manifests(ctx context.Context) string {
 	GinkgoHelper()
 	list := exec.CommandContext(ctx, "go", "list", "-m", "-f={{.Dir}}", "github.com/cert-manager/cert-manager")
 	list.Dir = filepath.Join(root, "hack", "certmanager")
+	list.Env = append(os.Environ(), "GOWORK=off") // a module that go.work does not have
 	module, err := list.Output()
 	Expect(err).NotTo(HaveOccurred())
 	crds, err := filepath.Glob(filepath.Join(strings.TrimSpace(string(module)), "deploy", "crds", "*.yaml"))
