@@ -3,13 +3,13 @@
 # regressions. The exit code is 1 for a regression and 2 for an error. FOLDER gets report.md and its
 # input: benchstat reads base-times.txt and head-times.txt.
 #
-#   GO=go hack/gate.sh BASE FOLDER [benchmarks] [flakes]
+#   GO=go hack/gate.sh BASE FOLDER [benchmarks] [flakes] [starts]
 set -Eeuo pipefail
 trap 'echo "gate: aborted; the results so far are in $out" >&2; exit 2' ERR
 cd "$(dirname "$0")/.."
 root=$PWD base=$1 out=$(realpath -m "$2") repeats=20 rounds=6
 checks=" ${*:3} "
-[[ $# -gt 2 ]] || checks=' benchmarks flakes '
+[[ $# -gt 2 ]] || checks=' benchmarks flakes starts '
 work=$(mktemp -d)
 report() { echo "gate: $*" >&2; }
 # Later commits of the base are not part of the change.
@@ -18,6 +18,7 @@ commit=$(git merge-base --end-of-options "$base" HEAD) ||
 trap '[[ ! -d $work/base ]] || git worktree remove --force "$work/base"; rm -rf "$work"' EXIT
 mkdir -p "$out"
 rm -f "$out"/*.txt "$out/report.md"
+git -c core.hooksPath=/dev/null worktree add --quiet --detach "$work/base" "$commit"
 git log --reverse --format='%(trailers:key=Gate-Allow,valueonly,unfold)' "$commit..HEAD" >"$out/allowed.txt"
 "$GO" build -o "$work/gate" ./test/performance/gate
 
@@ -70,7 +71,6 @@ tests() {
 # because it may come from other load on the machine.
 benchmarks() {
   local file pkg round sides side
-  git -c core.hooksPath=/dev/null worktree add --quiet --detach "$work/base" "$commit"
   ln -s "$root" "$work/head"
   for file in $(cd "$root" && ls controllers/*/bench_test.go); do
     pkg=${file%/*}
@@ -106,6 +106,17 @@ measure() {
   done
 }
 
+# The operators of both trees start alternately, each on a control plane of its own. What looks worse is measured again.
+starts() {
+  "$GO" build -o "$work/perf" ./test/performance/perf
+  for _ in 1 2; do
+    report 'starts: the operators of both trees, alternately'
+    "$work/perf" -dir "$out" -starts "$work/base" >&2
+    rm -r "$out/bin"
+    [[ $(judge) == 1 ]] || break
+  done
+}
+
 judge() {
   local status=0
   "$work/gate" -base "$commit" "$out" >"$out/report.md" || status=$?
@@ -114,8 +125,8 @@ judge() {
 
 for check in $checks; do
   case $check in
-  benchmarks | flakes) ;;
-  *) report "no check is called $check: there are benchmarks and flakes"; exit 2 ;;
+  benchmarks | flakes | starts) ;;
+  *) report "no check is called $check: there are benchmarks, flakes and starts"; exit 2 ;;
   esac
   "$check"
 done

@@ -24,7 +24,7 @@ var tolerances = map[string]float64{"allocs/op": 0, "B/op": 0.01, "sec/op": 0.5,
 
 // measured has the units of each file.
 var measured = map[string][]string{"counts.txt": {"allocs/op", "B/op"}, "times.txt": {"sec/op"},
-	"heap.txt": {"live-B/op"}}
+	"heap.txt": {"live-B/op"}, "starts.txt": {"sec/op"}}
 
 // samples has the values of each benchmark and unit, as in "tenant.Decide/n=4 allocs/op".
 type samples map[string][]float64

@@ -23,8 +23,8 @@ func values(center float64) (all []float64) {
 func TestCompare(t *testing.T) {
 	exact := func(value float64) []float64 { return slices.Repeat([]float64{value}, 10) }
 	const allocs, size, seconds = "tenant.Decide allocs/op", "tenant.Decide B/op", "tenant.Decide/n=9 sec/op"
-	const heap = "tenant.Heap live-B/op"
-	base := samples{allocs: exact(4), size: exact(1000), seconds: values(1e-6), heap: exact(256)}
+	const heap, start = "tenant.Heap live-B/op", "starts.Ready sec/op"
+	base := samples{allocs: exact(4), size: exact(1000), seconds: values(1e-6), heap: exact(256), start: values(1.2)[:6]}
 	for name, tc := range map[string]struct {
 		of   string
 		head []float64
@@ -44,6 +44,8 @@ func TestCompare(t *testing.T) {
 		"twice the time once":         {seconds, []float64{2e-6}, same},
 		"64 KiB left behind":          {heap, values(64 << 10)[:6], worse},
 		"noise of a heap":             {heap, values(300), same},
+		"a start that takes 3 s more": {start, values(4.2)[:6], worse},
+		"a slower start, five times":  {start, append(values(4.2)[:5], 1.2), same},
 		"a new benchmark":             {"tenant.New sec/op", values(1), added},
 	} {
 		t.Run(name, func(t *testing.T) {

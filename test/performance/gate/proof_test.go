@@ -44,7 +44,7 @@ type plant struct {
 func plants(g Gomega) []string {
 	files, err := filepath.Glob(filepath.Join("testdata", "planted", "*.patch"))
 	g.Expect(err).NotTo(HaveOccurred())
-	g.Expect(files).To(HaveLen(11))
+	g.Expect(files).To(HaveLen(12))
 	return files
 }
 

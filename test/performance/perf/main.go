@@ -6,6 +6,7 @@
 //	perf -only scale,pauses    only these measurements
 //	perf -quick                a minimum, to test that the measurements work
 //	perf -report               exits with 0 although a figure misses its goal
+//	perf -starts ../base       only how long the operator of this checkout and of another one take to start
 //
 // The exit code is 1 if a goal is missed, and 2 if a measurement failed.
 package main
@@ -66,6 +67,8 @@ func perf(ctx context.Context, args []string, output io.Writer) (err error) {
 		"End with 0 though a figure misses its goal. It ends with 1 otherwise, unless it was quick.")
 	only := flags.String("only", "scale,failover,pauses", "Measure only these.")
 	seed := flags.Uint64("seed", 0, "Seed of all random choices; 0 takes a new one.")
+	base := flags.String("starts", "",
+		"Compare only the starts of this checkout and of the one in this folder, and write base-starts.txt and head-starts.txt.")
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
@@ -92,6 +95,9 @@ func perf(ctx context.Context, args []string, output io.Writer) (err error) {
 	c.logf("building the operator")
 	if c.checkout, err = build(ctx, ".", filepath.Join(*dir, "bin")); err != nil {
 		return err
+	}
+	if *base != "" {
+		return c.compareStarts(ctx, *base)
 	}
 	c.report.Commit = commit(ctx)
 	return c.run(ctx, chosen)
