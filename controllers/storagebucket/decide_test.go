@@ -31,20 +31,22 @@ func TestDecide(t *testing.T) {
 		verdict string
 		kept    string
 	}{
-		"observed, exists":    {func(*v1beta1.StorageBucket) {}, observation{verdict: good}, nil, good.Reason, ""},
-		"observed, missing":   {func(*v1beta1.StorageBucket) {}, observation{verdict: missing}, nil, missing.Reason, ""},
-		"managed, missing":    {manage, observation{verdict: missing}, []step{{create}}, good.Reason, ""},
-		"managed, ours":       {manage, observation{verdict: good, tags: ours}, nil, good.Reason, ""},
-		"managed, theirs":     {manage, observation{verdict: good, tags: theirs}, nil, v1beta1.ReasonBucketConflict, ""},
-		"managed, no tag":     {manage, observation{verdict: good}, nil, v1beta1.ReasonBucketConflict, ""},
-		"managed, timed out":  {manage, observation{verdict: timedOut}, nil, timedOut.Reason, ""},
-		"removed, ours":       {terminating, observation{verdict: good, tags: ours}, []step{{remove}, {release}}, good.Reason, ""},
-		"removed, missing":    {terminating, observation{verdict: missing}, []step{{release}}, missing.Reason, ""},
-		"removed, orphaned":   {terminating, observation{orphaned: true, tags: ours}, []step{{release}}, "", ""},
-		"removed, timed out":  {terminating, observation{verdict: timedOut}, nil, timedOut.Reason, ""},
-		"removed, keys lost":  {terminating, observation{verdict: timedOut, lost: true}, nil, timedOut.Reason, ""},
-		"removed, with all":   {terminating, observation{verdict: timedOut, lost: true, namespace: &corev1.Namespace{}}, []step{{release}}, timedOut.Reason, timedOut.Reason},
-		"removed, theirs":     {terminating, observation{verdict: good, tags: theirs}, []step{{release}}, good.Reason, v1beta1.ReasonBucketConflict},
+		"observed, exists":   {func(*v1beta1.StorageBucket) {}, observation{verdict: good}, nil, good.Reason, ""},
+		"observed, missing":  {func(*v1beta1.StorageBucket) {}, observation{verdict: missing}, nil, missing.Reason, ""},
+		"managed, missing":   {manage, observation{verdict: missing}, []step{{create}}, good.Reason, ""},
+		"managed, ours":      {manage, observation{verdict: good, tags: ours}, nil, good.Reason, ""},
+		"managed, theirs":    {manage, observation{verdict: good, tags: theirs}, nil, v1beta1.ReasonBucketConflict, ""},
+		"managed, no tag":    {manage, observation{verdict: good}, nil, v1beta1.ReasonBucketConflict, ""},
+		"managed, timed out": {manage, observation{verdict: timedOut}, nil, timedOut.Reason, ""},
+		"removed, ours":      {terminating, observation{verdict: good, tags: ours}, []step{{remove}, {release}}, good.Reason, ""},
+		"removed, missing":   {terminating, observation{verdict: missing}, []step{{release}}, missing.Reason, ""},
+		"removed, orphaned":  {terminating, observation{orphaned: true, tags: ours}, []step{{release}}, "", ""},
+		"removed, timed out": {terminating, observation{verdict: timedOut}, nil, timedOut.Reason, ""},
+		"removed, keys lost": {terminating, observation{verdict: timedOut, lost: true}, nil, timedOut.Reason, ""},
+		"removed, with all": {terminating, observation{verdict: timedOut, lost: true, namespace: &corev1.Namespace{}},
+			[]step{{release}}, timedOut.Reason, timedOut.Reason},
+		"removed, theirs": {terminating, observation{verdict: good, tags: theirs}, []step{{release}}, good.Reason,
+			v1beta1.ReasonBucketConflict},
 		"removed, no tags":    {terminating, observation{verdict: noTags}, []step{{release}}, noTags.Reason, noTags.Reason},
 		"removed, no service": {terminating, observation{verdict: failed(v1beta1.ReasonServerError)}, nil, v1beta1.ReasonServerError, ""},
 	} {
@@ -57,8 +59,8 @@ func TestDecide(t *testing.T) {
 	}
 }
 
-// Whatever is observed, a plan creates only where the endpoint proves that there is no bucket, removes only a bucket with
-// the tag, under Delete, and gives up a bucket only with a reason.
+// Whatever is observed, a plan creates only where the endpoint proves that there is no bucket, removes only a
+// bucket with the tag, under Delete, and gives up a bucket only with a reason.
 func TestDecideProperties(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		b := bucket("b", func(b *v1beta1.StorageBucket) {

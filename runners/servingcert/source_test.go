@@ -101,7 +101,8 @@ func TestSource_serves_if_copy_fails(t *testing.T) {
 	if err := os.Remove(source.signDir); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := source.load(newAuthority(t).secret(t)); err == nil || !strings.Contains(err.Error(), "writing the rotator's copy") {
+	_, err := source.load(newAuthority(t).secret(t))
+	if err == nil || !strings.Contains(err.Error(), "writing the rotator's copy") {
 		t.Errorf("load() = %v, want an error about the copy", err)
 	}
 	if _, err := source.GetCertificate(nil); err != nil {

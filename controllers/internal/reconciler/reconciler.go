@@ -69,7 +69,9 @@ func SameSpec(judged, now client.Object) bool {
 
 // Verify is called before an action that cannot be undone. It reads the object `judged`, on which the decision is
 // based, from the API server into `into`, which must be new. It returns a Conflict unless both are the same.
-func Verify[T object](ctx context.Context, live client.Reader, judged, into T, same func(_, _ client.Object) bool) error {
+func Verify[T object](
+	ctx context.Context, live client.Reader, judged, into T, same func(_, _ client.Object) bool,
+) error {
 	now, err := Get(ctx, live, client.ObjectKeyFromObject(judged), into)
 	if err != nil {
 		return fmt.Errorf("reading the object: %w", err)

@@ -91,7 +91,7 @@ func TestLedger_KeepsAndReportsFailedRuns(t *testing.T) {
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Expect(back.Plan).To(Equal(planID))
 	g.Expect(back.Fault).To(Equal("lost-response"))
-	g.Expect(back.Words).To(ContainSubstring("answer is lost"))
+	g.Expect(back.Words).To(ContainSubstring("response is lost"))
 	g.Expect(back.Seed).To(BeEquivalentTo(7))
 	g.Expect(back.Invariants).To(Equal([]string{"end-state"}))
 	g.Expect(back.Contract.Users).To(Equal([]string{"op"}))
