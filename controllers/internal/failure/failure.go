@@ -93,16 +93,16 @@ func (k Kind) IsWatched() bool { return kinds[k].isWatched }
 // IsDenial reports whether the API server denied a request for a reason that a retry does not resolve.
 func (k Kind) IsDenial() bool { return kinds[k].isDenial }
 
-// ofKind is an error that a controller has found itself.
-type ofKind struct {
+// kindError is an error that a controller has found itself.
+type kindError struct {
 	kind Kind
 	text string
 }
 
-func (e *ofKind) Error() string { return e.text }
+func (e *kindError) Error() string { return e.text }
 
 // New returns an error of a kind.
-func New(kind Kind, text string) error { return &ofKind{kind, text} }
+func New(kind Kind, text string) error { return &kindError{kind, text} }
 
 // The patterns are anchored, because the rest of a message can repeat parts of the request.
 var (
@@ -118,7 +118,7 @@ var (
 // is none to report.
 func Of(err error) Kind {
 	kind := ofRequest(err)
-	if own, ok := errors.AsType[*ofKind](err); ok && !kind.IsSilent() {
+	if own, ok := errors.AsType[*kindError](err); ok && !kind.IsSilent() {
 		return own.kind
 	}
 	return kind
