@@ -41,6 +41,8 @@ func (m *mirror) SetupWithManager(mgr ctrl.Manager) error {
 	return ctrl.NewControllerManagedBy(mgr).Named("mirror").For(&corev1.ConfigMap{}).Owns(&corev1.Secret{}).Complete(m)
 }
 
+var _ = (*mirror).SetupWithManager // as main would call it
+
 // The controller of docs/coming-from-the-tutorials.md is the one above, which compiles.
 func TestControllerOfTheDocument(t *testing.T) {
 	_, block, _ := strings.Cut(text(t, "docs/coming-from-the-tutorials.md"), "```go\n")
