@@ -41,10 +41,9 @@ func (m *mirror) SetupWithManager(mgr ctrl.Manager) error {
 	return ctrl.NewControllerManagedBy(mgr).Named("mirror").For(&corev1.ConfigMap{}).Owns(&corev1.Secret{}).Complete(m)
 }
 
-var _ = (*mirror).SetupWithManager // as main would call it
-
 // The controller of docs/coming-from-the-tutorials.md is the one above, which compiles.
 func TestControllerOfTheDocument(t *testing.T) {
+	_ = (*mirror).SetupWithManager // main would call it
 	_, block, _ := strings.Cut(text(t, "docs/coming-from-the-tutorials.md"), "```go\n")
 	block, _, _ = strings.Cut(block, "```\n")
 	if block == "" || !strings.Contains(text(t, "test/docs/manager_test.go"), block) {
