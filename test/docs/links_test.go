@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package docs tests what documents promise: links and named files exist, documented commands work. It has only
-// tests.
+// Package docs tests what documents promise: links and named files exist, documented commands work.
 package docs
 
 import (

@@ -17,7 +17,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// Dependabot does not search for modules, and does not report those without an e.
+// Dependabot does not search for modules, and does not report those without an entry.
 func TestDependencyUpdates(t *testing.T) {
 	var config struct {
 		Updates []struct {
