@@ -146,8 +146,8 @@ func TestModule_PinsTheToolsOfSubjects(t *testing.T) {
 	}
 }
 
-// publish puts the modules of a release of this tree into a folder that serves as a module proxy. The version depends on
-// the content, because the module cache never replaces a version.
+// publish puts the modules of a release of this tree into a folder that serves as a module proxy. The version
+// depends on the content, because the module cache never replaces a version.
 func publish(t *testing.T) (proxy, version string) {
 	t.Helper()
 	g := NewWithT(t)

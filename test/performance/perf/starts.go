@@ -29,13 +29,19 @@ func (c *campaign) compareStarts(ctx context.Context, base string) (err error) {
 	if err != nil {
 		return err
 	}
-	names, sides, lines := []string{"base", "head"}, make([]*environment, 2), make([]strings.Builder, 2)
+	names, sides, lines := []string{"base", "head"}, []*environment{}, make([]strings.Builder, 2)
+	defer func() {
+		for _, side := range sides {
+			err = errors.Join(err, side.stop(context.WithoutCancel(ctx)))
+		}
+	}()
 	for i, side := range []checkout{other, c.checkout} {
 		c.logf("starting a control plane for the operator of %s", names[i])
-		if sides[i], err = start(ctx, side, env.Options{}, 1, nil); err != nil {
+		started, err := start(ctx, side, env.Options{}, 1, nil)
+		if err != nil {
 			return err
 		}
-		defer func() { err = errors.Join(err, sides[i].stop(context.WithoutCancel(ctx))) }()
+		sides = append(sides, started)
 	}
 	for n := range startsOfEach {
 		for i := range sides {
