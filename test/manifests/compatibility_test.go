@@ -88,7 +88,7 @@ func narrowed(field string, old, now map[string]any) (all []string) {
 				report("enum was %v and is %v", was, is)
 			}
 		case "required", "x-kubernetes-validations":
-			if more := without(is, was); len(more) > 0 {
+			if more := without(withoutMessages(is), withoutMessages(was)); len(more) > 0 {
 				report("%s has more: %v", key, more)
 			}
 		default:
@@ -134,6 +134,20 @@ func number(v any) float64 {
 		return float64(n)
 	}
 	return v.(float64)
+}
+
+// withoutMessages returns a list of rules without their messages, which may change. Other lists stay equal.
+func withoutMessages(list any) any {
+	var all []any
+	elements, _ := list.([]any)
+	for _, v := range elements {
+		if rule, ok := v.(map[string]any); ok {
+			v = maps.Clone(rule)
+			delete(v.(map[string]any), "message")
+		}
+		all = append(all, v)
+	}
+	return all
 }
 
 // without returns the elements of a list that another one lacks.
@@ -306,22 +320,22 @@ func TestNarrowed(t *testing.T) {
 	const base = `{type: object, required: [a], properties: {a: {type: string, maxLength: 5, enum: [x, w], default: x}, b: {items: {minimum: 1}}}}`
 	for change, want := range map[string][]string{
 		``: nil,
-		`type: object -> description: d, type: object`:                  nil,
-		`maxLength: 5 -> maxLength: 6`:                                  nil,
-		`minimum: 1 -> minimum: 0`:                                      nil,
-		`[x, w] -> [x, w, z]`:                                           nil,
-		`required: [a], -> `:                                            nil,
-		`required: [a] -> required: [a, b]`:                             {": required has more: [b]"},
-		`default: x -> default: w`:                                      {".a: default was x and is w"},
-		`[x, w] -> [x]`:                                                 {".a: enum was [x w] and is [x]"},
-		`maxLength: 5 -> maxLength: 4`:                                  {".a: maxLength was 5 and is 4"},
-		`maxLength -> minLength: 1, maxLength`:                          {".a: minLength was <nil> and is 1"},
-		`minimum: 1 -> minimum: 2`:                                      {".b[]: minimum was 1 and is 2"},
-		`minimum -> maximum: 2, minimum`:                                {".b[]: maximum was <nil> and is 2"},
-		`type: string -> type: integer`:                                 {".a: type was string and is integer"},
-		`maxLength -> pattern: p, maxLength`:                            {".a: pattern was <nil> and is p"},
-		`maxLength -> x-kubernetes-validations: [{rule: r}], maxLength`: {".a: x-kubernetes-validations has more: [map[rule:r]]"},
-		`, b: {items: {minimum: 1}} -> `:                                {".b: was removed"},
+		`type: object -> description: d, type: object`: nil,
+		`maxLength: 5 -> maxLength: 6`:                 nil,
+		`minimum: 1 -> minimum: 0`:                     nil,
+		`[x, w] -> [x, w, z]`:                          nil,
+		`required: [a], -> `:                           nil,
+		`required: [a] -> required: [a, b]`:            {": required has more: [b]"},
+		`default: x -> default: w`:                     {".a: default was x and is w"},
+		`[x, w] -> [x]`:                                {".a: enum was [x w] and is [x]"},
+		`maxLength: 5 -> maxLength: 4`:                 {".a: maxLength was 5 and is 4"},
+		`maxLength -> minLength: 1, maxLength`:         {".a: minLength was <nil> and is 1"},
+		`minimum: 1 -> minimum: 2`:                     {".b[]: minimum was 1 and is 2"},
+		`minimum -> maximum: 2, minimum`:               {".b[]: maximum was <nil> and is 2"},
+		`type: string -> type: integer`:                {".a: type was string and is integer"},
+		`maxLength -> pattern: p, maxLength`:           {".a: pattern was <nil> and is p"},
+		`maxLength -> x-kubernetes-validations: [{rule: r, message: m}], maxLength`: {".a: x-kubernetes-validations has more: [map[rule:r]]"},
+		`, b: {items: {minimum: 1}} -> `:                                            {".b: was removed"},
 	} {
 		from, to, _ := strings.Cut(change, " -> ")
 		now := strings.Replace(base, from, to, 1)

@@ -74,7 +74,7 @@ var _ = Describe("A backup that is restored into a new cluster", func() {
 
 		By("tagging buckets as documented, for their StorageBucket alone")
 		r.steal(ctx)
-		runDocumented(ctx, fresh, "operations.md", "List what each tag is and has to become:", r.backup)
+		runDocumented(ctx, fresh, "operations.md", "List the present and the new value of each tag:", r.backup)
 		r.tag(ctx)
 		Eventually(ctx, operator.Fetched(r.kube, r.bucket)).WithTimeout(expect.Long).Should(
 			expect.HaveCondition(v1beta1.ConditionReady, metav1.ConditionTrue, v1beta1.ReasonProbeSucceeded))
@@ -160,7 +160,7 @@ func (r *restoration) refusesToTakeOver(ctx context.Context) {
 	Eventually(ctx, operator.Fetched(r.kube, r.bucket)).WithTimeout(expect.Medium).Should(
 		expect.HaveCondition(v1beta1.ConditionReady, metav1.ConditionFalse, v1beta1.ReasonBucketConflict))
 	Expect(r.bucket.Status.Conditions).To(ContainElement(HaveField("Message",
-		HaveSuffix("set its tag with any S3 tool: %s=%s", v1beta1.BucketTagOwner, r.bucket.UID))))
+		HaveSuffix("set its tag with any S3 client: %s=%s", v1beta1.BucketTagOwner, r.bucket.UID))))
 	Expect(r.bucket.UID).NotTo(Equal(r.former))
 	Expect(r.bucket.Status.Provisioning).To(BeEmpty(), "its deletion would not remove the bucket")
 	Expect(r.owner(ctx)).To(Equal(r.former))

@@ -171,7 +171,7 @@ var _ = Describe("The operator as it ships", Serial, Ordered, func() {
 		Eventually(func(g Gomega) {
 			g.Expect(kube.Get(ctx, client.ObjectKeyFromObject(tenant), tenant)).To(Succeed())
 			g.Expect(fmt.Sprint(tenant.Object["status"])).To(And(ContainSubstring("RBACForbidden"),
-				ContainSubstring("add admin to the resourceNames beside bind")))
+				ContainSubstring("add admin to the resourceNames of the rule with the verb bind")))
 		}).WithContext(ctx).WithTimeout(expect.Medium).Should(Succeed())
 		for _, r := range []*env.Replica{leader, standby} {
 			Expect(r.Ready(ctx)).To(Succeed(), r.Name())

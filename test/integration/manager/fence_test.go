@@ -142,7 +142,8 @@ var _ = Describe("The fence", Ordered, func() {
 			var events eventsv1.EventList
 			g.Expect(f.client.List(ctx, &events, client.InNamespace(operatorNamespace))).To(Succeed())
 			g.Expect(events.Items).To(expect.ContainEvent(expect.Event{Type: corev1.EventTypeWarning, Reason: "FenceIneffective",
-				Note: "lets Pod " + standby.Name() + " write, which does not hold the Lease leasehold-system/manager.leasehold.dev"}))
+				Note: "accepts writes of Pod " + standby.Name() +
+					", although the Pod does not hold the Lease leasehold-system/manager.leasehold.dev"}))
 		}).WithContext(ctx).WithTimeout(expect.Long).Should(Succeed())
 		Expect(effective()).To(Equal(before))
 

@@ -108,7 +108,7 @@ var _ = Describe("The deletion of a namespace", operator.OldestKubernetes, func(
 		Expect(k8s.Delete(ctx, namespaceOf(namespace))).To(Succeed())
 		eventually(ctx, full, metav1.ConditionFalse, v1beta1.ReasonBucketNotEmpty)
 		Expect(full.Status.Conditions).To(ContainElement(HaveField("Message",
-			HaveSuffix("or set spec.deletionPolicy to Retain, which keeps the bucket"))))
+			HaveSuffix("to keep the bucket instead, set spec.deletionPolicy to Retain"))))
 		operator.Change(ctx, k8s, full, func(b *v1beta1.StorageBucket) { b.Spec.DeletionPolicy = v1beta1.BucketRetain })
 		Eventually(ctx, operator.Reading(k8s, namespaceOf(namespace))).WithTimeout(expect.Long).Should(expect.BeGone())
 		Expect(storage.Objects(full.Spec.BucketName)).To(Equal([]string{"report.csv"}))

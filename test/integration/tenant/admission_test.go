@@ -59,7 +59,7 @@ var _ = Describe("Admission of a Tenant", func() {
 		Entry("kube- across prefix and name", good(spec{"namespacePrefix": "kub", "namespaces": []any{"e-x"}}), "reserved"),
 		Entry("default", good(spec{"namespacePrefix": "def", "namespaces": []any{"ault"}}), "reserved"),
 		Entry("the operator's own namespace", good(spec{"namespacePrefix": "leasehold-", "namespaces": []any{"system"}}),
-			"the operator's own"),
+			"the operator runs in this namespace"),
 		Entry("an admin without a name", good(spec{"admins": []any{user("")}}), "name"),
 		Entry("an admin with a space at the end", good(spec{"admins": []any{user("ann ")}}), "must not start or end with white space"),
 		Entry("a group of the system", good(spec{"admins": []any{spec{"kind": "Group", "name": "system:masters"}}}),

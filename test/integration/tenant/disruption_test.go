@@ -63,7 +63,7 @@ var _ = Describe("When a part is missing", Serial, func() {
 			expect.HaveCondition(v1beta1.ConditionReady, metav1.ConditionFalse, v1beta1.ReasonRBACForbidden),
 			expect.HaveCondition(v1beta1.ConditionStalled, metav1.ConditionTrue, v1beta1.ReasonRBACForbidden),
 			HaveField("Status.Conditions", ContainElement(HaveField("Message", And(
-				ContainSubstring("lacks the right bind on ClusterRole view"), ContainSubstring("--tenant-admin-cluster-role")))))))
+				ContainSubstring("lacks the verb bind on ClusterRole view"), ContainSubstring("--tenant-admin-cluster-role")))))))
 		Expect(fetched(binding)(ctx)).To(And(HaveField("UID", uid), HaveField("RoleRef.Name", "admin")))
 		Expect(userCan(alice, "create", "deployments", namespace, "")(ctx)).To(BeTrue())
 
