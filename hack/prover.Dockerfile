@@ -3,7 +3,7 @@
 # scripts of the harness, and tar, for `kubectl cp`.
 ARG NODE_IMAGE
 FROM $NODE_IMAGE AS shell
-RUN mkdir /shell && for name in sh sleep rm tar; do echo "/bin/$name"; ldd "/bin/$name" | grep -o '/[^ ]*'; done | \
+RUN mkdir /shell && for name in sh sleep rm env tar; do echo "/bin/$name"; ldd "/bin/$name" | grep -o '/[^ ]*'; done | \
   sort -u | xargs cp --parents --dereference --target-directory=/shell
 
 FROM scratch AS prover
