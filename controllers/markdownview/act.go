@@ -68,7 +68,7 @@ func (r *Reconciler) act(ctx context.Context, o *observation, p plan) (*result, 
 
 // write executes a step that writes, on exactly the version of the child that decide compared. It
 // reports whether the child has changed: an apply may change nothing, because an admission webhook
-// of others restores its own value each time.
+// may restore its own value each time.
 func write[D apply.Configuration[D]](ctx context.Context, c client.Client, s step, want D) (wrote bool, err error) {
 	switch s.action {
 	case replace:

@@ -103,7 +103,8 @@ func (r *Reconciler) addFinalizer(ctx context.Context, b *v1beta1.StorageBucket)
 	return nil
 }
 
-// readWhole reads the object live, before a patch of its finalizers: the cache does not hold those of others.
+// readWhole reads the object from the API server before a patch of its finalizers, because the cache drops the
+// finalizers of other controllers.
 func (r *Reconciler) readWhole(ctx context.Context, b *v1beta1.StorageBucket) (*v1beta1.StorageBucket, error) {
 	live := &v1beta1.StorageBucket{}
 	return live, reconciler.Verify(ctx, r.Live, b, live, reconciler.SameVersion)

@@ -106,7 +106,7 @@ func decideRemoval(o *observation) plan {
 	return p
 }
 
-// conflict is the verdict on a bucket of another owner or of none. Others can write the text of its tag.
+// conflict is the verdict on a bucket of another owner or of none. Other clients can write the text of its tag.
 func conflict(b *v1beta1.StorageBucket, tags map[string]string) s3.Verdict {
 	whose := "the bucket exists without the tag of this StorageBucket"
 	if tags[v1beta1.BucketTagOwner] != "" {

@@ -96,7 +96,7 @@ func TestDecideProperties(t *testing.T) {
 		case ends && o.removes() && ours && !has(remove):
 			t.Fatalf("leaves its own bucket: %+v of %+v", p, o)
 		case !ends && p.verdict.OK() && !has(create) && b.Spec.ManagementPolicy == v1beta1.BucketManage && !ours:
-			t.Fatalf("a bucket of others is no success: %+v of %+v", p, o)
+			t.Fatalf("a bucket of another owner counts as a success: %+v of %+v", p, o)
 		}
 	})
 }

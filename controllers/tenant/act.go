@@ -241,7 +241,8 @@ func (r *Reconciler) releaseNamespace(ctx context.Context, o *observation, s ste
 
 // unbind deletes the Tenant's binding from a namespace before its name leaves the status. It verifies that
 // at the API server, since no later reconcile looks for the binding: the cache may not show it yet, and
-// another client may have added a finalizer. In a namespace of others only the Tenant's own binding counts.
+// another client may have added a finalizer. In a namespace of another owner only the Tenant's own
+// binding counts.
 func (r *Reconciler) unbind(ctx context.Context, o *observation, s step, res *result) error {
 	if s.live == nil {
 		return nil

@@ -129,7 +129,8 @@ func staying(t *v1beta1.Tenant, b *rbacv1.RoleBinding) []rbacv1.Subject {
 	return slices.DeleteFunc(slices.Clone(b.Subjects), func(s rbacv1.Subject) bool { return !slices.Contains(admins, s) })
 }
 
-// prevents reports whether a change of a binding is refused for its content, for its role, or as others change it.
+// prevents reports whether a change of a binding is refused for its content, for its role, or because another
+// client changes it.
 func prevents(refused error) bool {
 	kind := failure.Of(refused)
 	return kind == failure.Grant || kind == failure.Changed || kind == failure.Unstorable

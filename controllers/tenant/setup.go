@@ -160,7 +160,7 @@ func CacheByObject() map[client.Object]cache.ByObject {
 		Field: fields.OneTermEqualSelector("metadata.name", adminBindingName), Transform: slimBinding}}
 }
 
-// slimBinding drops labels and annotations of others, and managed fields, which no reconcile reads or writes.
+// slimBinding drops labels and annotations of other clients, and managed fields, which no reconcile reads or writes.
 func slimBinding(in any) (any, error) {
 	if b, ok := in.(*rbacv1.RoleBinding); ok {
 		ours := []string{v1beta1.LabelTenant, v1beta1.LabelManagedBy, v1beta1.AnnotationTenantUID}

@@ -8,7 +8,7 @@
 //   - A standby also watches the Pod that the Lease names. It takes over immediately when the
 //     kubelet reports that the holder's container has exited; see endOf for the conditions.
 //   - A leader has a Term, which ends one lease duration after the leader sent its last
-//     successful renewal. When the Term has ended, it makes the clients reject writes.
+//     successful renewal. After that the clients that the Term guards reject writes.
 //
 // A process measures the expiry of a Lease with its own clock, from the last renewal that the
 // process observed. It never compares timestamps of other machines with its clock.

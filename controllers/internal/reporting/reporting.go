@@ -153,7 +153,7 @@ func RegisterMetric[C prometheus.Collector](registry prometheus.Registerer, c C)
 
 // LogOfReview returns the logger of a webhook for a review, and one that discards all lines for a
 // request that is none. Any client can send such requests, and their lines would displace all
-// others. Each response has the error.
+// other lines. Each response has the error.
 func LogOfReview(base logr.Logger, review *admission.Request) logr.Logger {
 	if review == nil {
 		return logr.Discard()

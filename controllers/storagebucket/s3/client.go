@@ -45,7 +45,8 @@ type Target struct {
 	Timeout     time.Duration  // of all requests of a client together
 }
 
-// Credentials sign the requests. The client never reads others, such as those of the environment.
+// Credentials sign the requests. The client never reads other credentials, such as those of
+// the environment.
 type Credentials struct {
 	AccessKeyID, SecretAccessKey, SessionToken string
 }

@@ -120,7 +120,8 @@ func expectAdmission(ctx context.Context, c client.Client, r *env.Replica, chain
 		tenant := &v1beta1.Tenant{ObjectMeta: metav1.ObjectMeta{Name: "a"}, Spec: v1beta1.TenantSpec{
 			NamespacePrefix: "leasehold-", Namespaces: []v1beta1.NamespaceSuffix{"system"},
 			Admins: []v1beta1.Subject{{Kind: "User", Name: "ann"}}}}
-		g.Expect(c.Create(ctx, tenant, client.DryRunAll)).To(MatchError(ContainSubstring("the operator runs in this namespace")))
+		g.Expect(c.Create(ctx, tenant, client.DryRunAll)).
+			To(MatchError(ContainSubstring("the operator runs in this namespace")))
 	}).WithContext(ctx).WithTimeout(expect.Medium).Should(Succeed())
 }
 
