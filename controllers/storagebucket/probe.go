@@ -64,7 +64,7 @@ func (p probe) due(b *v1beta1.StorageBucket) time.Time {
 	last := b.Status.LastProbeTime.Add(rounding)
 	switch next := reconciler.NextDue(last, pause, b.UID); {
 	case last.After(p.seen.Add(period(b))): // the time of a wrong clock
-	case pause < refresh && next.Add(-rounding).Before(p.seen) && last.Add(refresh+pause).After(p.seen):
+	case pause < refresh && !next.Add(-rounding).After(p.seen) && last.Add(refresh+pause).After(p.seen):
 		// The previous leader may have probed until now: it writes an unchanged result once per refresh.
 		return reconciler.NextDue(p.seen, pause, b.UID).Add(reconciler.Offset(min(pause, refresh-pause), b.UID))
 	case next.After(p.seen):
