@@ -116,8 +116,8 @@ func (o *options) bindServing(f *flag.FlagSet) {
 	f.StringVar(&o.metricsAddress, "metrics-bind-address", ":8443",
 		"The address to serve metrics on. Set to \"0\" to disable the metrics endpoint.")
 	f.BoolVar(&o.metricsSecure, "metrics-secure", true,
-		"Serve metrics over HTTPS, and only to clients that the cluster authenticates and that may get /metrics. "+
-			"If false, serve them over HTTP to any client.")
+		"Serve metrics over HTTPS, and only to clients that the API server authenticates and that RBAC allows to get "+
+			"/metrics. If false, serve them over HTTP to any client.")
 	f.StringVar(&o.metricsCertPath, "metrics-cert-path", "",
 		"The directory that contains tls.crt and tls.key for the metrics endpoint. If empty, a self-signed "+
 			"certificate is generated at each start.")
@@ -163,18 +163,19 @@ func (o *options) bindWork(f *flag.FlagSet) {
 		"The Pod Security level to enforce in the namespaces of Tenants: privileged, baseline or restricted. If "+
 			"empty, none is set.")
 	f.StringVar(&o.reservedNamespaces, "tenant-reserved-namespaces", exemptNamespaces,
-		"The names of namespaces that no Tenant may have, in addition to default, kube-*, openshift-* and the "+
+		"The names of namespaces that no Tenant may create or adopt, in addition to default, kube-*, openshift-* and the "+
 			"operator's own. Separated by commas; an asterisk matches any characters.")
 	f.StringVar(&o.defaultViewerImage, "default-viewer-image", "leasehold-viewer:dev",
 		"The image of the page server for MarkdownViews without spec.viewerImage. Use a fixed tag or a digest.")
 	f.DurationVar(&o.syncPeriod, "sync-period", 10*time.Minute,
 		"How often to reconcile Tenants and MarkdownViews even if nothing has changed.")
 	f.IntVar(&o.workers, "max-concurrent-reconciles", 4,
-		"The number of Tenants that are reconciled at the same time, and separately of MarkdownViews.")
+		"The maximum number of Tenants to reconcile at the same time. The same limit applies separately to "+
+			"MarkdownViews.")
 	f.DurationVar(&o.probeTick, "probe-tick-interval", time.Second,
 		"How often to check which StorageBuckets are due for a probe.")
 	f.IntVar(&o.probeWorkers, "max-concurrent-probes", 32,
-		"The number of StorageBuckets to probe at the same time. A probe keeps up to 1 MiB while it waits for its endpoint, "+
+		"The maximum number of StorageBuckets to probe at the same time. A probe keeps up to 1 MiB while it waits for its endpoint, "+
 			"and needs up to 3 MiB while it reads a Secret or a ConfigMap of 1 MiB.")
 	f.Var(&o.allowCIDRs, "endpoint-allow-cidr",
 		"A CIDR that StorageBucket endpoints may resolve to although the operator refuses it by default, such as "+

@@ -188,7 +188,7 @@ func ready(v *v1beta1.MarkdownView, p plan, run rollout) metav1.Condition {
 			"; the rollout is paused; to resume it, run: kubectl rollout resume deployment "+viewerPrefix+v.Name)
 	default:
 		return condition(kind, false, v1beta1.ReasonProgressing,
-			fmt.Sprintf("%s; %d of %d are up to date", serving(v, run), run.updated, desiredReplicas(v)))
+			fmt.Sprintf("%s; %d of %d have the current content and image", serving(v, run), run.updated, desiredReplicas(v)))
 	}
 }
 

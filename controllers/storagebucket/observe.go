@@ -104,15 +104,15 @@ func (r *Reconciler) connect(ctx context.Context, b *v1beta1.StorageBucket, o *o
 		return fmt.Errorf("reading secret %s: %w", name, err)
 	}
 	if secret == nil {
-		o.lacks(true, v1beta1.ReasonCredentialsNotFound, "Secret %s of spec.credentialsSecretRef does not exist in "+
-			"this namespace; create the Secret", name)
+		o.lacks(true, v1beta1.ReasonCredentialsNotFound, "the Secret %s that spec.credentialsSecretRef names "+
+			"does not exist in this namespace; create the Secret", name)
 		return nil
 	}
 	o.secretVersion = secret.ResourceVersion
 	credentials, invalid := credentialsIn(secret)
 	if invalid != "" {
-		o.lacks(false, v1beta1.ReasonCredentialsNotFound, "Secret %s has no valid value of at most %d KiB for the "+
-			"key %s; correct it", name, maxKey>>10, invalid)
+		o.lacks(false, v1beta1.ReasonCredentialsNotFound, "in the Secret %s the value of the key %s is missing, "+
+			"invalid or longer than %d KiB; correct the value", name, invalid, maxKey>>10)
 		return nil
 	}
 	roots, err := r.roots(ctx, b, o)
@@ -166,8 +166,8 @@ func (r *Reconciler) roots(ctx context.Context, b *v1beta1.StorageBucket, o *obs
 		return nil, fmt.Errorf("reading config map %s: %w", ref.Name, err)
 	}
 	if bundle == nil {
-		o.lacks(true, v1beta1.ReasonTLSVerificationFailed, "ConfigMap %s of spec.caBundleRef does not exist in this "+
-			"namespace; create the ConfigMap", ref.Name)
+		o.lacks(true, v1beta1.ReasonTLSVerificationFailed, "the ConfigMap %s that spec.caBundleRef names does not "+
+			"exist in this namespace; create the ConfigMap", ref.Name)
 		return nil, nil
 	}
 	// kubectl puts a file that is not UTF-8 into the binary data.

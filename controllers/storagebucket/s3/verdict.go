@@ -52,7 +52,7 @@ var (
 	hasObjects = Verdict{v1beta1.ReasonBucketNotEmpty, "the bucket contains objects; delete them, because the " +
 		"operator never does"}
 	hasMore = Verdict{v1beta1.ReasonBucketNotEmpty, "the bucket lists no objects but is not empty; delete its " +
-		"old versions, delete markers and unfinished uploads"}
+		"old object versions, delete markers and incomplete multipart uploads"}
 
 	// Denied is the verdict on a bucket that the credentials may not use.
 	Denied = Verdict{v1beta1.ReasonAccessDenied, "the credentials have no access to the bucket; grant them access"}
@@ -77,8 +77,8 @@ var (
 		"the bucket, and responds with %s; check the console of the service, or contact its support"}
 	badSignature = Verdict{v1beta1.ReasonInvalidCredentials, "the endpoint computes a different signature for the " +
 		"request; correct the secret key in the Secret, or the proxy that changes the Host header or the path"}
-	otherRegion = Verdict{v1beta1.ReasonRegionMismatch, "the bucket, or spec.endpoint, is not in spec.region; " +
-		"correct spec.region"}
+	otherRegion = Verdict{v1beta1.ReasonRegionMismatch, "spec.region is not the region of the bucket or of " +
+		"spec.endpoint; correct spec.region"}
 	otherEndpoint = Verdict{v1beta1.ReasonRegionMismatch, "the service has the bucket at another endpoint; correct " +
 		"spec.endpoint"}
 	noSuchRegion = Verdict{v1beta1.ReasonRegionMismatch, "the endpoint does not create buckets in spec.region; " +
