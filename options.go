@@ -146,7 +146,7 @@ func (o *options) bindElection(f *flag.FlagSet) {
 	f.DurationVar(&o.leaseDuration, "leader-elect-lease-duration", 15*time.Second,
 		"How long a candidate waits after the last renewal before it takes over an expired Lease. Whole seconds.")
 	f.DurationVar(&o.renewDeadline, "leader-elect-renew-deadline", 10*time.Second,
-		"How long the leader retries a failed renewal before it gives up the lead and exits. Must be shorter than "+
+		"How long the leader retries a failed renewal before it gives up leadership and exits. Must be shorter than "+
 			"the lease duration.")
 	f.DurationVar(&o.retryPeriod, "leader-elect-retry-period", 2*time.Second,
 		"How long a replica waits between two attempts to acquire or renew the Lease.")
@@ -157,16 +157,17 @@ func (o *options) bindElection(f *flag.FlagSet) {
 
 func (o *options) bindWork(f *flag.FlagSet) {
 	f.StringVar(&o.adminClusterRole, "tenant-admin-cluster-role", "admin",
-		"The name of the ClusterRole to bind to the admins of a Tenant in its namespaces. The operator needs the "+
-			"verb bind on it.")
+		"The name of the ClusterRole to bind to the admins of a Tenant in the namespaces of the Tenant. The operator's "+
+			"own ClusterRole must allow the verb bind on that ClusterRole.")
 	f.StringVar(&o.podSecurityLevel, "tenant-pod-security-level", "baseline",
 		"The Pod Security level to enforce in the namespaces of Tenants: privileged, baseline or restricted. If "+
 			"empty, none is set.")
 	f.StringVar(&o.reservedNamespaces, "tenant-reserved-namespaces", exemptNamespaces,
-		"The names of namespaces that no Tenant may create or adopt, in addition to default, kube-*, openshift-* and the "+
-			"operator's own. Separated by commas; an asterisk matches any characters.")
+		"The names of namespaces that no Tenant may create or adopt, separated by commas. An asterisk matches any "+
+			"characters. The value replaces this default list. The namespaces default, kube-* and openshift-* and the "+
+			"operator's own namespace are always reserved.")
 	f.StringVar(&o.defaultViewerImage, "default-viewer-image", "leasehold-viewer:dev",
-		"The image of the page server for MarkdownViews without spec.viewerImage. Use a fixed tag or a digest.")
+		"The image of the viewers of MarkdownViews that do not set spec.viewerImage. Use a fixed tag or a digest.")
 	f.DurationVar(&o.syncPeriod, "sync-period", 10*time.Minute,
 		"How often to reconcile Tenants and MarkdownViews even if nothing has changed.")
 	f.IntVar(&o.workers, "max-concurrent-reconciles", 4,
@@ -175,7 +176,7 @@ func (o *options) bindWork(f *flag.FlagSet) {
 	f.DurationVar(&o.probeTick, "probe-tick-interval", time.Second,
 		"How often to check which StorageBuckets are due for a probe.")
 	f.IntVar(&o.probeWorkers, "max-concurrent-probes", 32,
-		"The maximum number of StorageBuckets to probe at the same time. A probe keeps up to 1 MiB while it waits for its endpoint, "+
+		"The maximum number of StorageBuckets to probe at the same time. A probe uses up to 1 MiB of memory while it waits for its endpoint, "+
 			"and needs up to 3 MiB while it reads a Secret or a ConfigMap of 1 MiB.")
 	f.Var(&o.allowCIDRs, "endpoint-allow-cidr",
 		"A CIDR that StorageBucket endpoints may resolve to although the operator refuses it by default, such as "+

@@ -161,7 +161,7 @@ func problem(p plan, res *result, run rollout) (bad metav1.Condition) {
 		bad.Reason, bad.Message = refusalOf(run.rejected), "the viewers' Pods cannot be created: "+run.rejected
 	case run.exceeded != "":
 		bad.Reason, bad.Message = v1beta1.ReasonRolloutStalled,
-			"the viewers do not become ready; check their Pods with kubectl describe and kubectl logs: "+run.exceeded
+			"the viewers do not become ready (check their Pods with kubectl describe and kubectl logs): "+run.exceeded
 	}
 	bad.Message = reporting.Bounded(bad.Message)
 	return bad

@@ -35,7 +35,7 @@ func warn(v *v1beta1.MarkdownView) admission.Warnings {
 	for _, name := range slices.Sorted(maps.Keys(v.Spec.Markdowns)) {
 		if line := lineOfHTML(string(v.Spec.Markdowns[name])); line > 0 {
 			return append(warnings, fmt.Sprintf(
-				"%s has HTML in line %d; the default viewer does not render HTML; use Markdown, or put code between backquotes",
+				"%s has HTML on line %d; the default viewer does not render HTML; use Markdown, or put code between backquotes",
 				truncate(name), line))
 		}
 	}
@@ -73,8 +73,8 @@ func warnOfLinks(files map[string]v1beta1.MarkdownText) admission.Warnings {
 				continue
 			}
 			if links++; links <= maxLinks {
-				warnings = append(warnings, fmt.Sprintf("SUMMARY.md links to %s in line %d, which is not a file of "+
-					"this MarkdownView, so the chapter has no page", truncate(match[1]), l.number))
+				warnings = append(warnings, fmt.Sprintf("SUMMARY.md links to %s on line %d, but this "+
+					"MarkdownView has no such file, so the chapter has no page", truncate(match[1]), l.number))
 			}
 		}
 	}

@@ -34,7 +34,7 @@ func TestLineOfHTML(t *testing.T) {
 		"<details\nopen>": 1, "- a\n  <p>": 2,
 	} {
 		if got := lineOfHTML(text); got != want {
-			t.Errorf("%q has HTML in line %d, want %d", text, got, want)
+			t.Errorf("%q has HTML on line %d, want %d", text, got, want)
 		}
 	}
 	html := showing(files{"SUMMARY.md": "[A](a.md)", "a.md": "a\n<br>\n"})
@@ -42,7 +42,7 @@ func TestLineOfHTML(t *testing.T) {
 		v := view(html)
 		v.Spec.ViewerImage = image
 		warnings, err := (&Webhook{}).ValidateCreate(t.Context(), v)
-		if len(warnings) != want || err != nil || want > 0 && !strings.Contains(warnings[0], "a.md has HTML in line 2") {
+		if len(warnings) != want || err != nil || want > 0 && !strings.Contains(warnings[0], "a.md has HTML on line 2") {
 			t.Errorf("with image %q: %q, %v", image, warnings, err)
 		}
 	}
@@ -50,7 +50,7 @@ func TestLineOfHTML(t *testing.T) {
 
 // A warning names each chapter that leads to no file, and a file that SUMMARY.md does not name.
 func TestWarningsAboutLinks(t *testing.T) {
-	const noFile = "SUMMARY.md links to %s in line %d, which is not a file of this MarkdownView, so the chapter has " +
+	const noFile = "SUMMARY.md links to %s on line %d, but this MarkdownView has no such file, so the chapter has " +
 		"no page"
 	none := func(destination string, line int) string { return fmt.Sprintf(noFile, destination, line) }
 	for summary, want := range map[string][]string{
@@ -67,7 +67,7 @@ func TestWarningsAboutLinks(t *testing.T) {
 		"- [A](a.md)\n- [B](b.md)\n- [C](/a.md)":        {none("/a.md", 3)},
 		"[A](a.md)\n[B](b.md)\n[D]() [E](https://e.org) ![F](f.md) `[G](g.md)` \\[H](h.md)": nil,
 		"[A](a.md)\n[B](b.md)\n```\n[C](c.md)\n```\n<!--\n[D](d.md)\n-->\n[E](e.md)":        {none("e.md", 9)},
-		"a.md b.md\n<div>\n[C](c.md)": {"SUMMARY.md has HTML in line 2; the default viewer does not render HTML; " +
+		"a.md b.md\n<div>\n[C](c.md)": {"SUMMARY.md has HTML on line 2; the default viewer does not render HTML; " +
 			"use Markdown, or put code between backquotes"},
 	} {
 		v := view(showing(files{"SUMMARY.md": v1beta1.MarkdownText(summary), "a.md": "", "b.md": ""}))

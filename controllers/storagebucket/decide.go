@@ -113,7 +113,7 @@ func conflict(b *v1beta1.StorageBucket, tags map[string]string) s3.Verdict {
 		whose = "the bucket has the tag of another StorageBucket"
 	}
 	return s3.Verdict{Reason: v1beta1.ReasonBucketConflict, Message: fmt.Sprintf("%s, so the operator does not "+
-		"change it; create another StorageBucket with another bucketName or with managementPolicy Observe; or, if "+
-		"the bucket belongs to this StorageBucket, for example after a restore, set its tag with any S3 "+
-		"client: %s=%s", whose, v1beta1.BucketTagOwner, b.UID)}
+		"change the bucket; create another StorageBucket with another bucketName or with managementPolicy Observe; or, if "+
+		"the bucket belongs to this StorageBucket, for example after a restore, set this tag on the bucket "+
+		"with any S3 client: %s=%s", whose, v1beta1.BucketTagOwner, b.UID)}
 }

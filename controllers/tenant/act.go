@@ -186,8 +186,8 @@ func (r *Reconciler) keepNamespace(ctx context.Context, o *observation, s step, 
 			return ns, err
 		}
 		res.wrote = true
-		fields = append(fields, "an owner reference, because of which the garbage collector would have deleted the "+
-			"namespace, was removed")
+		fields = append(fields, "the operator removed an owner reference that would have made the garbage collector "+
+			"delete the namespace")
 	}
 	var lost error
 	if missing := drift(live, want); len(missing) > 0 {

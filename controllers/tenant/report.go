@@ -105,7 +105,7 @@ var failureReasons = []struct {
 	message string // %s: the namespaces
 }{
 	{v1beta1.ReasonNamespaceConflict,
-		"cannot create %s: a namespace with that name exists and does not belong to this Tenant; " + conflictAdvice},
+		"cannot create %s: a namespace with the same name exists and does not belong to this Tenant; " + conflictAdvice},
 	{v1beta1.ReasonChildConflict, ""},
 	{v1beta1.ReasonRBACForbidden, ""},
 	{v1beta1.ReasonAdmissionDenied, ""},
@@ -193,7 +193,8 @@ func handoverAdvice(t *v1beta1.Tenant, ns *corev1.Namespace) string {
 	if !isOrphaned(t, ns) || isControlledByOther(t, ns) {
 		return ""
 	}
-	return fmt.Sprintf("%s belonged to a former Tenant %s (UID %s); if both were restored from a backup, a cluster administrator can "+
+	return fmt.Sprintf("%s belonged to a former Tenant %s (UID %s); if the namespace and this Tenant were "+
+		"restored from a backup, a cluster administrator can "+
 		"hand over the namespace: "+
 		"kubectl annotate namespace %s --overwrite %s=%s",
 		ns.Name, t.Name, annotatedUID(ns), ns.Name, v1beta1.AnnotationTenantUID, t.UID)

@@ -107,7 +107,7 @@ func (s *standby) explain(ctx context.Context) {
 	s.explained = true
 	switch logger := klog.FromContext(ctx); {
 	case !s.view.evidence:
-		logger.Info("waiting until the Lease is released or expires: evidence is disabled")
+		logger.Info("waiting until the Lease is released or expires: earlier takeovers are disabled")
 	case s.view.podUID == "":
 		logger.Info("the Lease will not name this Pod because the UID of the Pod is unknown; set the environment " +
 			"variable POD_UID")

@@ -35,7 +35,7 @@ func TestLog(t *testing.T) {
 	}{
 		"Nothing": {want: []string{took + `"released"`}},
 		"WithoutEvidence": {change: func(o *Options) { o.Evidence = false }, want: []string{
-			`"level"=0 "msg"="waiting until the Lease is released or expires: evidence is disabled"`,
+			`"level"=0 "msg"="waiting until the Lease is released or expires: earlier takeovers are disabled"`,
 			took + `"released"`}},
 		"WithoutUID": {change: func(o *Options) { o.PodUID = "" }, want: []string{
 			`"level"=0 "msg"="the Lease will not name this Pod because the UID of the Pod is unknown; set the environment variable POD_UID"`, took + `"released"`}},
@@ -57,7 +57,7 @@ func TestLog(t *testing.T) {
 				d.fail(nil)
 			},
 			want: []string{
-				`"level"=0 "msg"="waiting until the Lease is released or expires: evidence is disabled"`,
+				`"level"=0 "msg"="waiting until the Lease is released or expires: earlier takeovers are disabled"`,
 				`"level"=0 "msg"="failed to acquire the Lease" "lock"="system/lease" "error"="updating lease system/lease: Conflict"`,
 				took + `"expired"`,
 			},

@@ -55,10 +55,10 @@ var (
 		"old object versions, delete markers and incomplete multipart uploads"}
 
 	// Denied is the verdict on a bucket that the credentials may not use.
-	Denied = Verdict{v1beta1.ReasonAccessDenied, "the credentials have no access to the bucket; grant them access"}
+	Denied = Verdict{v1beta1.ReasonAccessDenied, "the credentials have no access to the bucket; grant them s3:ListBucket"}
 	// DeniedName is the same of a bucket that the operator has not created: names can be global.
 	DeniedName = Verdict{v1beta1.ReasonAccessDenied, "the credentials have no access to a bucket with this name, " +
-		"which may belong to another account; grant them access, or create another StorageBucket with another " +
+		"which may belong to another account; grant them s3:ListBucket, or create another StorageBucket with another " +
 		"bucketName"}
 	deniedTags = Verdict{v1beta1.ReasonAccessDenied, "the credentials have no access to the bucket's tags, by which " +
 		"the operator recognizes its buckets; grant them s3:GetBucketTagging and s3:PutBucketTagging"}
@@ -79,8 +79,8 @@ var (
 		"request; correct the secret key in the Secret, or the proxy that changes the Host header or the path"}
 	otherRegion = Verdict{v1beta1.ReasonRegionMismatch, "spec.region is not the region of the bucket or of " +
 		"spec.endpoint; correct spec.region"}
-	otherEndpoint = Verdict{v1beta1.ReasonRegionMismatch, "the service has the bucket at another endpoint; correct " +
-		"spec.endpoint"}
+	otherEndpoint = Verdict{v1beta1.ReasonRegionMismatch, "the bucket is at another endpoint of the service; " +
+		"correct spec.endpoint"}
 	noSuchRegion = Verdict{v1beta1.ReasonRegionMismatch, "the endpoint does not create buckets in spec.region; " +
 		"correct spec.region"}
 	redirected = Verdict{v1beta1.ReasonEndpointForbidden, "the endpoint redirects to another address, and the " +
@@ -88,15 +88,15 @@ var (
 		"region"}
 	forbidden = Verdict{v1beta1.ReasonEndpointForbidden, "the endpoint has an address that the operator must not " +
 		"connect to: loopback, link-local, multicast, 100.64.0.0/10, a metadata service, the operator, the API server, or " +
-		"an address that the operator's flags deny; correct spec.endpoint, or " +
-		"allow the address with the flag --endpoint-allow-cidr"}
+		"an address of the operator's flag --endpoint-deny-cidr; correct spec.endpoint, or allow the address with the " +
+		"operator's flag --endpoint-allow-cidr, unless --endpoint-deny-cidr contains the address"}
 
 	unreachable = Verdict{v1beta1.ReasonEndpointUnreachable, "the operator cannot connect to the endpoint; check " +
 		"the host and port in spec.endpoint, and network policies"}
 	noName = Verdict{v1beta1.ReasonEndpointUnreachable, "the host in spec.endpoint has no address; correct " +
 		"spec.endpoint or the DNS"}
-	closed = Verdict{v1beta1.ReasonEndpointUnreachable, "the endpoint closes the connection; check its port and " +
-		"whether it uses TLS"}
+	closed = Verdict{v1beta1.ReasonEndpointUnreachable, "the endpoint closes the connection; check the port in " +
+		"spec.endpoint, and whether http:// or https:// is right"}
 	timedOut = Verdict{v1beta1.ReasonProbeTimeout, "the endpoint did not respond within spec.probe.timeoutSeconds; " +
 		"check the service"}
 	wrongHost = Verdict{v1beta1.ReasonTLSVerificationFailed, "the endpoint's certificate is not valid for the " +
