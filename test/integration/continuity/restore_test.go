@@ -160,7 +160,7 @@ func (r *restoration) refusesToTakeOver(ctx context.Context) {
 	Eventually(ctx, operator.Fetched(r.kube, r.bucket)).WithTimeout(expect.Medium).Should(
 		expect.HaveCondition(v1beta1.ConditionReady, metav1.ConditionFalse, v1beta1.ReasonBucketConflict))
 	Expect(r.bucket.Status.Conditions).To(ContainElement(HaveField("Message",
-		HaveSuffix("set its tag with any S3 client: %s=%s", v1beta1.BucketTagOwner, r.bucket.UID))))
+		HaveSuffix("set this tag on the bucket with any S3 client: %s=%s", v1beta1.BucketTagOwner, r.bucket.UID))))
 	Expect(r.bucket.UID).NotTo(Equal(r.former))
 	Expect(r.bucket.Status.Provisioning).To(BeEmpty(), "its deletion would not remove the bucket")
 	Expect(r.owner(ctx)).To(Equal(r.former))

@@ -107,7 +107,7 @@ var _ = Describe("A managed bucket", func() {
 		b := given(ctx, build(place(ctx), storage.Endpoint(), name, managed(v1beta1.BucketRetain), probing(3600, 5, 1)))
 		eventually(ctx, b, metav1.ConditionFalse, v1beta1.ReasonBucketConflict)
 		Expect(b.Status.Conditions).To(ContainElement(HaveField("Message",
-			HaveSuffix("set its tag with any S3 client: %s=%s", v1beta1.BucketTagOwner, b.UID))))
+			HaveSuffix("set this tag on the bucket with any S3 client: %s=%s", v1beta1.BucketTagOwner, b.UID))))
 		tag(ctx, name, map[string]string{v1beta1.BucketTagOwner: string(b.UID), "team": "a"})
 		request(ctx, b, "now")
 		eventuallyReady(ctx, b)
