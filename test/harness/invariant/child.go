@@ -23,7 +23,7 @@ type Child struct {
 	Label string `json:"label,omitempty"`
 	// Controlled: the child has a controlling owner reference whenever the operator writes it.
 	Controlled bool `json:"controlled,omitempty"`
-	// Awaited: the owner's finalizer stays until the child is gone.
+	// Awaited: the owner's finalizer stays until the child is gone, as in a foreground deletion.
 	Awaited bool `json:"awaited,omitempty"`
 	// Settled are paths in the child's status, such as status.readyReplicas, that have their
 	// final value whenever the owner is Ready, as the spec has.

@@ -25,7 +25,7 @@ type Contract struct {
 	// Watched are resources to record besides the kinds and their children.
 	Watched []history.Resource `json:"watched,omitempty"`
 	// Warm: a replica reports that it is ready only after its caches of the kinds and their
-	// children have synced, even while it does not lead.
+	// children have synced, even while it does not lead (a hot standby).
 	Warm bool `json:"warm,omitempty"`
 	// Fenced: a late write of a former leader is refused. The election of client-go does not
 	// promise that. If left out, such a write is judged by its effect.
@@ -52,7 +52,8 @@ type Kind struct {
 	Ready string `json:"ready,omitempty"`
 	// Waiting are reasons of Ready under which a deletion may wait for a person.
 	Waiting []string `json:"waiting,omitempty"`
-	// Kept selects the objects whose children and external objects are not deleted with them.
+	// Kept selects the objects whose children and external objects are not deleted with them, as
+	// with a reclaim policy Retain.
 	Kept     *Field  `json:"kept,omitempty"`
 	Children []Child `json:"children,omitempty"`
 	// External: each object has one object outside the cluster, such as a bucket.
