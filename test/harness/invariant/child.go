@@ -19,7 +19,7 @@ type Child struct {
 	// Annotation is the annotation in which a child names its owner: by UID, by namespace/name,
 	// or by name if the owner is cluster-scoped or in the child's namespace.
 	Annotation string `json:"annotation,omitempty"`
-	// Label is a label that does the same. Without both, an owner reference names the owner.
+	// Label is a label that does the same. Without both, an owner reference does.
 	Label string `json:"label,omitempty"`
 	// Controlled: the child has a controlling owner reference whenever the operator writes it.
 	Controlled bool `json:"controlled,omitempty"`

@@ -25,7 +25,7 @@ type Contract struct {
 	// Watched are resources to record besides the kinds and their children.
 	Watched []history.Resource `json:"watched,omitempty"`
 	// Warm: a replica reports that it is ready only after its caches of the kinds and their
-	// children have synced, even while it does not lead.
+	// children have synced, even while it does not lead (a hot standby).
 	Warm bool `json:"warm,omitempty"`
 	// Fenced: a late write of a former leader is refused. The election of client-go does not
 	// promise that. If left out, such a write is judged by its effect.
@@ -50,12 +50,13 @@ type Kind struct {
 	Finalizer string `json:"finalizer,omitempty"`
 	// Ready is the type of the condition that reports the desired state.
 	Ready string `json:"ready,omitempty"`
-	// Waiting are reasons of Ready under which a deletion may wait for a person.
+	// Waiting are reasons of Ready with which a deletion waits for a person.
 	Waiting []string `json:"waiting,omitempty"`
-	// Kept selects the objects whose children and external objects are not deleted with them.
+	// Kept selects the objects whose children and external objects are not deleted with them, as
+	// with a reclaim policy Retain.
 	Kept     *Field  `json:"kept,omitempty"`
 	Children []Child `json:"children,omitempty"`
-	// External: each object has one object outside the cluster, such as a bucket.
+	// External: each object has one outside the cluster, such as a bucket.
 	External bool `json:"external,omitempty"`
 	// Managed limits External to some objects. If left out, External applies to all.
 	Managed *Field `json:"managed,omitempty"`
@@ -72,16 +73,16 @@ type Field struct {
 // Limits are figures that differ from operator to operator. Zero is no limit:
 // the part of a promise that needs it is not judged.
 type Limits struct {
-	// Quiet is the shortest checkpoint that is judged for quiescence. If left out, each one is.
+	// Quiet is the shortest checkpoint judged for quiescence. If left out, each is.
 	Quiet metav1.Duration `json:"quiet,omitzero"`
 	// Unchanged is the maximum number of writes to an object, between two checkpoints, that
 	// change nothing.
 	Unchanged int `json:"unchanged,omitempty"`
-	// PerGeneration is the maximum number of writes to an object of a kind per generation.
+	// PerGeneration limits the writes to an object of a kind per generation.
 	PerGeneration int `json:"perGeneration,omitempty"`
 	// Grace is the maximum time in which a replica has to stop.
 	Grace metav1.Duration `json:"grace,omitzero"`
-	// Late is the maximum delay of other namespaces while a user of one namespace attacks.
+	// Late is the maximum delay of other namespaces during an attack from one.
 	Late metav1.Duration `json:"late,omitzero"`
 }
 

@@ -33,7 +33,7 @@ type File struct {
 	// Manifests is the whole installation: a kustomize folder, a YAML file, a folder of YAML
 	// files, or a Helm chart.
 	Manifests string `json:"manifests"`
-	// Deployment names the Deployment to run, if there are several. The others do not run.
+	// Deployment names the one Deployment to run, if there are several.
 	Deployment string `json:"deployment,omitempty"`
 	// Helm configures the release, if the manifests are a chart.
 	Helm *Helm `json:"helm,omitempty"`
@@ -48,8 +48,8 @@ type File struct {
 	Previous string `json:"previous,omitempty"`
 	// Env is added to the environment of each replica. {namespace} is as in args.
 	Env map[string]string `json:"env,omitempty"`
-	// Isolated runs each replica like a Pod, with its own ports and volumes, where the machine
-	// allows it. If left out, replicas are isolated unless there is an external system.
+	// Isolated runs each replica like a Pod, with its own ports and volumes, where the machine allows
+	// it. If left out, they are isolated unless there is an external system.
 	Isolated *bool `json:"isolated,omitempty"`
 	// Replicas is the number of replicas, by default 2.
 	Replicas int `json:"replicas,omitempty"`
@@ -87,7 +87,7 @@ type Build struct {
 
 // ExternalSpec has the external systems that an operator uses.
 type ExternalSpec struct {
-	// S3 starts an S3 server, to which scenarios refer by placeholders.
+	// S3 starts an S3 server, whose placeholders scenarios use.
 	S3 *S3Spec `json:"s3,omitempty"`
 }
 
