@@ -131,7 +131,7 @@ test: needs-go $(CONTROLPLANE) s3server build $(TOOLS)/gotestsum $(TOOLS)/ginkgo
 # The modules that have Go code, and the reports of `make test`. Those of go.work have one set of versions; the others
 # have their own, so each is built with GOWORK=off.
 WORKSPACE := . api hack test test/harness
-MODULES := $(WORKSPACE) runners/election hack/monitoring hack/gitops hack/certmanager
+MODULES := $(WORKSPACE) runners/election test/harness/fault hack/monitoring hack/gitops hack/certmanager
 UNITS   := unit harness
 # For a loop over modules.
 ALONE = [[ " $(WORKSPACE) " == *" $$module "* ]] || export GOWORK=off
@@ -139,13 +139,13 @@ ALONE = [[ " $(WORKSPACE) " == *" $$module "* ]] || export GOWORK=off
 unit: needs-go $(CONTROLPLANE) s3server build $(TOOLS)/gotestsum $(TOOLS)/ginkgo $(TOOLS)/helm ## Run the unit tests of the operator, the harness and config/, except the slow ones.
 	@GO=$(GO) GOTESTSUM=$(TOOLS)/gotestsum ARTIFACTS=$(ARTIFACTS) hack/unit.sh '$(TEST_FLAGS) -skip=^TestSlow $(UNIT_FLAGS)' . test/harness
 
-# What takes longer than it is worth for each change of a line: tests whose names begin with TestSlow; the election
-# with the oldest versions that it supports, promtool, Flux and cert-manager, each of which compiles other dependencies;
+# What takes longer than it is worth for each change of a line: tests whose names begin with TestSlow; the election and
+# the faults with the oldest versions that they support, promtool, Flux and cert-manager, each of which compiles other dependencies;
 # the measurement of memory. Some build programs, whose sources go test does not know, so no result of a former run
 # counts.
 slow: needs-go $(CONTROLPLANE) s3server $(BIN)/monitoring/promtool $(BIN)/certmanager/certmanager build $(TOOLS)/gotestsum $(TOOLS)/ginkgo $(TOOLS)/helm ## Run the slow unit tests, which make test skips. CI runs them for each change.
 	@GO=$(GO) GOTESTSUM=$(TOOLS)/gotestsum ARTIFACTS=$(ARTIFACTS)/slow hack/unit.sh '$(TEST_FLAGS) -count=1 -run=^TestSlow $(UNIT_FLAGS)' . test/harness
-	@GO=$(GO) GOTESTSUM=$(TOOLS)/gotestsum ARTIFACTS=$(ARTIFACTS)/slow hack/unit.sh '$(TEST_FLAGS) -count=1 $(UNIT_FLAGS)' runners/election hack/monitoring hack/gitops
+	@GO=$(GO) GOTESTSUM=$(TOOLS)/gotestsum ARTIFACTS=$(ARTIFACTS)/slow hack/unit.sh '$(TEST_FLAGS) -count=1 $(UNIT_FLAGS)' runners/election test/harness/fault hack/monitoring hack/gitops
 	@$(MAKE) --no-print-directory integration SUITES='$(SLOW_SUITES)' ARTIFACTS=$(ARTIFACTS)/slow
 
 # The tests of hack/ have one goroutine, and the race detector would compile Prometheus again. The slow tests

@@ -102,3 +102,5 @@ replace (
 	leasehold.dev/test => ../test
 	leasehold.dev/test/harness => ../test/harness
 )
+
+replace leasehold.dev/test/harness/fault => ../test/harness/fault

@@ -38,7 +38,7 @@ func TestSlowRenameModule(t *testing.T) {
 	before := strings.TrimSpace(run("", "git", "rev-parse", "HEAD"))
 
 	run("", "hack/rename-module.sh", "example.com/renamed")
-	for _, module := range []string{"", "api", "hack", "runners/election", "test", "test/harness", "hack/gitops"} {
+	for _, module := range []string{"", "api", "hack", "runners/election", "test", "test/harness", "test/harness/fault", "hack/gitops"} {
 		packages := run(module, "env", "GOWORK=off", "go", "list", "-deps", "-test", "./...")
 		g.Expect(packages).To(ContainSubstring("example.com/renamed"))
 		g.Expect(packages).NotTo(MatchRegexp(`(?m)^leasehold\.dev`), module)

@@ -22,11 +22,12 @@ unit() {
   [[ $module != . ]] || report=$ARTIFACTS/junit-unit.xml patterns+=(./api/... ./hack/... ./test/...)
   rm -f "$report"
   # Modules that go.work does not have.
-  case $module in runners/* | hack/*) export GOWORK=off ;; esac
+  case $module in runners/* | */fault | hack/*) export GOWORK=off ;; esac
   cd "$root/$module"
   mapfile -t packages < <("$GO" list "${patterns[@]}" | grep -vE "$not_unit")
-  # Without its own module, which has the oldest versions, the election is tested with those of the root.
+  # Without their own modules, which have the oldest versions, the election and the faults are tested with those of the workspace.
   if [[ $module == . && $modules != *" runners/election "* ]]; then packages+=(leasehold.dev/runners/election); fi
+  if [[ $module == test/harness ]]; then packages+=(leasehold.dev/test/harness/fault/...); fi
   "$root/hack/progress.sh" "unit tests in $module" \
     "$GOTESTSUM" --format=pkgname --hide-summary=skipped --junitfile="$report" -- "${flags[@]}" "${packages[@]}"
 }

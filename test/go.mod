@@ -32,6 +32,7 @@ require (
 	leasehold.dev v0.0.0
 	leasehold.dev/api v0.0.0
 	leasehold.dev/test/harness v0.0.0
+	leasehold.dev/test/harness/fault v0.0.0
 	sigs.k8s.io/controller-runtime v0.25.2
 	sigs.k8s.io/e2e-framework v0.7.0
 	sigs.k8s.io/kind v0.33.0
@@ -129,3 +130,5 @@ replace (
 	leasehold.dev/runners/election => ../runners/election
 	leasehold.dev/test/harness => ./harness
 )
+
+replace leasehold.dev/test/harness/fault => ./harness/fault

@@ -116,3 +116,5 @@ require (
 )
 
 replace leasehold.dev/test/harness => ../../test/harness
+
+replace leasehold.dev/test/harness/fault => ../../test/harness/fault

@@ -11,6 +11,7 @@ import (
 	"os/exec"
 	"path"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -33,7 +34,7 @@ const (
 )
 
 // folders are those of the modules that a release tags.
-var folders = []string{".", "api", "runners/election", "test/harness"}
+var folders = []string{".", "api", "runners/election", "test/harness", "test/harness/fault"}
 
 // modulePath is the path of the module in a folder of this repository.
 func modulePath(folder string) string {
@@ -92,7 +93,8 @@ func TestModule_HasAZip(t *testing.T) {
 func TestSlowModule_IsImported(t *testing.T) {
 	proxy, version := publish(t)
 	for folder, pkg := range map[string]string{
-		".": "runners/version", "api": "api/v1beta1", "runners/election": "runners/election", "test/harness": "test/harness/fault",
+		".": "runners/version", "api": "api/v1beta1", "runners/election": "runners/election", "test/harness": "test/harness/env",
+		"test/harness/fault": "test/harness/fault",
 	} {
 		t.Run(modulePath(folder), func(t *testing.T) {
 			g := NewWithT(t)
@@ -208,6 +210,7 @@ func scaffold(t *testing.T) string {
 	mod, err := os.ReadFile(filepath.Join(source, "go.mod"))
 	g.Expect(err).NotTo(HaveOccurred())
 	own := strings.Replace(string(mod), "module "+harness, "module "+examplePath, 1)
+	own = regexp.MustCompile(`(?m)^.*\b`+regexp.QuoteMeta(harness)+`/.*\n`).ReplaceAllString(own, "") // its nested module
 	g.Expect(os.WriteFile(filepath.Join(dir, "go.mod"), []byte(own), 0o600)).To(Succeed())
 	sums, err := os.ReadFile(filepath.Join(source, "go.sum"))
 	g.Expect(err).NotTo(HaveOccurred())
