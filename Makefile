@@ -140,13 +140,15 @@ unit: needs-go $(CONTROLPLANE) s3server build $(TOOLS)/gotestsum $(TOOLS)/ginkgo
 	@GO=$(GO) GOTESTSUM=$(TOOLS)/gotestsum ARTIFACTS=$(ARTIFACTS) hack/unit.sh '$(TEST_FLAGS) -skip=^TestSlow $(UNIT_FLAGS)' . test/harness
 
 # What takes longer than it is worth for each change of a line: tests whose names begin with TestSlow; the election and
-# the faults with the oldest versions that they support, promtool, Flux and cert-manager, each of which compiles other dependencies;
-# the measurement of memory. Some build programs, whose sources go test does not know, so no result of a former run
-# counts.
-slow: needs-go $(CONTROLPLANE) s3server $(BIN)/monitoring/promtool $(BIN)/certmanager/certmanager build $(TOOLS)/gotestsum $(TOOLS)/ginkgo $(TOOLS)/helm ## Run the slow unit tests, which make test skips. CI runs them for each change.
+# the faults with the oldest versions that they support, promtool, Flux and cert-manager, each of which compiles other
+# dependencies; the measurement of memory; the specs of StorageBuckets against a second S3 server. Some build programs, whose
+# sources go test does not know, so no result of a former run counts.
+slow: needs-go $(CONTROLPLANE) s3server $(BIN)/seaweedfs/weed $(BIN)/monitoring/promtool $(BIN)/certmanager/certmanager build $(TOOLS)/gotestsum $(TOOLS)/ginkgo $(TOOLS)/helm ## Run the slow unit tests, which make test skips. CI runs them for each change.
 	@GO=$(GO) GOTESTSUM=$(TOOLS)/gotestsum ARTIFACTS=$(ARTIFACTS)/slow hack/unit.sh '$(TEST_FLAGS) -count=1 -run=^TestSlow $(UNIT_FLAGS)' . test/harness
 	@GO=$(GO) GOTESTSUM=$(TOOLS)/gotestsum ARTIFACTS=$(ARTIFACTS)/slow hack/unit.sh '$(TEST_FLAGS) -count=1 $(UNIT_FLAGS)' runners/election test/harness/fault hack/monitoring hack/gitops
 	@$(MAKE) --no-print-directory integration SUITES='$(SLOW_SUITES)' ARTIFACTS=$(ARTIFACTS)/slow
+	@$(MAKE) --no-print-directory integration SUITES=storagebucket ARTIFACTS=$(ARTIFACTS)/slow/seaweedfs \
+		S3SERVER=$(BIN)/seaweedfs/weed GINKGO_FLAGS='--label-filter=service $(GINKGO_FLAGS)'
 
 # The tests of hack/ have one goroutine, and the race detector would compile Prometheus again. The slow tests
 # measure, or start programs that are built without the detector.
@@ -233,7 +235,7 @@ generate: $(TOOLS)/controller-gen $(TOOLS)/crd-ref-docs ## Generate DeepCopy met
 
 verify: needs-go $(TOOLS)/controller-gen $(TOOLS)/crd-ref-docs ## Check that generated files and module files are up to date, and vet.
 	@hack/verify.sh $(TOOLS)
-	@for module in $(MODULES) hack/tools hack/controlplane hack/controlplane/1.31 hack/s3server hack/release hack/nodeimage/node; do \
+	@for module in $(MODULES) hack/tools hack/controlplane hack/controlplane/1.31 hack/s3server hack/seaweedfs hack/release hack/nodeimage/node; do \
 		(cd $$module && GOWORK=off $(GO) mod tidy -diff) || { echo "verify: $$module is not tidy; run GOWORK=off go mod tidy there" >&2; exit 1; }; \
 	done
 	@GO=$(GO) hack/one-version.sh $(WORKSPACE)
@@ -307,6 +309,12 @@ $(BIN)/certmanager/certmanager: hack/certmanager/go.mod hack/certmanager/go.sum 
 	@echo "certmanager: building the tool with cert-manager $$(awk '$$1 == "github.com/cert-manager/cert-manager" {print $$2}' hack/certmanager/go.mod) from hack/certmanager (about 2 minutes on 2 cores the first time)" >&2
 	@mkdir -p $(@D)
 	@cd hack/certmanager && CGO_ENABLED=0 GOWORK=off $(PROGRESS) certmanager $(GO) build -ldflags='-s -w' -o $@ .
+	@touch $@
+
+$(BIN)/seaweedfs/weed: hack/seaweedfs/go.mod hack/seaweedfs/go.sum
+	@echo "seaweedfs: building weed of SeaweedFS $$(awk '$$1 == "github.com/seaweedfs/seaweedfs" {print $$2}' hack/seaweedfs/go.mod) from hack/seaweedfs (about 4 minutes on 2 cores the first time)" >&2
+	@mkdir -p $(@D)
+	@cd hack/seaweedfs && CGO_ENABLED=0 GOWORK=off $(PROGRESS) seaweedfs $(GO) build -ldflags='-s -w' -o $(@D)/ github.com/seaweedfs/seaweedfs/weed
 	@touch $@
 
 # Without the discovery of targets in clouds: 243 of 1,356 packages, and large ones.

@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"net/http"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"sync"
 	"time"
@@ -43,14 +42,17 @@ type S3Options struct {
 	WorkDir string
 }
 
-// S3Server is a real S3 server on this machine: versitygw with its data in folders and files. It
-// supports versioning and object lock. Its methods may be called from several goroutines.
+// S3Server is a real S3 server on this machine: versitygw with its data in folders and files, or the
+// program that S3SERVER names. It supports versioning and object lock. Its methods may be called from
+// several goroutines.
 type S3Server struct {
 	restartable
 
+	program s3Program
 	dir     string
-	port    int
+	ports   []int
 	account S3Account
+	others  []S3Account // of SeaweedFS; changed under the lock
 	client  *minio.Client
 	ended   bool // on purpose: by Kill; changed under the lock
 
@@ -61,6 +63,8 @@ type S3Server struct {
 // S3Account is the identity of a client at an S3 server.
 type S3Account struct {
 	AccessKey, SecretKey string
+	// SessionToken is empty for an account with keys of its own.
+	SessionToken string
 }
 
 // StartS3 starts an S3 server and returns when it answers requests of its first account, whose keys
@@ -75,7 +79,11 @@ func StartS3(ctx context.Context, o S3Options) (_ *S3Server, err error) {
 	if err != nil {
 		return nil, err
 	}
-	free, err := freePorts(1)
+	program, err := s3ProgramOf(binary)
+	if err != nil {
+		return nil, err
+	}
+	free, err := freePorts(program.ports)
 	if err != nil {
 		return nil, err
 	}
@@ -83,7 +91,8 @@ func StartS3(ctx context.Context, o S3Options) (_ *S3Server, err error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &S3Server{dir: dir, port: free[0], account: newS3Account(), restartable: restartable{watchdog: watchdog}}
+	s := &S3Server{program: program, dir: dir, ports: free, account: newS3Account(),
+		restartable: restartable{watchdog: watchdog}}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, s.Stop())
@@ -98,23 +107,20 @@ func StartS3(ctx context.Context, o S3Options) (_ *S3Server, err error) {
 	return s, nil
 }
 
-// configure creates the folders and returns the program's arguments. Metadata are in files beside
-// the data, so the file system needs no extended attributes.
+// configure creates the folders and files, and sets the program's arguments.
 func (s *S3Server) configure(binary string) error {
-	for _, dir := range []string{s.data(), s.folder("metadata"), s.folder("versions"), s.folder("accounts")} {
-		if err := os.Mkdir(dir, 0o700); err != nil {
+	for _, name := range s.program.folders {
+		if err := os.Mkdir(s.folder(name), 0o700); err != nil {
 			return fmt.Errorf("creating a folder of the S3 server: %w", err)
 		}
 	}
-	s.spec = spec{
-		name: "the S3 server", program: binary, log: s.Log(),
-		args: []string{
-			"--port", s.address(), "--region", S3Region, "--iam-dir", s.folder("accounts"),
-			"posix", "--sidecar", s.folder("metadata"), "--versioning-dir", s.folder("versions"), s.data(),
-		},
-		// Not arguments: every user of the machine can read those.
-		env: []string{"ROOT_ACCESS_KEY_ID=" + s.account.AccessKey, "ROOT_SECRET_ACCESS_KEY=" + s.account.SecretKey},
+	if s.program.prepare != nil {
+		if err := s.program.prepare(s); err != nil {
+			return err
+		}
 	}
+	s.spec = spec{name: "the S3 server", program: binary, log: s.Log(), dir: s.dir}
+	s.spec.args, s.spec.env = s.program.command(s)
 	var err error
 	s.client, err = s.ClientFor(s.account)
 	return err
@@ -155,10 +161,13 @@ func (s *S3Server) Endpoint() string { return "http://" + s.address() }
 // Account returns the account that may do everything.
 func (s *S3Server) Account() S3Account { return s.account }
 
-// Log returns the path of the server's log, which has one line for each request, and no key.
-func (s *S3Server) Log() string { return s.folder("versitygw.log") }
+// Program returns which server it is: versitygw, weed (SeaweedFS) or minio.
+func (s *S3Server) Program() string { return s.program.name }
 
-func (s *S3Server) address() string           { return fmt.Sprintf("127.0.0.1:%d", s.port) }
+// Log returns the path of the server's log. versitygw writes one line for each request, and no key.
+func (s *S3Server) Log() string { return s.folder(s.program.name + ".log") }
+
+func (s *S3Server) address() string           { return fmt.Sprintf("127.0.0.1:%d", s.ports[0]) }
 func (s *S3Server) folder(name string) string { return filepath.Join(s.dir, name) }
 func (s *S3Server) data() string              { return s.folder("data") }
 
@@ -168,7 +177,7 @@ func (s *S3Server) Client() *minio.Client { return s.client }
 // ClientFor returns such a client of another account.
 func (s *S3Server) ClientFor(account S3Account) (*minio.Client, error) {
 	client, err := minio.New(s.address(), &minio.Options{
-		Creds:        credentials.NewStaticV4(account.AccessKey, account.SecretKey, ""),
+		Creds:        credentials.NewStaticV4(account.AccessKey, account.SecretKey, account.SessionToken),
 		Region:       S3Region,
 		BucketLookup: minio.BucketLookupPath,
 		MaxRetries:   1,
@@ -184,21 +193,17 @@ func (s *S3Server) ClientFor(account S3Account) (*minio.Client, error) {
 // bucket policy.
 type S3Role string
 
-// The roles of versitygw.
+// The roles, in the words of versitygw.
 const (
 	S3RoleUser     S3Role = "user"     // may not create buckets
-	S3RoleUserPlus S3Role = "userplus" // may create buckets
+	S3RoleUserPlus S3Role = "userplus" // may create buckets; no other server has it
 )
 
 // AddAccount makes another account with new keys.
 func (s *S3Server) AddAccount(ctx context.Context, role S3Role) (S3Account, error) {
-	account := newS3Account()
-	cmd := exec.CommandContext(ctx, s.spec.program, "admin", "create-user",
-		"--access", account.AccessKey, "--secret", account.SecretKey, "--role", string(role))
-	cmd.Env = append(s.watchdog.environ(), "ADMIN_ENDPOINT_URL="+s.Endpoint(), "ADMIN_REGION="+S3Region,
-		"ADMIN_ACCESS_KEY_ID="+s.account.AccessKey, "ADMIN_SECRET_ACCESS_KEY="+s.account.SecretKey)
-	if output, err := cmd.CombinedOutput(); err != nil {
-		return S3Account{}, fmt.Errorf("adding an account to the S3 server: %w\n%s", err, output)
+	account, err := s.program.add(ctx, s, role)
+	if err != nil {
+		return S3Account{}, fmt.Errorf("adding an account to the S3 server: %w", err)
 	}
 	return account, nil
 }
@@ -238,7 +243,23 @@ func (s *S3Server) Stop() error {
 			// It keeps nothing that an orderly stop would save.
 			process.kill()
 		}
-		s.stopErr = errors.Join(err, s.watchdog.release())
+		s.stopErr = errors.Join(err, s.removeSockets(), s.watchdog.release())
 	})
 	return s.stopErr
+}
+
+// removeSockets removes what a killed server leaves outside its folder.
+func (s *S3Server) removeSockets() error {
+	if s.program.leaves == "" {
+		return nil
+	}
+	var all error
+	for _, port := range s.ports {
+		paths, err := filepath.Glob(fmt.Sprintf(s.program.leaves, port))
+		all = errors.Join(all, err)
+		for _, path := range paths {
+			all = errors.Join(all, os.Remove(path))
+		}
+	}
+	return all
 }

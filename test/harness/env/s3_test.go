@@ -4,6 +4,7 @@ package env
 
 import (
 	"context"
+	"errors"
 	"io/fs"
 	"os"
 	"os/exec"
@@ -177,4 +178,28 @@ func TestFindS3Server(t *testing.T) {
 	g.Expect(err).To(MatchError(ErrNoS3Server))
 	touch(t, module, builtS3)
 	g.Expect(FindS3Server()).To(BeARegularFile())
+}
+
+func TestS3ProgramOf(t *testing.T) {
+	g := NewWithT(t)
+	for path, want := range map[string]string{
+		"/a/versitygw": "versitygw", "/a/weed": "weed", "/a b/minio": "minio", "minio.RELEASE.2025-10-15": "minio",
+	} {
+		program, err := s3ProgramOf(path)
+		g.Expect(err).NotTo(HaveOccurred())
+		g.Expect(program.name).To(Equal(want))
+	}
+	_, err := s3ProgramOf("/minio/server")
+	g.Expect(err).To(MatchError(ContainSubstring("must begin with versitygw, weed (SeaweedFS) or minio")))
+}
+
+// What a server other than versitygw has on disk would pass for buckets.
+func TestS3Server_ReadsNoDiskOfOthers(t *testing.T) {
+	g := NewWithT(t)
+	s := &S3Server{program: s3Program{name: "weed"}, dir: t.TempDir()}
+	touch(t, s.dir, "data/bucket/key")
+	_, err := s.Buckets()
+	g.Expect(err).To(MatchError(errors.ErrUnsupported))
+	_, err = s.Objects("bucket")
+	g.Expect(err).To(MatchError(errors.ErrUnsupported))
 }

@@ -3,6 +3,7 @@
 package env
 
 import (
+	"errors"
 	"fmt"
 	"io/fs"
 	"os"
@@ -13,9 +14,12 @@ import (
 // s3Internal is the folder that versitygw keeps for itself in each bucket.
 const s3Internal = ".sgwtmp"
 
-// Buckets returns the names of all buckets of all owners, sorted. It reads the disk, so it works
-// with a paused or stopped server.
+// Buckets returns the names of all buckets of all owners, sorted. It reads the disk of versitygw, so it
+// works with a paused or stopped server, and not with another program.
 func (s *S3Server) Buckets() ([]string, error) {
+	if s.program.name != versity {
+		return nil, fmt.Errorf("listing the buckets on disk: %w of %s", errors.ErrUnsupported, s.program.name)
+	}
 	entries, err := os.ReadDir(s.data())
 	if err != nil {
 		return nil, fmt.Errorf("listing the buckets on disk: %w", err)
@@ -34,6 +38,10 @@ func (s *S3Server) Buckets() ([]string, error) {
 // from the disk like Buckets. Older versions do not count. The error of a bucket
 // that does not exist is fs.ErrNotExist.
 func (s *S3Server) Objects(bucket string) ([]string, error) {
+	if s.program.name != versity {
+		return nil, fmt.Errorf("listing the objects of bucket %s on disk: %w of %s", bucket, errors.ErrUnsupported,
+			s.program.name)
+	}
 	root := filepath.Join(s.data(), bucket)
 	var keys []string
 	err := filepath.WalkDir(root, func(path string, entry fs.DirEntry, err error) error {

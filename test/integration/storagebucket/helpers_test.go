@@ -48,6 +48,9 @@ func keys(ctx context.Context, namespace, name string, account env.S3Account) *c
 	secret := &corev1.Secret{ObjectMeta: named(namespace, name), StringData: map[string]string{
 		v1beta1.SecretKeyAccessKeyID: account.AccessKey, v1beta1.SecretKeySecretAccessKey: account.SecretKey,
 	}}
+	if account.SessionToken != "" {
+		secret.StringData[v1beta1.SecretKeySessionToken] = account.SessionToken
+	}
 	Expect(k8s.Create(ctx, secret)).To(Succeed())
 	return secret
 }
@@ -196,10 +199,21 @@ func ownerOf(ctx context.Context, bucket string) string {
 	return set.ToMap()[v1beta1.BucketTagOwner]
 }
 
-// exists reports whether the server's file system has the bucket.
-func exists(bucket string) bool {
+// exists reports whether the server has the bucket.
+func exists(ctx context.Context, bucket string) bool {
 	GinkgoHelper()
-	all, err := storage.Buckets()
+	found, err := storage.Client().BucketExists(ctx, bucket)
 	Expect(err).NotTo(HaveOccurred())
-	return slices.Contains(all, bucket)
+	return found
+}
+
+// objectsOf returns the keys of all current objects of a bucket.
+func objectsOf(ctx context.Context, bucket string) []string {
+	GinkgoHelper()
+	var keys []string
+	for object := range storage.Client().ListObjectsIter(ctx, bucket, minio.ListObjectsOptions{Recursive: true}) {
+		Expect(object.Err).NotTo(HaveOccurred())
+		keys = append(keys, object.Key)
+	}
+	return keys
 }

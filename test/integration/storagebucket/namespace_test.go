@@ -64,18 +64,18 @@ func eventsInDefault(b *v1beta1.StorageBucket) func(context.Context) ([]string, 
 }
 
 // leftBehind returns the existing buckets of StorageBuckets.
-func leftBehind(of []*v1beta1.StorageBucket) []string {
+func leftBehind(ctx context.Context, of []*v1beta1.StorageBucket) []string {
 	GinkgoHelper()
 	var left []string
 	for _, b := range of {
-		if exists(b.Spec.BucketName) {
+		if exists(ctx, b.Spec.BucketName) {
 			left = append(left, b.Spec.BucketName)
 		}
 	}
 	return left
 }
 
-var _ = Describe("The deletion of a namespace", operator.OldestKubernetes, func() {
+var _ = Describe("The deletion of a namespace", operator.OldestKubernetes, decidedByService, func() {
 	BeforeEach(suite.NeedsControllers)
 
 	It("leaves no empty bucket with deletionPolicy Delete behind, also of StorageBuckets created right before",
@@ -96,7 +96,7 @@ var _ = Describe("The deletion of a namespace", operator.OldestKubernetes, func(
 					Eventually(ctx, eventsInDefault(b)).Should(Equal([]string{"Normal BucketDeleted"}))
 				}
 			}
-			Expect(leftBehind(all)).To(BeEmpty())
+			Expect(leftBehind(ctx, all)).To(BeEmpty())
 		}, SpecTimeout(4*time.Minute))
 
 	It("waits for a bucket that is not empty, names the way out, and ends with it", func(ctx SpecContext) {
@@ -111,7 +111,7 @@ var _ = Describe("The deletion of a namespace", operator.OldestKubernetes, func(
 			HaveSuffix("to keep the bucket instead, set spec.deletionPolicy to Retain"))))
 		operator.Change(ctx, k8s, full, func(b *v1beta1.StorageBucket) { b.Spec.DeletionPolicy = v1beta1.BucketRetain })
 		Eventually(ctx, operator.Reading(k8s, namespaceOf(namespace))).WithTimeout(expect.Long).Should(expect.BeGone())
-		Expect(storage.Objects(full.Spec.BucketName)).To(Equal([]string{"report.csv"}))
+		Expect(objectsOf(ctx, full.Spec.BucketName)).To(Equal([]string{"report.csv"}))
 		Eventually(ctx, eventsInDefault(full)).Should(Equal([]string{"Normal BucketRetained"}))
 	}, SpecTimeout(3*time.Minute))
 
@@ -128,7 +128,7 @@ var _ = Describe("The deletion of a namespace", operator.OldestKubernetes, func(
 		operator.Change(ctx, k8s, b, func(b *v1beta1.StorageBucket) { b.Spec.DeletionPolicy = v1beta1.BucketDelete })
 		Expect(k8s.Delete(ctx, namespaceOf(namespace))).To(Succeed())
 		Eventually(ctx, operator.Reading(k8s, namespaceOf(namespace))).WithTimeout(expect.Long).Should(expect.BeGone())
-		Expect(exists(b.Spec.BucketName)).To(BeTrue())
+		Expect(exists(ctx, b.Spec.BucketName)).To(BeTrue())
 		Eventually(ctx, eventsInDefault(b)).Should(Equal([]string{"Warning BucketRetained"}))
 	}, SpecTimeout(3*time.Minute))
 })
@@ -160,7 +160,7 @@ var _ = Describe("The credentials of a managed bucket", operator.OldestKubernete
 		operator.Change(ctx, k8s, b,
 			func(b *v1beta1.StorageBucket) { b.Finalizers = append(b.Finalizers, "example.com/other") })
 		Expect(k8s.Delete(ctx, b)).To(Succeed())
-		Eventually(func() bool { return exists(b.Spec.BucketName) }).WithTimeout(expect.Medium).Should(BeFalse())
+		Eventually(ctx, exists).WithArguments(b.Spec.BucketName).WithTimeout(expect.Medium).Should(BeFalse())
 		operator.Change(ctx, k8s, b, func(b *v1beta1.StorageBucket) {
 			b.Finalizers = slices.DeleteFunc(b.Finalizers, func(f string) bool { return f == "example.com/other" })
 		})

@@ -50,10 +50,10 @@ var _ = Describe("A StorageBucket", func() {
 		Expect(k8s.Delete(ctx, b)).To(Succeed())
 		Eventually(ctx, operator.Fetched(k8s, b)).Should(
 			expect.HaveCondition(v1beta1.ConditionPaused, metav1.ConditionTrue, v1beta1.ReasonPaused))
-		Expect(exists(b.Spec.BucketName)).To(BeTrue())
+		Expect(exists(ctx, b.Spec.BucketName)).To(BeTrue())
 		annotate(ctx, b, v1beta1.AnnotationPaused, "")
 		Eventually(ctx, operator.Reading(k8s, b)).WithTimeout(expect.Medium).Should(expect.BeGone())
-		Expect(exists(b.Spec.BucketName)).To(BeFalse())
+		Expect(exists(ctx, b.Spec.BucketName)).To(BeFalse())
 	}, SpecTimeout(time.Minute))
 
 	It("is not Ready while the operator may not read its Secret, also a new one", Serial, func(ctx SpecContext) {

@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package storagebucket_test
+
+import . "github.com/onsi/ginkgo/v2"
+
+// decidedByService labels the specs whose result depends on the answers of the service. `make slow`
+// runs them with another server than versitygw.
+var decidedByService = Label("service")
+
+// answers has what servers do in different ways, as far as the result of a spec depends on it.
+type answers struct {
+	// ignoresTags: CreateBucket stores no tags, so the operator sets its tag by a second request.
+	ignoresTags bool
+	// anyRegion: a signature may be for any region.
+	anyRegion bool
+}
+
+// answersOf has the servers that the harness can start.
+var answersOf = map[string]answers{
+	"versitygw": {},
+	"weed":      {ignoresTags: true, anyRegion: true}, // SeaweedFS 4.53
+	"minio":     {ignoresTags: true},
+}
+
+// server returns the answers of the server of this suite.
+func server() answers { return answersOf[storage.Program()] }
