@@ -14,13 +14,16 @@ type answers struct {
 	ignoresTags bool
 	// anyRegion: a signature may be for any region.
 	anyRegion bool
+	// timeout of a probe, in seconds. Without tags in CreateBucket, a creation that outlives its probe leaves a
+	// bucket that is nobody's, so a slow server gets longer.
+	timeout int32
 }
 
 // answersOf has the servers that the harness can start.
 var answersOf = map[string]answers{
-	"versitygw": {},
-	"weed":      {ignoresTags: true, anyRegion: true}, // SeaweedFS 4.53
-	"minio":     {ignoresTags: true},
+	"versitygw": {timeout: 5},
+	"weed":      {ignoresTags: true, anyRegion: true, timeout: 15}, // SeaweedFS 4.53
+	"minio":     {ignoresTags: true, timeout: 15},
 }
 
 // server returns the answers of the server of this suite.
