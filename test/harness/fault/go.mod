@@ -2,7 +2,7 @@
 // oldest that it supports; the module of the harness has the newest, and both run the tests.
 module leasehold.dev/test/harness/fault
 
-go 1.24.0
+go 1.25.0
 
 require (
 	github.com/go-logr/logr v1.4.2
