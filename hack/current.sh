@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Runs the operator of this checkout against the cluster of the current kubeconfig, until a signal. It
-# applies the definitions as `make install` does, so that either can follow the other, and nothing else.
+# applies the CRDs as `make install` does, so that either can follow the other, and nothing else.
 #
 #   KUBECTL=kubectl hack/current.sh bin/manager current
 set -euo pipefail
@@ -22,21 +22,21 @@ installed=$(k get validatingwebhookconfigurations -o \
   jsonpath='{range .items[*]}deployment {.metadata.namespace}/{.metadata.name}{"\n"}{end}')
 [[ -z $installed ]] || { echo "run: Leasehold is already installed in the cluster (${installed//$'\n'/, }), and two operators would compete; nothing was changed" >&2; exit 1; }
 
-# Nothing is forced: a definition that another manager applied may have fields that this one lacks, and the API server
-# would drop these from each object at its next write. A dry run of all definitions comes first, so a conflict changes
+# Nothing is forced: a CRD that another manager applied may have fields that this one lacks, and the API server
+# would drop these from each object at its next write. A dry run of all CRDs comes first, so a conflict changes
 # nothing.
 k apply --server-side --dry-run=server -f config/crd/bases >/dev/null || { echo "run: nothing was changed" >&2; exit 1; }
 k apply --server-side -f config/crd/bases
 # The operator exits if a kind is not served yet.
 until [[ $(k api-resources --api-group=leasehold.dev -o name | wc -l) == 3 ]]; do sleep 0.1; done
 cat <<'END'
-nothing else is installed, no samples either: kubectl apply -k config/samples
-not served here, in contrast to an installation:
-- admission webhooks: no warning before a deletion, no check of names that other Tenants hold, no check of pages
-- the fence and the leader election: run one operator only
-- the shipped rights: the operator acts with all rights of your kubeconfig
+nothing else is installed; to apply the samples, run: kubectl apply -k config/samples
+an installation in the cluster also has these, which are missing here:
+- admission webhooks: no warning before a deletion, no check of names that other Tenants use, no check of pages
+- the fence and the leader election: run only one operator
+- the RBAC rules of the installation: the operator has all permissions of your kubeconfig
 - viewer images: the cluster pulls leasehold-viewer:dev, unless a MarkdownView names another image
-make uninstall removes the definitions again, with all objects of their kinds.
+make uninstall removes the CRDs and all objects of their kinds.
 END
 
 # In a process group of its own: Ctrl-C reaches only this script, and the operator gets one signal.
