@@ -115,7 +115,7 @@ func TestSlowCurrentCluster(t *testing.T) {
 	g.Expect(k("delete", "customresourcedefinitions", "--all")).NotTo(BeEmpty())
 
 	cmd, output := startCurrent(t, kubectl, plane.Kubeconfig(), filepath.Join("..", "bin", "manager"))
-	g.Eventually(output).WithTimeout(time.Minute).Should(ContainSubstring("not served here"))
+	g.Eventually(output).WithTimeout(time.Minute).Should(ContainSubstring("which are missing here"))
 	apply("apiVersion: leasehold.dev/v1beta1\nkind: Tenant\nmetadata: {name: here}\n" +
 		"spec: {namespaces: [dev], admins: [{kind: User, name: jane}]}\n")
 	_, err = k("wait", "tenant/here", "--for=condition=Ready", "--timeout=1m")
@@ -125,7 +125,7 @@ func TestSlowCurrentCluster(t *testing.T) {
 	g.Expect(cmd.Process.Signal(syscall.SIGTERM)).To(Succeed())
 	g.Expect(cmd.Wait()).To(Succeed(), "it prints\n%s", output())
 	for _, text := range []string{"context ", " at " + plane.Config().Host, "tenants.leasehold.dev serverside-applied",
-		"admission webhooks", "no samples either", "the CRDs and all objects remain in the cluster"} {
+		"admission webhooks", "to apply the samples, run", "the CRDs and all objects remain in the cluster"} {
 		g.Expect(output()).To(ContainSubstring(text))
 	}
 }

@@ -37,7 +37,7 @@ func TestDeploy(t *testing.T) {
 			g.Expect(err).NotTo(HaveOccurred())
 			g.Expect(holderOf(&leases.Items[0])).To(Equal(pod.Name))
 		})).
-		Assess("with exactly the shipped rights", step(func(ctx context.Context, g *WithT) {
+		Assess("with exactly the shipped RBAC rules", step(func(ctx context.Context, g *WithT) {
 			g.Expect(bindingsOfOthers(ctx)).To(BeEmpty())
 		})).
 		Assess("and collects garbage before the container's memory limit", step(func(ctx context.Context, g *WithT) {

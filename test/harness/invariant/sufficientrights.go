@@ -19,7 +19,7 @@ var SufficientRights = Invariant{
 	Name:      "sufficient-rights",
 	Bug:       "https://github.com/medik8s/node-healthcheck-operator/issues/428",
 	inHostile: true,
-	Promise:   "the shipped rights suffice",
+	Promise:   "the shipped RBAC rules suffice",
 	needs:     []history.Source{history.Audit},
 	judge: func(b *judgement) {
 		if b.Contract.Lease.Namespace == "default" {
