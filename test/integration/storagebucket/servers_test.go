@@ -23,7 +23,7 @@ type answers struct {
 var answersOf = map[string]answers{
 	"versitygw": {timeout: 5},
 	"weed":      {ignoresTags: true, anyRegion: true, timeout: 15}, // SeaweedFS 4.53
-	"minio":     {ignoresTags: true, timeout: 15},
+	"minio":     {ignoresTags: true, anyRegion: true, timeout: 15}, // 7aac2a2c5, of February 2026
 }
 
 // server returns the answers of the server of this suite.
