@@ -8,8 +8,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// SinceBoot is the time since the machine started, with the time that it was suspended
-// (CLOCK_BOOTTIME). Setting the wall clock does not change it.
+// SinceBoot returns the time since the machine started, including the time during which it was
+// suspended (CLOCK_BOOTTIME). Setting the wall clock does not change it.
 func SinceBoot() time.Duration {
 	var now unix.Timespec
 	if err := unix.ClockGettime(unix.CLOCK_BOOTTIME, &now); err != nil {

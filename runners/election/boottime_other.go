@@ -12,6 +12,6 @@ import (
 
 var started = clock.RealClock{}.Now()
 
-// SinceBoot is the time since the process started. On some systems it stands still while the
-// machine is suspended.
+// SinceBoot returns the time since the process started. On some systems this clock does not advance
+// while the machine is suspended.
 func SinceBoot() time.Duration { return clock.RealClock{}.Since(started) }

@@ -21,12 +21,13 @@ const (
 // events are needed.
 type recorder struct{ to events.EventRecorder }
 
-// RecordWith sends the events of the election to r. The lock is needed to build
-// the manager, and the recorder comes from the manager, hence the second step;
-// it must be done before the manager starts. Without it there are no events.
+// RecordWith makes the lock send the events of the election to r. Call it before the manager
+// starts. It is separate from NewLock because the manager provides the recorder and needs the lock
+// first. Without RecordWith there are no events.
 func (l *Lock) RecordWith(r events.EventRecorder) { l.recorder.to = r }
 
-// RecordEvent implements resourcelock.Interface. It adds to a takeover why it was possible.
+// RecordEvent implements resourcelock.Interface. To the event of a takeover, it adds the reason
+// that permitted the takeover.
 func (l *Lock) RecordEvent(what string) {
 	if l.recorder.to == nil {
 		return

@@ -17,7 +17,8 @@ import (
 var exemptGroups = []string{"events.k8s.io", "coordination.k8s.io", "authentication.k8s.io", "authorization.k8s.io"}
 
 // GuardWrites is for rest.Config.Wrap. The transport that it returns rejects writes outside the
-// term before any byte is sent, with ErrNotLeading. Reads pass, because standbys fill caches.
+// term with ErrNotLeading, before any byte is sent. Reads pass, because standbys fill caches.
+// Writes of Leases and events, and reviews of tokens and access, also pass.
 func (t *Term) GuardWrites(next http.RoundTripper) http.RoundTripper {
 	return t.guard(next, func(r *http.Request) bool {
 		switch r.Method {
@@ -28,10 +29,10 @@ func (t *Term) GuardWrites(next http.RoundTripper) http.RoundTripper {
 	})
 }
 
-// GuardAll returns a transport that rejects all requests outside the term, for systems outside the
-// cluster that no fence protects. It also guards each write to a connection of transport: a process
-// that is paused while it dials must not send the request when it resumes. So transport must not be
-// shared with other clients.
+// GuardAll returns a transport that rejects all requests outside the term with ErrNotLeading. It is
+// for systems outside the cluster, which no fence protects. It also guards each write to a
+// connection of transport: a process that is paused while it dials must not send the request when
+// it resumes. It therefore changes transport, which must not be shared with other clients.
 func (t *Term) GuardAll(transport *http.Transport) http.RoundTripper {
 	if t == nil {
 		return transport

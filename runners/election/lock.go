@@ -29,16 +29,16 @@ const (
 	electionBurst = 40
 )
 
-// MaxLeaseDuration bounds the term of a leader after a renewal, also if the Lease names a longer
-// duration. A forged Lease keeps the replicas from leading for at most this time, also after its
-// deletion.
+// MaxLeaseDuration limits the term of a leader after a renewal, even if the Lease names a longer
+// duration. A forged Lease therefore prevents the replicas from leading for at most this time, even
+// after the Lease is deleted.
 const MaxLeaseDuration = 10 * time.Minute
 
 // Options configure a Lock.
 type Options struct {
 	// Lease is the object that all replicas compete for.
 	Lease types.NamespacedName
-	// PodName starts the identity; empty means the host's name.
+	// PodName is the first part of the identity. Empty: the host name.
 	PodName string
 	// PodUID is the UID of this Pod, from the downward API. Without it the Lease does not
 	// name the holder's Pod, so other replicas get no evidence about this one.
@@ -47,23 +47,25 @@ type Options struct {
 	// container; a Pod with several containers then gives no evidence.
 	Container string
 
-	// RenewDeadline is the elector's. Half of it, but at least a second, bounds one
-	// request, so a single request that hangs cannot lose the Lease.
+	// RenewDeadline is the renew deadline of the elector. A request times out after half of it, but
+	// not before one second, so a single request that hangs does not lose the Lease. Required.
 	RenewDeadline time.Duration
-	// RetryPeriod is the elector's. A standby whose watch is silent for two of them sends one
-	// live read in each.
+	// RetryPeriod is the retry period of the elector. After its watch has been silent for two retry
+	// periods, a standby sends one live read per retry period. Required.
 	RetryPeriod time.Duration
 
-	// Clock gives the times that the Lease records, and timers.
+	// Clock provides timers and the times that the Lease records. Required.
 	Clock clock.WithDelayedExecution
 	// Elapsed returns the time since an arbitrary moment. It must never decrease, and should
 	// advance while the machine is suspended. Nil: SinceBoot.
 	Elapsed func() time.Duration
 
-	// Lost is called once, when a leader observes another holder or when its term has ended. It
-	// should end the process. Nil: the elector ends by itself, up to a renew deadline later.
+	// Lost is called once, when a leader observes another holder or when its term has expired. It
+	// should exit the process. Nil: the elector notices the loss itself, up to a renew deadline
+	// later.
 	Lost func(reason string)
-	// Evidence lets a standby take over when the holder's Pod shows that the holder ended.
+	// Evidence lets a standby take over as soon as the holder's Pod shows that the holder's process
+	// has exited.
 	Evidence bool
 }
 
@@ -82,8 +84,8 @@ func (o *Options) validate() error {
 	return errors.Join(errs...)
 }
 
-// Lock is a resourcelock on a Lease with a client of its own: however busy the workers are,
-// no renewal waits behind their requests. Only one elector may use it.
+// Lock is a resourcelock on a Lease. It has a client of its own, so a renewal never waits behind
+// the requests of busy workers. Only one elector may use it.
 type Lock struct {
 	lease    types.NamespacedName
 	identity string
@@ -151,8 +153,8 @@ func NewLock(config *rest.Config, o Options) (*Lock, error) {
 }
 
 // Get implements resourcelock.Interface. On a standby it blocks until the standby may take the
-// Lease. The record that it then returns has no holder, so the elector does not wait by its
-// own observation of the Lease.
+// Lease. The record that it then returns has no holder, so the elector does not wait until the
+// Lease has expired by its own observation.
 func (l *Lock) Get(ctx context.Context) (*resourcelock.LeaderElectionRecord, []byte, error) {
 	if l.role != waiting {
 		return l.read(ctx)

@@ -36,11 +36,11 @@ func CheckControllers() error {
 	return err
 }
 
-// FindAssets returns the folder that holds etcd, kube-apiserver and kubectl:
-// $KUBEBUILDER_ASSETS, else what `make controlplane` built in the module that
-// contains the working directory or in one around it, else the newest that
-// setup-envtest has installed for this user. It returns ErrNoAssets, wrapped,
-// when none of them is there.
+// FindAssets returns the folder that contains etcd, kube-apiserver and kubectl. If
+// KUBEBUILDER_ASSETS is set, it is that folder. Otherwise it is the one that `make controlplane`
+// built in the module of the working directory or in a module around it, or else the newest that
+// setup-envtest has installed for this user. It returns ErrNoAssets, wrapped, if there is no such
+// folder.
 func FindAssets() (string, error) {
 	if dir := os.Getenv(assetsVariable); dir != "" {
 		// A test runs in the folder of its package.
@@ -93,12 +93,12 @@ func installedAssets() string {
 	return found
 }
 
-// FindS3Server returns $S3SERVER, else what `make s3server` built. It returns ErrNoS3Server, wrapped,
-// when none of them is there.
+// FindS3Server returns the path in $S3SERVER, or else that of the program that `make s3server`
+// built. It returns ErrNoS3Server, wrapped, if there is neither.
 func FindS3Server() (string, error) { return findProgram(s3Variable, builtS3, ErrNoS3Server) }
 
-// FindHelm returns $HELM, else what `make bin/tools/helm` built. It returns ErrNoHelm, wrapped, when
-// none of them is there.
+// FindHelm returns the path in $HELM, or else that of the program that `make bin/tools/helm` built.
+// It returns ErrNoHelm, wrapped, if there is neither.
 func FindHelm() (string, error) { return findProgram(helmVariable, builtHelm, ErrNoHelm) }
 
 // findProgram returns the path in a variable, else what was built in the module that contains the

@@ -15,10 +15,11 @@ import (
 // writes are the verbs that change something.
 var writes = []string{"create", "update", "patch", "delete", "deletecollection"}
 
-// AuditPolicy records writes to the given API groups, and to the built-in
-// objects that operators commonly write, with request and response, everything
-// else with its metadata. No token and no Secret is ever recorded. What the
-// control plane does to keep itself going is left out.
+// AuditPolicy returns a policy that records writes to the given API groups, and to the built-in
+// objects that operators commonly write, with request and response. It records all other requests
+// with their metadata only, so the log never contains a token or the content of a Secret. It leaves
+// out requests of the API server itself, reads of kube-controller-manager, and URLs that are not
+// resources.
 func AuditPolicy(groups []string) *auditv1.Policy {
 	detailed := []auditv1.GroupResources{
 		{Group: "", Resources: []string{"namespaces", "namespaces/*", "events"}},

@@ -34,7 +34,7 @@ var ErrNoHelm = errors.New("no helm has been built: run `make bin/tools/helm`, o
 type Chart struct {
 	// Release is the release's name, and Namespace its namespace.
 	Release, Namespace string
-	// Values are YAML.
+	// Values is the YAML text of the values.
 	Values []byte
 }
 

@@ -60,7 +60,8 @@ type ControlPlane struct {
 	stopErr error
 }
 
-// ErrExistingCluster is returned by Start for a caller that was not made for the cluster of a user.
+// ErrExistingCluster is returned by Start if USE_EXISTING_CLUSTER is true and
+// Options.ExistingCluster is not set.
 var ErrExistingCluster = errors.New("starting a control plane: " + existingVariable +
 	" is true, and this would change the cluster of the current kubeconfig: unset it")
 
@@ -68,10 +69,11 @@ var ErrExistingCluster = errors.New("starting a control plane: " + existingVaria
 // a machine that is busy with tests, and a program that cannot start ends long before.
 const startTimeout = time.Minute
 
-// Start starts a control plane, or with USE_EXISTING_CLUSTER=true connects to that of the current kubeconfig, if
-// Options.ExistingCluster allows it. It returns as soon as the API server answers, while
-// kube-controller-manager may still start. It ignores ctx while etcd and
-// kube-apiserver start. It returns ErrNoAssets, wrapped, if the programs are missing.
+// Start starts a control plane. With USE_EXISTING_CLUSTER=true it connects to the cluster of the
+// current kubeconfig instead, if Options.ExistingCluster is set. It returns as soon as the API
+// server answers, when kube-controller-manager may still be starting. It ignores ctx while etcd and
+// kube-apiserver start. It returns ErrNoAssets, wrapped, if the programs are missing. The caller
+// must call Stop.
 func Start(ctx context.Context, o Options) (_ *ControlPlane, err error) {
 	existing := os.Getenv(existingVariable) == "true"
 	if existing && !o.ExistingCluster {
@@ -234,8 +236,8 @@ func (c *ControlPlane) Config() *rest.Config { return rest.CopyConfig(c.config) 
 // the user who started the control plane may read.
 func (c *ControlPlane) Kubeconfig() string { return c.kubeconfig }
 
-// AuditLog returns the path of the audit log, one JSON object a line, each
-// written before its request is answered. Empty for an existing cluster.
+// AuditLog returns the path of the audit log, which contains one JSON object per line. The API
+// server writes a line before it answers the request. The path is empty for an existing cluster.
 func (c *ControlPlane) AuditLog() string { return c.auditLog }
 
 // Dir returns the control plane's own folder. Stop removes it.
@@ -245,9 +247,9 @@ func (c *ControlPlane) Dir() string { return c.dir }
 // deleted namespaces. Control planes from setup-envtest do not.
 func (c *ControlPlane) HasControllerManager() bool { return c.collects }
 
-// Stop ends every replica and the control plane, in this order, and removes the folder. It takes
-// about a second, at most half a minute, and is idempotent. It returns an error if
-// kube-controller-manager ended by itself, because tests that relied on it proved nothing.
+// Stop stops every replica and then the control plane, and removes the folder. It takes about a
+// second, at most half a minute, and is idempotent. It returns an error if kube-controller-manager
+// exited on its own, because tests that relied on it proved nothing.
 func (c *ControlPlane) Stop() error {
 	c.stop.Do(func() { c.stopErr = c.stopAll() })
 	return c.stopErr

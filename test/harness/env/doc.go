@@ -36,7 +36,7 @@
 //
 // # An existing cluster
 //
-// With USE_EXISTING_CLUSTER=true, where Options.ExistingCluster allows it, nothing is started or installed and the
-// current kubeconfig is used: the operator's CustomResourceDefinitions must be there. There is no audit log then, and
-// no operator can be installed.
+// With USE_EXISTING_CLUSTER=true and Options.ExistingCluster, Start connects to the cluster of the current kubeconfig
+// and neither starts nor installs anything: the operator's CustomResourceDefinitions must already be installed. There
+// is then no audit log, and Install returns an error.
 package env

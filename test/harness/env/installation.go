@@ -14,30 +14,31 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// InstallOptions is an operator as it ships: its manifests and its program.
+// InstallOptions describe an operator: its manifests and its program.
 type InstallOptions struct {
-	// Manifests is the kustomize folder, the YAML file, the folder of YAML files or the Helm
-	// chart of the whole installation. Namespace, ServiceAccount, labels, arguments and
-	// environment of the replicas are the Deployment's. A variable that cannot be provided is an
-	// error, unless Env defines it.
+	// Manifests is the path of the whole installation: a kustomize folder, a YAML file, a folder of
+	// YAML files or a Helm chart. The replicas have the namespace, ServiceAccount, labels,
+	// arguments and environment of the Deployment. Install returns an error if it cannot provide an
+	// environment variable, unless Env defines it.
 	Manifests string
-	// Objects are those of Manifests as Render returned them. They are not changed. Nil: Install renders them.
+	// Objects are the objects that Render returned for Manifests. Install does not change them.
+	// Nil: Install renders them.
 	Objects []*unstructured.Unstructured
 	// Chart configures the rendering of a chart.
 	Chart Chart
 	// Deployment is the name of the Deployment whose replicas run Binary. Empty: the only one.
 	Deployment string
-	// Report receives a text about what is not installed. Nil: there are no reports.
+	// Report is called with notes about objects that are not installed. It may be nil.
 	Report func(string)
 	// Binary is the program that a replica runs.
 	Binary string
-	// WorkingDir is the folder in which it runs; see ReplicaOptions.
+	// WorkingDir is the program's working directory; see ReplicaOptions.
 	WorkingDir string
-	// Args returns arguments to follow those that the Deployment ships with, for
-	// what a machine shared by several replicas makes necessary: with most
-	// flag packages the last one of a flag counts. Nil: none.
+	// Args returns arguments that follow those of the Deployment. They are for settings that differ
+	// because several replicas share a machine, such as ports. With most flag packages the last
+	// occurrence of a flag counts. Nil: none.
 	Args func(ReplicaPorts) []string
-	// Env follows the Deployment's environment; see ReplicaOptions.
+	// Env replaces variables of the Deployment's environment; see ReplicaOptions.
 	Env []string
 	// Connect changes how each replica reaches the API server; see ReplicaOptions.
 	Connect func(*rest.Config)
@@ -45,9 +46,9 @@ type InstallOptions struct {
 	Isolated bool
 }
 
-// Installation is an installed operator with its replicas. Two things stand in
-// for what a control plane without nodes does not have: processes for the
-// Pods of its Deployment, and a router for the Services that select them.
+// Installation is an installed operator with its replicas. The control plane has no nodes.
+// Processes stand in for the Pods of the Deployment, and a router stands in for the Services that
+// select them.
 type Installation struct {
 	cp       *ControlPlane
 	shipped  appsv1.Deployment
@@ -61,9 +62,9 @@ type Installation struct {
 	replicas []*Replica
 }
 
-// Install applies all objects of the subject except its Deployments, with the webhooks routed to
-// the ready replicas. It starts no replica. The Installation has to be stopped before the control
-// plane, which must not be an existing cluster.
+// Install applies all objects of the operator except its Deployments, and routes the webhooks to
+// the ready replicas. It starts no replica. Stop the Installation before the control plane. Install
+// returns an error for an existing cluster.
 func (c *ControlPlane) Install(ctx context.Context, s InstallOptions) (*Installation, error) {
 	if c.egress == nil {
 		return nil, fmt.Errorf("installing the operator: a cluster that exists cannot call the webhooks of processes: unset %s",
@@ -121,15 +122,15 @@ func (c *ControlPlane) newInstallation(ctx context.Context, s InstallOptions,
 	return i, nil
 }
 
-// Shipped is the Deployment that the replicas stand in for.
+// Shipped returns the Deployment that the replicas stand in for.
 func (i *Installation) Shipped() *appsv1.Deployment { return i.shipped.DeepCopy() }
 
 // Objects returns the number of applied objects.
 func (i *Installation) Objects() int { return i.objects }
 
-// Start starts one more replica, under the Pod name <deployment>-<n>, and routes
-// the webhooks to it as soon as it is ready. It does not wait for that. What it
-// has different from the others, such as another program, is changed last.
+// Start starts one more replica, with the Pod name <deployment>-<n>, and routes the webhooks to it
+// as soon as it is ready. Start does not wait for that. The change functions run last and can
+// change the options of this replica, for example its program.
 func (i *Installation) Start(ctx context.Context, change ...func(*ReplicaOptions)) (*Replica, error) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
@@ -149,15 +150,16 @@ func (i *Installation) Start(ctx context.Context, change ...func(*ReplicaOptions
 // HasWebhooks reports whether the subject ships webhooks.
 func (i *Installation) HasWebhooks() bool { return i.webhooks }
 
-// Replicas returns all replicas in the order they were started, also those that have ended.
+// Replicas returns all replicas in the order in which they were started, including those that have
+// exited.
 func (i *Installation) Replicas() []*Replica {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	return slices.Clone(i.replicas)
 }
 
-// Stop terminates all replicas concurrently, as the deletion of their Deployment would, and then
-// ends the routing. Applied objects stay.
+// Stop terminates all replicas concurrently, as when their Deployment is deleted, and then stops
+// routing the webhooks. It does not delete the applied objects.
 func (i *Installation) Stop(ctx context.Context) error {
 	replicas := i.Replicas()
 	errs := make([]error, len(replicas))

@@ -27,7 +27,8 @@ const accountFolder = "/var/run/secrets/kubernetes.io/serviceaccount"
 // variable for another folder would move those.
 const temporaryFolder = "/tmp"
 
-// CheckIsolation returns nil if replicas can be isolated on this machine, or what is missing.
+// CheckIsolation returns nil if replicas can be isolated on this machine, and otherwise an error
+// that says what is missing.
 func CheckIsolation() error { return sandbox.Check() }
 
 // isolate creates the replica's sandbox, and adds what a container of a Pod gets to env.
@@ -151,7 +152,8 @@ func mountTurn(m sandbox.Mount) int {
 	return 0
 }
 
-// Reach makes an address of this machine reachable for an isolated replica. Others reach it anyway.
+// Reach makes an address of this machine reachable for an isolated replica. Replicas that are not
+// isolated can reach every address.
 func (r *Replica) Reach(address string) error {
 	if r.sandbox == nil {
 		return nil
@@ -159,15 +161,15 @@ func (r *Replica) Reach(address string) error {
 	return r.sandbox.Reach(address)
 }
 
-// Unreach ends what Reach began.
+// Unreach reverts Reach.
 func (r *Replica) Unreach(address string) {
 	if r.sandbox != nil {
 		r.sandbox.Unreach(address)
 	}
 }
 
-// Close releases what an isolated replica has besides its process, which must have ended. The
-// replica cannot be restarted then.
+// Close releases the resources of an isolated replica other than its process, which must have
+// exited. The replica cannot be restarted afterwards.
 func (r *Replica) Close() error {
 	if r.sandbox == nil {
 		return nil
@@ -201,7 +203,8 @@ func portsOf(c corev1.Container) ReplicaPorts {
 	return ports
 }
 
-// ProbePort is the port of the container's HTTP probes; zero if it has none.
+// ProbePort returns the port of the container's HTTP readiness probe, or of its liveness probe if
+// there is no other. It returns zero if there is neither.
 func ProbePort(c corev1.Container) int {
 	probe := readinessOf(c)
 	if probe == nil {

@@ -21,8 +21,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// WorkloadControllers create Pods of Deployments, StatefulSets, DaemonSets and Jobs, beside
-// DefaultControllers. The last one ends the protection of claims, without which none is ever deleted.
+// WorkloadControllers are DefaultControllers and the controllers that create the Pods of
+// Deployments, StatefulSets, DaemonSets and Jobs. Without
+// persistentvolumeclaim-protection-controller, no PersistentVolumeClaim would ever be deleted.
 var WorkloadControllers = append([]string{
 	"deployment-controller", "replicaset-controller", "statefulset-controller", "daemonset-controller",
 	"job-controller", "cronjob-controller", "persistentvolumeclaim-protection-controller",
@@ -31,47 +32,47 @@ var WorkloadControllers = append([]string{
 // readyPoll is the period of readiness probes of a program that starts.
 const readyPoll = 50 * time.Millisecond
 
-// Program stands in for an image.
+// Program is a program that runs in place of an image.
 type Program struct {
 	Binary string
-	// Args are its arguments, given the port of 127.0.0.1 to listen on and the
-	// folders of its volumes by the paths at which the Pod mounts them.
+	// Args returns the arguments. port is the port of 127.0.0.1 to listen on. volumes contains the
+	// folders of the volumes, by the paths at which the Pod mounts them.
 	Args func(port int, volumes map[string]string) []string
 }
 
 // NodeOptions configure a Node.
 type NodeOptions struct {
-	// Images are the programs by the names of the images they stand in for. Pods
-	// of other images are left alone, unless StandIn is set.
+	// Images contains programs by the names of the images that they stand in for. The Node ignores
+	// Pods with other images, unless StandIn is set.
 	Images map[string]Program
-	// StandIn makes Pods of all other images Ready after a moment. They run nothing, and those of
-	// Jobs succeed, unless Jobs has another end for the image. Claims of volumes become Bound.
+	// StandIn makes Pods with all other images Ready after a moment, although they run nothing.
+	// Pods of Jobs succeed, unless Jobs contains another result for the image.
+	// PersistentVolumeClaims become Bound.
 	StandIn bool
 	Jobs    map[string]JobEnd
 	// Serving is called when a Pod's program answers, with its URL. It may be nil.
 	Serving func(pod types.NamespacedName, url string)
-	// Failed is called when a Pod could not run or its program ended. Nil: only the Pod's status
-	// shows it.
+	// Failed is called when a Pod could not run or its program exited. Nil: only the status of the
+	// Pod shows it.
 	Failed func(pod types.NamespacedName, err error)
 }
 
-// JobEnd is the end of a Pod of a Job that runs nothing.
+// JobEnd is the result of a Pod of a Job that runs nothing.
 type JobEnd string
 
 const (
-	// JobFails is the end with an exit code of 1.
+	// JobFails means that the Pod fails with the exit code 1.
 	JobFails JobEnd = "fails"
-	// JobRuns means that there is no end.
+	// JobRuns means that the Pod never finishes.
 	JobRuns JobEnd = "runs"
 )
 
-// Node stands in for a scheduler and a kubelet, as far as a Pod of one container
-// goes: it runs the container's program as a process
-// of this machine, has its HTTP readiness probe answered and reports that in the
-// Pod's status, so that the controllers of Kubernetes see what they would see in
-// a cluster. There is no isolation: it is for programs one trusts.
+// Node stands in for a scheduler and a kubelet, for Pods with one container. It runs the
+// container's program as a process of this machine, performs its HTTP readiness probe, and reports
+// the result in the status of the Pod, so that the controllers of Kubernetes see the same as in a
+// cluster. The programs are not isolated, so use only programs that you trust.
 //
-// A program that ends makes its Pod Failed; a ReplicaSet then makes another.
+// A program that exits makes its Pod Failed. A ReplicaSet then creates another Pod.
 type Node struct {
 	plane   *ControlPlane
 	options NodeOptions
@@ -86,8 +87,8 @@ type Node struct {
 	changed  time.Time
 }
 
-// StartNode starts a Node, which runs until it is stopped. The control plane
-// needs WorkloadControllers for Deployments to become Pods.
+// StartNode starts a Node, which runs until it is stopped or ctx is done. The control plane needs
+// WorkloadControllers to create the Pods of Deployments.
 func (c *ControlPlane) StartNode(ctx context.Context, o NodeOptions) (*Node, error) {
 	n := &Node{plane: c, options: o, pods: map[types.UID]context.CancelFunc{}}
 	objects, err := cache.New(c.Config(), cache.Options{})
@@ -123,7 +124,7 @@ func watchObjects(ctx context.Context, objects cache.Cache, kind client.Object, 
 	return err
 }
 
-// Stop ends the programs and their servers. Their Pods are not changed.
+// Stop kills the programs and waits until they have exited. It does not change their Pods.
 func (n *Node) Stop() {
 	n.end()
 	n.running.Wait()

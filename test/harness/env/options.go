@@ -8,41 +8,44 @@ import (
 
 // Options configure a control plane. The zero value is a good default.
 type Options struct {
-	// ExistingCluster allows USE_EXISTING_CLUSTER=true. Without it Start refuses that variable: the
-	// caller may change what belongs to the cluster's users.
+	// ExistingCluster allows USE_EXISTING_CLUSTER=true. Without it, Start returns
+	// ErrExistingCluster if that variable is true, because the caller may change objects that
+	// belong to users of the cluster.
 	ExistingCluster bool
 
-	// WorkDir is where the control plane's own folder is made, with its data,
-	// logs, kubeconfig and audit log. Empty: the system's folder for such things.
+	// WorkDir is the folder in which Start creates the control plane's own folder, with its data,
+	// logs, kubeconfig and audit log. Empty: the system's folder for temporary files.
 	WorkDir string
 
-	// CRDs are files and folders of CustomResourceDefinitions to install
-	// before kube-controller-manager starts. Its garbage collector looks for
-	// new kinds every 30 s only, so an owner reference to a kind that is
-	// installed later may take as long to be followed.
+	// CRDs are files and folders of CustomResourceDefinitions to install before
+	// kube-controller-manager starts. Its garbage collector looks for new kinds only every 30 s, so
+	// it may ignore owner references to a kind that is installed later for as long.
 	CRDs []string
 
-	// Definitions are more of them, as objects. They are not changed.
+	// Definitions are more CustomResourceDefinitions to install, as objects. Start does not change
+	// them.
 	Definitions []*apiextensionsv1.CustomResourceDefinition
 
-	// AuditGroups are the API groups whose writes are recorded with request
-	// and response, on top of namespaces, events, leases and RBAC.
+	// AuditGroups are the API groups whose writes are recorded with request and response, in
+	// addition to namespaces, events, leases and RBAC.
 	AuditGroups []string
 
-	// AuditPolicy is the text of an audit policy that replaces the whole of it.
+	// AuditPolicy is the text of an audit policy that replaces the default one. AuditGroups is then
+	// ignored.
 	AuditPolicy []byte
 
-	// EtcdArgs are more flags of etcd, without the leading dashes. A flag given here replaces the
-	// default one.
+	// EtcdArgs are additional flags of etcd, without the leading dashes. A flag given here replaces
+	// the default one.
 	EtcdArgs map[string][]string
 
-	// Controllers are the ones kube-controller-manager runs, by its own names
-	// for them. Empty: DefaultControllers.
+	// Controllers are the names of the controllers that kube-controller-manager runs. Empty:
+	// DefaultControllers.
 	Controllers []string
 }
 
-// DefaultControllers are those whose absence an operator can observe: they collect garbage, remove
-// deleted namespaces, create ServiceAccounts and aggregate ClusterRoles such as admin.
+// DefaultControllers are the controllers whose absence an operator can observe. They collect
+// garbage, remove deleted namespaces, create ServiceAccounts and aggregate ClusterRoles such as
+// admin.
 var DefaultControllers = []string{
 	"garbage-collector-controller",
 	"namespace-controller",

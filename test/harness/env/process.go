@@ -157,11 +157,11 @@ func (p *process) kill() {
 	<-p.ended
 }
 
-// ErrNotEnded means that a program did not end at SIGTERM. That is its mistake, and not the
-// harness's.
+// ErrNotEnded means that a program did not exit in time after SIGTERM, which is an error of the
+// program and not of the harness.
 var ErrNotEnded = errors.New("the program did not end")
 
-// SplitNotEnded separates the errors of programs that did not end from others.
+// SplitNotEnded separates the errors that wrap ErrNotEnded from all other errors.
 func SplitNotEnded(err error) (notEnded, others error) {
 	if joined, is := err.(interface{ Unwrap() []error }); is {
 		for _, part := range joined.Unwrap() {

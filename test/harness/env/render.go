@@ -27,8 +27,8 @@ const (
 	establishPoll    = 50 * time.Millisecond
 )
 
-// Kubectl runs kubectl as the administrator and returns its output. An error has kubectl's own
-// message.
+// Kubectl runs kubectl as the administrator and returns its output. An error contains the message
+// of kubectl.
 func (c *ControlPlane) Kubectl(ctx context.Context, args ...string) ([]byte, error) {
 	path, err := c.KubectlPath()
 	if err != nil {
@@ -49,8 +49,8 @@ func output(ctx context.Context, path string, input []byte, args ...string) ([]b
 	return out.Bytes(), nil
 }
 
-// KubectlPath returns the kubectl that belongs to the control plane, or for an
-// existing cluster the one found on the PATH. Its cache is in the control plane's folder.
+// KubectlPath returns the path of a script that runs the kubectl of the control plane, or for an
+// existing cluster the one on the PATH. Its cache is in the control plane's folder.
 func (c *ControlPlane) KubectlPath() (string, error) {
 	_, err := kubectl(c.assets)
 	return filepath.Join(c.dir, "kubectl"), err
@@ -86,10 +86,9 @@ func turn(obj *unstructured.Unstructured) int {
 	}
 }
 
-// Apply writes the objects by server-side apply in the given order, taking over
-// fields of other managers as an administrator would. After a run of
-// CustomResourceDefinitions it waits until the new kinds are served. It stops
-// at the first error. The objects are not changed.
+// Apply writes the objects with server-side apply in the given order. It takes the ownership of
+// fields from other managers. After consecutive CustomResourceDefinitions it waits until the new
+// kinds are served. It stops at the first error. It does not change the objects.
 func (c *ControlPlane) Apply(ctx context.Context, objs ...*unstructured.Unstructured) error {
 	var pending []*unstructured.Unstructured
 	for _, obj := range objs {

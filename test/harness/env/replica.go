@@ -34,39 +34,41 @@ var prober = &http.Client{Timeout: time.Second, Transport: &http.Transport{
 	DisableKeepAlives: true, TLSClientConfig: &tls.Config{InsecureSkipVerify: true},
 }}
 
-// ReplicaPorts are ports of 127.0.0.1 that were free when the replica was made.
+// ReplicaPorts are the ports of a replica. Without isolation, they are ports of 127.0.0.1 that were
+// free when the replica was created.
 type ReplicaPorts struct {
 	Probe, Metrics, Webhook int
 }
 
 // ReplicaOptions describe one Pod of a Deployment: its identity and its program.
 type ReplicaOptions struct {
-	// Name and Namespace are the Pod's. Both exist no longer than the control
-	// plane; the namespace and the ServiceAccount have to be there.
+	// Name and Namespace are those of the Pod. The namespace and the ServiceAccount must exist.
 	Name, Namespace string
-	// Template is the Pod's, with at least one container: the first one is the program's. The replica
-	// acts as its ServiceAccount, with the rights it has been given. Without an HTTP probe it is ready
-	// while its process runs.
+	// Template is the template of the Pod. Its first container is the one whose program runs. The
+	// replica acts as the ServiceAccount of the template, with the access that RBAC rules grant to
+	// it. Without an HTTP probe, the replica is ready while its process runs.
 	Template corev1.PodTemplateSpec
 
 	// Binary is the program to run.
 	Binary string
-	// WorkingDir is the folder in which it runs. Empty: that of this process, or / of an isolated replica.
+	// WorkingDir is the program's working directory. Empty: that of this process, or / for an
+	// isolated replica.
 	WorkingDir string
-	// Args returns its arguments, in which $(NAME) refers to a variable of the container and Env.
-	// Nil: none.
+	// Args returns the program's arguments, in which $(NAME) refers to a variable of the container
+	// or of Env. Nil: none.
 	Args func(ReplicaPorts) []string
-	// Env replaces variables of the container. These are added to PATH, POD_NAME, POD_NAMESPACE, POD_UID,
-	// KUBECONFIG, and a HOME and a TMPDIR in the control plane's folder, of which an isolated replica has none.
+	// Env replaces variables of the container. Without isolation, the program also has PATH,
+	// POD_NAME, POD_NAMESPACE, POD_UID, KUBECONFIG, and a HOME and a TMPDIR in the control plane's
+	// folder.
 	Env []string
 
 	// Connect changes how the replica reaches the API server, for example
 	// through a proxy that injects faults, before its kubeconfig is written.
 	Connect func(*rest.Config)
-	// Isolated runs the program in namespaces of its own, in which it has all ports, the
-	// ServiceAccount's files, the volumes of the Pod, an empty /tmp and the environment of a container.
-	// Args gets the ports that it listens on, and Replica.Ports returns those of this machine at which
-	// they are reached.
+	// Isolated runs the program in its own namespaces, in which all ports are free. The program
+	// sees the ServiceAccount's files, the volumes of the Pod, an empty /tmp and the environment of
+	// a container. Args gets the ports that the program listens on. Replica.Ports returns the ports
+	// of this machine that lead to them.
 	Isolated bool
 }
 
@@ -83,8 +85,7 @@ type Identity struct {
 	Username string // of the ServiceAccount, as in system:serviceaccount:ns:name
 }
 
-// Replica is one process of an operator. Its methods may be called from several
-// goroutines.
+// Replica is one process of an operator. Its methods may be called concurrently.
 type Replica struct {
 	restartable
 
@@ -202,12 +203,12 @@ func (r *Replica) program(ctx context.Context, c client.Reader, env []string, po
 		sandbox: r.sandbox}, nil
 }
 
-// Restart starts the program again after it has ended, as a kubelet restarts a
-// container: same Pod, same token, same ports. It is an error if it still runs.
+// Restart starts the program again after it has exited, as a kubelet restarts a container, with the
+// same Pod, token and ports. It returns an error if the program still runs.
 func (r *Replica) Restart() error { return r.RestartWith() }
 
-// RestartWith is Restart with more arguments, after those that the replica has. The
-// next Restart is without them.
+// RestartWith is like Restart, but appends args to the arguments of the replica. The next Restart
+// does not use them.
 func (r *Replica) RestartWith(args ...string) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -235,18 +236,20 @@ func (r *Replica) Identity() Identity { return r.identity }
 // API server.
 func (r *Replica) Config() *rest.Config { return rest.CopyConfig(r.config) }
 
-// Ports returns the ports of this machine at which it is reached. Without isolation those are the
-// ones its arguments were made from. The probe's port is zero without a probe.
+// Ports returns the ports of this machine at which the replica is reached. Without isolation, these
+// are the ports that ReplicaOptions.Args received. The port of the probe is zero if there is no
+// HTTP probe.
 func (r *Replica) Ports() ReplicaPorts { return r.ports }
 
-// LogPath returns the file that receives both outputs.
+// LogPath returns the path of the file that contains the standard output and the standard error of
+// the program.
 func (r *Replica) LogPath() string { return r.spec.log }
 
-// LogTail returns the last lines of it.
+// LogTail returns the last lines of the file at LogPath.
 func (r *Replica) LogTail(lines int) string { return tail(r.spec.log, lines) }
 
-// Wait waits for the end and returns the exit code, -1 after a signal. It returns ctx's error if
-// ctx ends first.
+// Wait waits until the process has exited and returns its exit code, or -1 if a signal ended it. It
+// returns the error of ctx, wrapped, if ctx is done first.
 func (r *Replica) Wait(ctx context.Context) (int, error) {
 	process := r.current()
 	select {
@@ -257,18 +260,20 @@ func (r *Replica) Wait(ctx context.Context) (int, error) {
 	}
 }
 
-// Kill kills the process with SIGKILL, and waits until it has ended.
+// Kill sends SIGKILL and waits until the process has exited.
 func (r *Replica) Kill() { r.current().kill() }
 
-// Stop sends SIGTERM and waits. It returns the exit code. It kills the process,
-// and returns an error, when it is still there after 30 s or when ctx ends.
+// Stop sends SIGTERM, waits until the process has exited and returns its exit code. If the process
+// still runs after 30 s, or when ctx is done, Stop kills it and returns ErrNotEnded or the error of
+// ctx, wrapped.
 func (r *Replica) Stop(ctx context.Context) (int, error) {
 	return r.current().stop(ctx, stopGrace)
 }
 
 func (r *Replica) readiness() *corev1.HTTPGetAction { return readinessOf(r.options.container()) }
 
-// ReadyURL is where this machine reaches the replica's readiness probe. It is empty if it has none.
+// ReadyURL returns the URL of the replica's HTTP probe, as reached from this machine, or "" if
+// there is no probe.
 func (r *Replica) ReadyURL() string {
 	probe := r.readiness()
 	if probe == nil {
@@ -278,9 +283,9 @@ func (r *Replica) ReadyURL() string {
 		strings.TrimPrefix(probe.Path, "/"))
 }
 
-// Ready makes the request of the readiness probe. It returns nil for 200, else an error with the
-// replica's answer or the failure of the request. Without a probe it returns nil while the process
-// runs.
+// Ready performs the readiness probe. It returns nil for the status code 200, and otherwise an
+// error that contains the answer of the replica or the failure of the request. Without an HTTP
+// probe, it returns nil while the process runs.
 func (r *Replica) Ready(ctx context.Context) (err error) {
 	defer func() {
 		if err != nil {

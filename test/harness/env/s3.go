@@ -37,8 +37,8 @@ var ErrNoS3Server = errors.New("no S3 server has been built: run `make s3server`
 
 // S3Options configure an S3 server. The zero value is valid.
 type S3Options struct {
-	// WorkDir is where the server's own folder is made, with its data and its
-	// log. Empty: the system's folder for such things.
+	// WorkDir is the folder in which StartS3 creates the server's own folder, with its data and its
+	// log. Empty: the system's folder for temporary files.
 	WorkDir string
 }
 
@@ -67,8 +67,9 @@ type S3Account struct {
 	SessionToken string
 }
 
-// StartS3 starts an S3 server and returns when it answers requests of its first account, whose keys
-// are new each time. It returns ErrNoS3Server, wrapped, if the program is missing.
+// StartS3 starts an S3 server and returns when the server answers requests of its root account,
+// whose keys are new each time. It returns ErrNoS3Server, wrapped, if the program is missing. The
+// caller must call Stop.
 func StartS3(ctx context.Context, o S3Options) (_ *S3Server, err error) {
 	defer func() {
 		if err != nil {
@@ -158,10 +159,10 @@ func (s *S3Server) start(ctx context.Context) error {
 // Endpoint returns the URL to send requests to.
 func (s *S3Server) Endpoint() string { return "http://" + s.address() }
 
-// Account returns the account that may do everything.
+// Account returns the root account, which has access to everything.
 func (s *S3Server) Account() S3Account { return s.account }
 
-// Program returns which server it is: versitygw, weed (SeaweedFS) or minio.
+// Program returns the name of the server program: versitygw, weed (SeaweedFS) or minio.
 func (s *S3Server) Program() string { return s.program.name }
 
 // Log returns the path of the server's log. versitygw writes one line for each request, and no key.
@@ -174,7 +175,7 @@ func (s *S3Server) data() string              { return s.folder("data") }
 // Client returns a client of the root account. It does not retry, and leaves no connection open.
 func (s *S3Server) Client() *minio.Client { return s.client }
 
-// ClientFor returns such a client of another account.
+// ClientFor is like Client, for another account.
 func (s *S3Server) ClientFor(account S3Account) (*minio.Client, error) {
 	client, err := minio.New(s.address(), &minio.Options{
 		Creds:        credentials.NewStaticV4(account.AccessKey, account.SecretKey, account.SessionToken),
@@ -189,17 +190,18 @@ func (s *S3Server) ClientFor(account S3Account) (*minio.Client, error) {
 	return client, nil
 }
 
-// S3Role is the general role of an account. No account has access to another's bucket without a
-// bucket policy.
+// S3Role is the general role of an account. Without a bucket policy, no account has access to a
+// bucket of another account.
 type S3Role string
 
-// The roles, in the words of versitygw.
+// The roles have the names that versitygw uses.
 const (
 	S3RoleUser     S3Role = "user"     // may not create buckets
-	S3RoleUserPlus S3Role = "userplus" // may create buckets; no other server has it
+	S3RoleUserPlus S3Role = "userplus" // may create buckets; only versitygw supports this role
 )
 
-// AddAccount makes another account with new keys.
+// AddAccount creates an account with new keys. It returns an error if the server does not support
+// the role.
 func (s *S3Server) AddAccount(ctx context.Context, role S3Role) (S3Account, error) {
 	account, err := s.program.add(ctx, s, role)
 	if err != nil {
@@ -213,8 +215,8 @@ func newS3Account() S3Account {
 	return S3Account{AccessKey: rand.Text()[:20], SecretKey: (rand.Text() + rand.Text())[:40]}
 }
 
-// Kill kills the process with SIGKILL, and waits until it has ended. Connections are refused from
-// then on. The data is kept.
+// Kill sends SIGKILL and waits until the process has exited. Connections are refused from then on.
+// The data is kept.
 func (s *S3Server) Kill() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -222,8 +224,8 @@ func (s *S3Server) Kill() {
 	s.process.kill()
 }
 
-// Restart starts a server that has ended again, with the same port, accounts
-// and data, and returns when it answers. It is an error if it still runs.
+// Restart starts the server again after it has exited, with the same port, accounts and data, and
+// returns when it answers. It returns an error if the server still runs.
 func (s *S3Server) Restart(ctx context.Context) error {
 	if err := s.start(ctx); err != nil {
 		return fmt.Errorf("restarting the S3 server: %w", err)
@@ -231,8 +233,8 @@ func (s *S3Server) Restart(ctx context.Context) error {
 	return nil
 }
 
-// Stop ends the server and removes its folder. It is idempotent. It returns an error if the server
-// ended by itself, because tests that relied on it proved nothing.
+// Stop stops the server and removes its folder. It is idempotent. It returns an error if the server
+// exited on its own, because tests that relied on it proved nothing.
 func (s *S3Server) Stop() error {
 	s.stop.Do(func() {
 		var err error

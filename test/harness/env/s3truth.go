@@ -14,8 +14,9 @@ import (
 // s3Internal is the folder that versitygw keeps for itself in each bucket.
 const s3Internal = ".sgwtmp"
 
-// Buckets returns the names of all buckets of all owners, sorted. It reads the disk of versitygw, so it
-// works with a paused or stopped server, and not with another program.
+// Buckets returns the names of all buckets of all owners, sorted. It reads the disk of versitygw,
+// so it works while the server is paused or stopped. For other servers it returns
+// errors.ErrUnsupported, wrapped.
 func (s *S3Server) Buckets() ([]string, error) {
 	if s.program.name != versity {
 		return nil, fmt.Errorf("listing the buckets on disk: %w of %s", errors.ErrUnsupported, s.program.name)
@@ -34,9 +35,9 @@ func (s *S3Server) Buckets() ([]string, error) {
 	return names, nil
 }
 
-// Objects returns the keys of all current objects of a bucket, in order, read
-// from the disk like Buckets. Older versions do not count. The error of a bucket
-// that does not exist is fs.ErrNotExist.
+// Objects returns the keys of all current objects of a bucket, in order. Like Buckets, it reads the
+// disk and supports only versitygw. Older versions are not included. For a bucket that does not
+// exist it returns fs.ErrNotExist, wrapped.
 func (s *S3Server) Objects(bucket string) ([]string, error) {
 	if s.program.name != versity {
 		return nil, fmt.Errorf("listing the objects of bucket %s on disk: %w of %s", bucket, errors.ErrUnsupported,

@@ -19,9 +19,9 @@ import (
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 )
 
-// Render returns the objects of the whole installation, in an order in which they can be applied,
-// as an administrator would have them: with the namespaces that the manifests expect, and
-// without the hooks of a chart. The notes report what differs from an installation in a cluster.
+// Render returns the objects of the whole installation, in an order in which they can be applied.
+// It adds the namespaces that the manifests expect, and leaves out the hooks of a chart. The notes
+// report the differences from an installation in a cluster.
 func (s InstallOptions) Render(ctx context.Context) (objects []*unstructured.Unstructured, notes []string, err error) {
 	assets, err := FindAssets()
 	if err != nil && os.Getenv(existingVariable) != "true" {
@@ -157,7 +157,8 @@ func fillNamespace(objects []*unstructured.Unstructured, namespace string) {
 	}
 }
 
-// MissingNamespaces are those that objects are in and that nothing creates.
+// MissingNamespaces returns a Namespace for each namespace that objects are in and that neither
+// Kubernetes nor one of the objects creates.
 func MissingNamespaces(objects []*unstructured.Unstructured) []*unstructured.Unstructured {
 	there := []string{"", metav1.NamespaceDefault, metav1.NamespaceSystem, metav1.NamespacePublic, "kube-node-lease"}
 	for _, o := range objects {

@@ -19,8 +19,9 @@ import (
 // defaultContainer is an annotation of Pods, whose value kubectl takes where no container is named.
 const defaultContainer = "kubectl.kubernetes.io/default-container"
 
-// Deployments returns the Deployments among what an operator ships. It is an error if there is
-// none, if one has no container, or if two have the same name.
+// Deployments returns the Deployments of an operator, given all its objects. The first container of
+// each is the operator's own. It returns an error if there is no Deployment, if one has no
+// container, or if two have the same name.
 func Deployments(objects []*unstructured.Unstructured) ([]appsv1.Deployment, error) {
 	var found []appsv1.Deployment
 	for _, o := range objects {
@@ -65,8 +66,8 @@ func ownContainer(pod corev1.PodTemplateSpec) int {
 	return 0
 }
 
-// TheDeployment returns the Deployment of a name among what an operator ships. Without a name there
-// must be one Deployment only.
+// TheDeployment returns the Deployment with this name, given all objects of an operator. If name is
+// empty, there must be exactly one Deployment.
 func TheDeployment(objects []*unstructured.Unstructured, name string) (appsv1.Deployment, error) {
 	all, err := Deployments(objects)
 	if err != nil {

@@ -12,9 +12,9 @@ import (
 	"strings"
 )
 
-// Owns reports whether the program has an open TCP connection from this local address, such as
-// 127.0.0.1:40000, to that remote one. Connections to different addresses may share a local port.
-// Without /proc it is always false.
+// Owns reports whether the program has an open TCP connection from the address local, such as
+// 127.0.0.1:40000, to the address remote. Connections to different addresses may share a local
+// port. Without /proc it always returns false.
 func (r *Replica) Owns(local, remote string) bool {
 	if r.sandbox != nil {
 		return r.sandbox.Owns(local, remote)

@@ -105,8 +105,8 @@ func checkBases(dir string, seen map[string]bool) error {
 	return errors.Join(errs...)
 }
 
-// ReadYAML reads a file of one or more documents, or all such files of a folder by name. Lists
-// become their items.
+// ReadYAML reads the objects of a YAML file, which may contain several documents, or of all YAML
+// files of a folder, ordered by name. It replaces each List by its items.
 func ReadYAML(path string) ([]*unstructured.Unstructured, error) {
 	files := []string{path}
 	if info, err := os.Stat(path); err != nil {

@@ -59,7 +59,8 @@ func (n *Node) deleteStandIn(ctx context.Context, pod *corev1.Pod) {
 	}) // it may be deleted already, and finalizers may keep it
 }
 
-// LastChange returns when a Pod without a program changed last: now if one is about to.
+// LastChange returns the time at which a Pod without a program last changed. It returns now if such
+// a Pod is about to change.
 func (n *Node) LastChange(now time.Time) time.Time {
 	n.mu.Lock()
 	defer n.mu.Unlock()

@@ -16,15 +16,16 @@ import (
 // Event describes an event of events.k8s.io/v1. Empty fields match anything.
 type Event struct {
 	Type, Reason string
-	// Note is a regular expression, found anywhere in the event's note.
+	// Note is a regular expression that must match a part of the event's note.
 	Note string
-	// Regarding is the UID of the object the event is about.
+	// Regarding is the UID of the object that the event is about.
 	Regarding types.UID
 	// Times is the total number of occurrences, including those of a series; 0 means at least once.
 	Times int
 }
 
-// ContainEvent matches a slice of events that holds one as described.
+// ContainEvent matches a slice of events.k8s.io/v1 events that contains one that want describes. If
+// want.Times is set, the occurrences of all events that want describes must add up to it.
 func ContainEvent(want Event) gomegatypes.GomegaMatcher { return &eventMatcher{want: want} }
 
 type eventMatcher struct {

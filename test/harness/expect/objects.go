@@ -37,8 +37,8 @@ func BeGone() gomegatypes.GomegaMatcher {
 	}).WithTemplate("Expected the Get {{.To}} find nothing (NotFound), its error was\n{{.FormattedActual}}")
 }
 
-// BeControlledBy matches an object that has exactly one controller reference, and
-// that one to owner, by UID.
+// BeControlledBy matches an object that has exactly one controller reference, with the UID of
+// owner. The owner must have been read from the API server.
 func BeControlledBy(owner client.Object) gomegatypes.GomegaMatcher {
 	return havePart("controllers", func(o client.Object) ([]metav1.OwnerReference, error) {
 		if owner.GetUID() == "" {
@@ -55,8 +55,8 @@ func HaveOwnerReferences(exactly ...metav1.OwnerReference) gomegatypes.GomegaMat
 	return havePart("owner references", client.Object.GetOwnerReferences, gomega.ConsistOf(exactly))
 }
 
-// HaveCondition matches an object of any kind whose status.conditions holds the
-// condition with this status and, if reasons are given, with one of them.
+// HaveCondition matches an object of any kind whose status.conditions contains the condition with
+// this status and, if reasons are given, with one of them.
 func HaveCondition(conditionType string, status metav1.ConditionStatus, reasons ...string) gomegatypes.GomegaMatcher {
 	line := "^" + regexp.QuoteMeta(fmt.Sprintf("%s=%s ", conditionType, status))
 	if len(reasons) > 0 {

@@ -20,8 +20,9 @@ import (
 // log.
 const auditIDHeader = "Audit-Id"
 
-// APIOptions are the options of a proxy in front of the API server that config reaches, for clients that have
-// credentials of their own. Of config only the server's address and CA are used; Before uses its credentials, too.
+// APIOptions returns the options of a proxy in front of the API server of config, for clients that
+// send their own credentials. It uses only the address and the CA of config. Before also uses the
+// credentials.
 func APIOptions(config *rest.Config) (Options, error) {
 	upstream, err := rest.TLSConfigFor(rest.AnonymousClientConfig(config))
 	if err != nil {
@@ -32,8 +33,8 @@ func APIOptions(config *rest.Config) (Options, error) {
 }
 
 // NewAPIProxy returns a proxy between one replica of an operator and the API server of config:
-// NewProxy with APIOptions. The replica's credentials pass through and are not kept. Nil for c is
-// the real clock.
+// NewProxy with APIOptions. The proxy forwards the replica's credentials and does not record them.
+// If c is nil, it uses the real clock.
 func NewAPIProxy(config *rest.Config, c clock.Clock) (*Proxy, error) {
 	o, err := APIOptions(config)
 	if err != nil {
@@ -43,7 +44,8 @@ func NewAPIProxy(config *rest.Config, c clock.Clock) (*Proxy, error) {
 	return NewProxy(o)
 }
 
-// Connect makes a client of the API server use the proxy. It is for env.InstallOptions.Connect.
+// Connect changes config so that its clients use the proxy. It replaces the host and the whole TLS
+// configuration, including client certificates. Pass it as env.InstallOptions.Connect.
 func (p *Proxy) Connect(config *rest.Config) {
 	config.Host, config.TLSClientConfig = p.URL(), rest.TLSClientConfig{CAData: p.CA()}
 }
@@ -64,9 +66,10 @@ var refusals = map[int]*apierrors.StatusError{
 	http.StatusGatewayTimeout:      apierrors.NewTimeoutError("request did not complete within the requested timeout", 0),
 }
 
-// Refusal is the Answer that an API server gives with one of the codes 403, 404, 409,
-// 429, 500, 503 and 504 (it took too long), in its own words and in JSON, which clients
-// that accept only protobuf understand too. The API server does not see the request.
+// Refusal returns the Answer of an API server that refuses a request with the status code 403, 404,
+// 409, 429, 500, 503 or 504 (timeout). The message is that of an API server. The body is JSON,
+// which clients that accept only protobuf understand, too. The API server does not see the request.
+// For other codes Refusal returns an error.
 func Refusal(code int) (Answer, error) { return refusal(code, "") }
 
 // refusal returns a Refusal whose message ends with a note.

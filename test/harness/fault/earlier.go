@@ -15,13 +15,15 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// Earlier is the state of a resource at some time, as an API server that is behind still has it.
+// Earlier contains the objects of a resource at some time, as an API server that lags behind may
+// still return them.
 type Earlier struct {
 	resource string
 	list     unstructured.UnstructuredList
 }
 
-// Remember reads all objects of a resource as they are now, in the preferred version of its group.
+// Remember reads the current state of all objects of a resource, in the preferred version of its
+// group.
 func (a *API) Remember(resource string) *Earlier {
 	a.t.Helper()
 	r := schema.ParseGroupResource(resource)
@@ -67,12 +69,12 @@ func (a *API) get(path string) ([]byte, error) {
 	return body, err
 }
 
-// RestartSeeing restarts the manager, whose new cache of a resource begins with an earlier state, and holds back
-// the events after that state until the returned injection is healed.
+// RestartSeeing restarts the manager. The manager's new cache of the resource begins with the earlier state, and the
+// proxy holds back the events after that state until the returned injection is healed.
 //
-// Kubernetes permits this. A list of any version (resourceVersion=0) may be answered by an API server that is
-// behind, and the watch that follows may be late. Informers of client-go before 0.35 begin with such a list;
-// later ones begin with a consistent watch, and with the list after one error, which the proxy injects.
+// Kubernetes permits this. An API server that lags behind may answer a list of any version (resourceVersion=0), and
+// the watch that follows may be late. Informers of client-go before 0.35 begin with such a list. Later informers
+// begin with a consistent watch, and use the list after one error, which the proxy injects.
 func (a *API) RestartSeeing(e *Earlier) *Injection {
 	a.t.Helper()
 	refusal, err := refusal(http.StatusInternalServerError, "injected")

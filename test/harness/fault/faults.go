@@ -11,17 +11,17 @@ import (
 	"time"
 )
 
-// Point is a place on a request's way.
+// Point is a point in the life of a request at which a fault can stop it.
 type Point string
 
-// The two places where a request can be stopped.
+// The points at which a fault can stop a request.
 const (
-	BeforeForward Point = ""             // the upstream has not received it
-	AfterAnswer   Point = "after answer" // the upstream has carried it out, the client gets no answer
+	BeforeForward Point = ""             // the upstream has not received the request
+	AfterAnswer   Point = "after answer" // the upstream has carried out the request; the client has no answer yet
 )
 
-// Delay delays a request. If the client closes the connection meanwhile, it is not forwarded; see
-// Gate for that.
+// Delay delays a request, or its answer. If the client closes the connection before a delayed
+// request is forwarded, the request is never forwarded. Use a Gate to forward it nevertheless.
 type Delay struct {
 	At  Point
 	For time.Duration
@@ -43,8 +43,8 @@ func (d Delay) act(x *exchange) {
 	})
 }
 
-// Cut closes the client's connection: the request is lost before it was
-// forwarded, or its answer after the upstream has given it.
+// Cut closes the connection of the client. The request is lost before it is forwarded, or the
+// answer is lost after the upstream has carried out the request.
 type Cut struct {
 	At Point
 }
@@ -56,16 +56,17 @@ func (c Cut) act(x *exchange) {
 	})
 }
 
-// Answer answers in place of the upstream, which does not see the request: an
-// error, a redirect, or text that is not what the client expects.
+// Answer answers in place of the upstream, which does not see the request. The answer can be an
+// error, a redirect, or a body that the client does not expect.
 type Answer struct {
-	// Status is the code. Zero: 200.
+	// Status is the HTTP status code. Zero: 200.
 	Status int
 	Header http.Header
 	Body   string
 }
 
-// S3Error is the Answer that an S3 server gives for one of its error codes.
+// S3Error returns the Answer of an S3 server with an HTTP status code and an S3 error code, such as
+// 503 and SlowDown.
 func S3Error(status int, code string) Answer {
 	return Answer{
 		Status: status,
@@ -87,8 +88,8 @@ func (a Answer) act(x *exchange) {
 	_, _ = x.writer.Write([]byte(a.Body)) // the client may have closed the connection
 }
 
-// BlackHole reads the request and never answers. When the client closes the connection or the fault
-// is healed, it closes the connection.
+// BlackHole reads the request and never answers. It closes the connection when the client does, or
+// when the injection is healed.
 type BlackHole struct{}
 
 func (BlackHole) act(x *exchange) {

@@ -21,8 +21,8 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 )
 
-// Frame is one event of a watch of a Kubernetes API server, bookmarks among them.
-// The times are the proxy's clock; zero: not yet or never.
+// Frame is one event of a watch of a Kubernetes API server. Bookmarks are events, too. The times
+// are those of the proxy's clock; a zero time means not yet or never.
 type Frame struct {
 	Request int // the ID of its watch
 	// Type is ADDED, MODIFIED, DELETED, BOOKMARK or ERROR.

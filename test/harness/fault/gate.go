@@ -8,24 +8,24 @@ import (
 	"sync"
 )
 
-// Gate holds every matching request until the test releases it. The test thus gets a point after
-// the request's arrival, or after the upstream carried it out. At that point it can act, for
+// Gate holds every matching request, either before it is forwarded or after the upstream has
+// carried it out, until the test releases it. While the request is held, the test can act, for
 // example kill the client.
 //
-// A request that is held before its forwarding has been read completely. It is forwarded on release
-// even if its client has died: that is how a request arrives late.
+// A request that is held before it is forwarded has been read completely. It is forwarded on
+// release even if its client has died. In this way a test can make a request arrive late.
 type Gate struct {
 	at      Point
 	arrived chan *HeldRequest
 }
 
-// NewGate returns a gate at one point of the way.
+// NewGate returns a Gate that holds requests at the given point.
 func NewGate(at Point) *Gate {
 	return &Gate{at: at, arrived: make(chan *HeldRequest)}
 }
 
-// Wait returns the request that has been held for longest and has not been returned before. It
-// waits for a request, or for the end of ctx.
+// Wait returns the request that has been held for longest and that Wait has not returned before. It
+// blocks until there is such a request, and returns an error if ctx is done first.
 func (g *Gate) Wait(ctx context.Context) (*HeldRequest, error) {
 	select {
 	case held := <-g.arrived:
@@ -35,20 +35,20 @@ func (g *Gate) Wait(ctx context.Context) (*HeldRequest, error) {
 	}
 }
 
-// HeldRequest is a request that stands at a Gate.
+// HeldRequest is a request that a Gate holds. Only the first call of Release or Cut has an effect.
 type HeldRequest struct {
-	// Request is the journal's record of it.
+	// Request is the request's entry in the journal at the time when the Gate stopped it.
 	Request ProxiedRequest
 
 	decided chan error
 	once    sync.Once
 }
 
-// Release lets it go. It is safe to call more than once.
+// Release lets the request continue. It is safe to call more than once.
 func (h *HeldRequest) Release() { h.decide(nil) }
 
-// Cut closes the client's connection instead; what has not been forwarded never
-// will be.
+// Cut closes the connection of the client. A request that has not been forwarded is never
+// forwarded.
 func (h *HeldRequest) Cut() { h.decide(errCut) }
 
 func (h *HeldRequest) decide(err error) {

@@ -11,47 +11,47 @@ import (
 	"time"
 )
 
-// Redacted stands in the journal for what could be a credential.
+// Redacted replaces values in the journal that could be credentials.
 const Redacted = "[redacted]"
 
 // credential matches the names of headers and parameters whose values are not stored.
 var credential = regexp.MustCompile(`(?i)auth|cookie|token|secret|password|signature|credential|api-?key`)
 
-// Connection is one connection from a client, noted when it was accepted. The
-// times are the proxy's clock; zero: not yet.
+// Connection is one connection from a client. The journal contains it from the moment when the
+// proxy accepted it. The times are those of the proxy's clock; a zero time means not yet.
 type Connection struct {
 	Remote   string
-	Peer     string // its opener, by Options.Peer
+	Peer     string // the peer that opened it, from Options.Peer
 	Accepted time.Time
 	Closed   time.Time
 	// Received is the number of bytes from the client so far, including a TLS handshake.
 	Received int64
 }
 
-// ProxiedRequest is one request, noted as soon as its headers had been read. The times
-// are the proxy's clock; zero: not yet or never.
+// ProxiedRequest is one request. The journal contains it from the moment when the proxy has read
+// its headers. The times are those of the proxy's clock; a zero time means not yet or never.
 type ProxiedRequest struct {
 	ID     int    // from 1
-	Peer   string // its sender, by Options.Peer
+	Peer   string // the peer that sent it, from Options.Peer
 	Method string
 	Path   string
 	Query  url.Values  // the values of credentials are Redacted
-	Header http.Header // without credentials
-	// Body is the body of the request, and Problem that of an upstream's response with a code of
-	// 400 or more, up to Options.Bodies.
+	Header http.Header // the values of credentials are Redacted
+	// Body is the body of the request. Problem is the body of an upstream's answer with a status
+	// code of 400 or more. Both contain at most Options.Bodies bytes.
 	Body, Problem []byte
 
-	// Rule is the name of the rule whose fault affected it. Empty: none.
+	// Rule is the name of the rule whose fault affected the request. Empty: there was none.
 	Rule string
-	// Status is the upstream's answer. Zero: there was none.
+	// Status is the status code of the upstream's answer. Zero: there was no answer.
 	Status int
-	// Instead is the code that the proxy answered with in place of the upstream. Zero:
-	// it did not.
+	// Instead is the status code with which an injected Answer replaced that of the upstream. Zero:
+	// there was none.
 	Instead int
-	// AuditID is the request's ID in the audit log of a Kubernetes API server. It is empty for
-	// another upstream, or without an answer.
+	// AuditID is the ID of the request in the audit log of a Kubernetes API server. It is empty if
+	// the upstream is another service or did not answer.
 	AuditID string
-	// Error is why the upstream did not answer.
+	// Error is the reason why the upstream did not answer.
 	Error string
 
 	Received  time.Time
@@ -60,7 +60,7 @@ type ProxiedRequest struct {
 	// Delivered is when the last part of the answer was written to the client's connection. The
 	// client need not have read it.
 	Delivered time.Time
-	Done      time.Time // when the proxy had nothing more to do with it
+	Done      time.Time // when the proxy had finished with the request
 }
 
 // Committed reports whether the upstream answered with success.
@@ -77,7 +77,7 @@ func (r ProxiedRequest) String() string { return r.Method + " " + r.URL().String
 // URL returns the request's URL without a host.
 func (r ProxiedRequest) URL() *url.URL { return &url.URL{Path: r.Path, RawQuery: r.Query.Encode()} }
 
-// Request returns the request with an ID; the zero value if it was dropped.
+// Request returns the request with this ID, or the zero value if the journal does not contain it.
 func (j Journal) Request(id int) ProxiedRequest {
 	i, found := slices.BinarySearchFunc(j.Requests, id, func(r ProxiedRequest, id int) int { return r.ID - id })
 	if !found {
@@ -90,7 +90,7 @@ func (j Journal) Request(id int) ProxiedRequest {
 type Journal struct {
 	Connections []Connection
 	Requests    []ProxiedRequest
-	// Frames are the last events of watches, of an upstream that is an API server.
+	// Frames are the most recent events of watches. They are recorded only with Options.Kubernetes.
 	Frames []Frame
 }
 
@@ -99,7 +99,8 @@ func (j Journal) Mutating() []ProxiedRequest {
 	return slices.DeleteFunc(slices.Clone(j.Requests), func(r ProxiedRequest) bool { return !r.Mutating() })
 }
 
-// Matching returns the requests that match m; From and To select the nth to the mth of them.
+// Matching returns the requests that match m. From and To of m count the matching requests in the
+// journal.
 func (j Journal) Matching(m Match) []ProxiedRequest {
 	var found []ProxiedRequest
 	n := 0

@@ -31,34 +31,39 @@ const (
 type Options struct {
 	// Upstream is the URL of the service, without a path. Required.
 	Upstream string
-	// UpstreamTLS is the TLS configuration for an https upstream. Nil: that with the system's CAs.
+	// UpstreamTLS is the TLS configuration for an https upstream. Nil: the default configuration,
+	// which trusts the system's CAs.
 	UpstreamTLS *tls.Config
-	// Authenticate adds credentials of the proxy itself to requests to the upstream. Nil: clients' own pass through.
+	// Authenticate adds credentials of the proxy itself to requests to the upstream. Nil: the proxy
+	// adds none, and forwards those of the clients.
 	Authenticate func(http.RoundTripper) (http.RoundTripper, error)
-	// KeepAlive uses connections to the upstream again. It saves a handshake a
-	// request, and is for a service that is not restarted: a request on a
-	// connection from before that would fail though no rule has picked it.
+	// KeepAlive reuses connections to the upstream, which saves one handshake per request. Do not
+	// set it for a service that restarts: a request on a connection from before the restart would
+	// fail although no rule selects it.
 	KeepAlive bool
-	// Kubernetes is set if the service is a Kubernetes API server. The journal then has the events
-	// of its watches, and Lag affects them.
+	// Kubernetes must be set if the service is a Kubernetes API server. The journal then contains
+	// the events of watches, and Lag can delay them.
 	Kubernetes bool
-	// TLS lets clients connect by TLS. The CA of the certificate is of this program only.
+	// TLS makes the proxy serve HTTPS. Proxy.CA returns the CA of its certificate, which only this
+	// program uses.
 	TLS bool
-	// Bodies stores up to so many bytes of the bodies of requests, and of responses with a code of
-	// 400 or more, in the journal. Requests are then read completely before they are forwarded. It
-	// is for services whose requests have no credentials in bodies. Zero: none are stored.
+	// Bodies is the maximum number of bytes that the journal stores of the body of each request,
+	// and of each answer with a status code of 400 or more. Requests are then read completely
+	// before they are forwarded. Set it only for services whose requests contain no credentials in
+	// their bodies. Zero: no bodies are stored.
 	Bodies int
-	// Peer returns the opener of a connection, by the addresses of both ends, for the journal; ""
-	// if it is unknown. The proxy calls it once for each connection, before it reads anything. It
-	// may be nil.
+	// Peer returns the name of the peer that opened a connection, given the addresses of both ends,
+	// or "" if it is unknown. The journal contains this name. The proxy calls Peer once for each
+	// connection, before it reads anything. Peer may be nil.
 	Peer func(client, server string) string
-	// Clock measures delays and gives the journal its times. Nil: the real one.
+	// Clock measures delays and provides the times in the journal. Nil: the real clock.
 	Clock clock.Clock
 }
 
-// Proxy passes requests on to a service, except for those that meet a fault. It listens on a port
-// of 127.0.0.1. If the service is unreachable, the client gets a 502 and the journal has
-// ProxiedRequest.Error. Its methods may be called concurrently.
+// Proxy forwards requests to a service and injects faults into those that a Rule selects. It
+// listens on a port of 127.0.0.1. If the service is unreachable, the client gets the status code
+// 502, and ProxiedRequest.Error contains the reason. The methods of Proxy may be called
+// concurrently.
 type Proxy struct {
 	url      string
 	ca       []byte
@@ -80,7 +85,8 @@ type Proxy struct {
 	rules   []*Injection           // in the order of injection
 }
 
-// NewProxy returns a proxy that listens and forwards.
+// NewProxy starts a proxy. The caller must call Close. It returns an error if Options.Upstream is
+// not the URL of an http or https service.
 func NewProxy(o Options) (_ *Proxy, err error) {
 	defer func() {
 		if err != nil {
@@ -272,21 +278,22 @@ func (p *Proxy) remove(i *Injection) {
 	p.rules = slices.DeleteFunc(p.rules, func(o *Injection) bool { return o == i })
 }
 
-// URL returns where clients find the proxy.
+// URL returns the URL at which clients reach the proxy.
 func (p *Proxy) URL() string { return p.url }
 
-// CA returns the certificate, in PEM, that clients need to trust a proxy with TLS.
+// CA returns the CA certificate, in PEM, that clients of a proxy with Options.TLS must trust.
+// Without TLS it returns nil.
 func (p *Proxy) CA() []byte { return slices.Clone(p.ca) }
 
-// Forget drops what is over from the journal: finished requests, their watch events, and closed
-// connections. IDs go on.
+// Forget removes finished requests, their watch events and closed connections from the journal. The
+// numbering of IDs continues.
 func (p *Proxy) Forget() { p.journal.forget() }
 
-// Journal returns the records so far.
+// Journal returns a snapshot of the journal.
 func (p *Proxy) Journal() Journal { return p.journal.snapshot() }
 
-// Close heals everything, closes all connections and returns when nothing of
-// the proxy runs any more. It is safe to call more than once.
+// Close closes all connections, heals all injections, and waits until the goroutines of the proxy
+// have returned. It is safe to call more than once.
 func (p *Proxy) Close() error {
 	p.stop.Do(func() {
 		p.mu.Lock()

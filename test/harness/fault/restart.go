@@ -17,8 +17,8 @@ type process struct {
 	ended  chan error // the error that ended it before it was stopped
 }
 
-// Start runs a manager until Restart replaces it or the test ends. run makes the manager for the config, starts
-// it, and returns when ctx ends; it is called again for each restart. If it returns earlier, the test fails.
+// Start runs a manager in the background until Restart replaces it or the test ends. run creates the manager with
+// cfg, starts it, and returns when ctx is done. Restart calls run again. If run returns earlier, the test fails.
 // Managers of controller-runtime need Controller.SkipNameValidation for a second start in one process.
 func (a *API) Start(run func(ctx context.Context, cfg *rest.Config) error) {
 	a.t.Helper()
@@ -30,8 +30,8 @@ func (a *API) Start(run func(ctx context.Context, cfg *rest.Config) error) {
 	a.manager = a.launch(run)
 }
 
-// Restart replaces the running manager by a new one, whose caches are empty. The old one is first cut off from
-// the API server, so it can finish nothing, as if its process had crashed.
+// Restart replaces the running manager with a new one, whose caches are empty. It first cuts the old manager off from
+// the API server, so that the old manager cannot finish anything, as if its process had crashed.
 func (a *API) Restart() {
 	a.t.Helper()
 	a.restart(func() {})

@@ -11,23 +11,22 @@ import (
 	"sync"
 )
 
-// Match selects requests for which all of its fields are true. The zero value selects every
-// request.
+// Match selects the requests that satisfy all of its fields. The zero value selects every request.
 type Match struct {
 	// Methods are the methods to match. Empty: all.
 	Methods []string
-	// Path is the whole path; a slash at its end does not count. Empty: any.
+	// Path is the complete path. A trailing slash is ignored. Empty: any path.
 	Path string
 	// Pattern matches the path. Nil: any.
 	Pattern *regexp.Regexp
-	// Query are parameters the request has to have, with any value when the
-	// value here is empty.
+	// Query contains the parameters that the request must have. An empty value here matches any
+	// value.
 	Query map[string]string
-	// NoQuery takes only requests without any parameter.
+	// NoQuery selects only requests without parameters.
 	NoQuery bool
-	// From and To are the first and the last request to act on among those
-	// that the rest matches, counted from 1 since the rule was injected.
-	// Zero: from the first, without an end.
+	// From and To are the first and the last request to act on, among those that the other fields
+	// select. They count from 1, beginning when the rule is injected. If From is zero, the first
+	// request is included. If To is zero, there is no last request.
 	From, To int
 }
 
@@ -67,16 +66,15 @@ type Rule struct {
 	Fault Fault // what happens to the requests
 }
 
-// Fault is one way in which a request fails: Delay, Cut, Answer, BlackHole or *Gate; or a watch of an
-// API server: Lag.
+// Fault is a way in which a request fails: Delay, Cut, Answer, BlackHole or *Gate. For the watches
+// of an API server there is also Lag.
 type Fault interface {
 	// act answers the request or not. It calls x.happened when the fault takes effect, and
 	// x.forward to forward the request.
 	act(x *exchange)
 }
 
-// Injection is a Rule at work. Its methods may be called from several
-// goroutines.
+// Injection is a Rule that is in force until it is healed. Its methods may be called concurrently.
 type Injection struct {
 	rule   Rule
 	ctx    context.Context // ends when it is healed
@@ -88,20 +86,20 @@ type Injection struct {
 	count int
 }
 
-// Count returns how often the fault has really happened so far. Requests that
-// matched and then failed for another reason do not count.
+// Count returns how often the fault has taken effect so far. Requests that matched and then failed
+// for another reason do not count.
 func (i *Injection) Count() int {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	return i.count
 }
 
-// Happened reports whether the fault has happened at all.
+// Happened reports whether the fault has taken effect at least once.
 func (i *Injection) Happened() bool { return i.Count() > 0 }
 
-// Heal ends the injection: new requests pass. Those it has a hold on go on if
-// they were delayed, lag or stand at a Gate, and are cut in all other cases. It is
-// safe to call more than once.
+// Heal ends the injection, so that new requests pass. Requests that a Delay, a Lag or a Gate holds
+// continue. The connections of requests in a BlackHole are closed. It is safe to call more than
+// once.
 func (i *Injection) Heal() {
 	i.cancel()
 	i.onHeal(i)

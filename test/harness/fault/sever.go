@@ -16,8 +16,8 @@ func (p *Proxy) Sever(m Match) int {
 	return len(all)
 }
 
-// Open returns how many requests are under way that m is about. From and To of m do
-// not count.
+// Open returns the number of requests in flight that m matches, including watches. From and To of m
+// are ignored.
 func (p *Proxy) Open(m Match) int {
 	p.mu.Lock()
 	defer p.mu.Unlock()

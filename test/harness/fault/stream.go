@@ -15,9 +15,9 @@ import (
 const waitingFrames = 256
 
 // Lag delays all events of watches, including bookmarks, until it is healed, and then releases them
-// in order. It takes hold of watches that are open when it is injected, as informers have theirs for
-// hours, and of new ones. It has happened to each watch with a delayed event. Match.From and To mean
-// nothing to it.
+// in order. It affects new watches and watches that are already open, such as those of informers,
+// which stay open for hours. Injection.Count counts each watch with a delayed event once.
+// Match.From and Match.To are ignored.
 type Lag struct {
 	// PassInitial lets the initial events of a watch pass (sendInitialEvents), so a cache that starts is complete.
 	PassInitial bool

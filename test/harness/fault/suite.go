@@ -15,7 +15,8 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// TB is what Before needs of a test. *testing.T has it, and so does Ginkgo's GinkgoT().
+// TB contains the methods of a test that Before needs. *testing.T and Ginkgo's GinkgoT() implement
+// it.
 type TB interface {
 	Helper()
 	Cleanup(func())
@@ -24,8 +25,8 @@ type TB interface {
 	Failed() bool
 }
 
-// API is a proxy between a manager of a test and its API server, with faults named by what the manager sees.
-// Resources are named as for kubectl: "pods", "deployments.apps", "widgets.example.com".
+// API is a proxy between the manager of a test and its API server. Its methods inject faults and are named for what
+// the manager sees. Resources are named as for kubectl: "pods", "deployments.apps", "widgets.example.com".
 type API struct {
 	*Proxy
 
@@ -47,7 +48,7 @@ type leftover struct {
 
 // Before starts a proxy in front of the API server that cfg reaches, and stops it when the test ends. The
 // returned config is for the manager under test; the test itself keeps using cfg. The proxy authenticates
-// as cfg does, by client certificate, token or exec plugin, so the config of envtest works as it is.
+// as cfg does, by client certificate, token or exec plugin, so the config of envtest works unchanged.
 //
 // A rule that matched no request, or that is still in force at the end of the test, fails the test.
 func Before(t TB, cfg *rest.Config) (*rest.Config, *API) {

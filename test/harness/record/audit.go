@@ -14,26 +14,27 @@ import (
 	auditv1 "k8s.io/apiserver/pkg/apis/audit/v1"
 )
 
-// Bookmark is a place in an audit log, between two lines. The zero Bookmark is
-// the beginning.
+// Bookmark is a position between two lines of an audit log, in bytes. The zero Bookmark is the
+// beginning.
 type Bookmark int64
 
-// ReadAuditLog reads all of an audit log of JSON lines.
+// ReadAuditLog reads all events of an audit log that contains one JSON object per line.
 func ReadAuditLog(path string) ([]auditv1.Event, error) {
 	events, _, err := ReadAuditLogFrom(path, 0)
 	return events, err
 }
 
-// End returns the position after the last complete line, for a spec that judges only later events. The
-// API server writes a line after it has answered, so the next lines may be about earlier requests.
+// End returns the position after the last complete line, for a spec that judges only later events.
+// The API server writes a line when it completes a request, so the next lines may be about requests
+// that began earlier.
 func End(path string) (Bookmark, error) {
 	_, end, err := ReadAuditLogFrom(path, 0)
 	return end, err
 }
 
-// ReadAuditLogFrom reads what follows the bookmark and returns where it stopped.
-// A last line that is still being written is left for the next time. It is an
-// error if the log has become shorter than the bookmark: lines have been lost.
+// ReadAuditLogFrom reads the events after the bookmark and returns the bookmark at which it
+// stopped. It leaves a last line that is still being written for the next call. It returns an error
+// if the log is shorter than the bookmark, because lines have then been lost.
 func ReadAuditLogFrom(path string, from Bookmark) (events []auditv1.Event, end Bookmark, err error) {
 	file, err := os.Open(path)
 	if err != nil {
@@ -72,7 +73,8 @@ func ReadAuditLogFrom(path string, from Bookmark) (events []auditv1.Event, end B
 	}
 }
 
-// Slice returns what an audit log has between two bookmarks, as it was written.
+// Slice returns the unchanged lines of an audit log between two bookmarks. It returns an error if
+// the log ends before the second one.
 func Slice(path string, from, to Bookmark) ([]byte, error) {
 	file, err := os.Open(path)
 	if err != nil {

@@ -22,14 +22,14 @@ import (
 // decision is the annotation with the authorizer's decision.
 const decision = "authorization.k8s.io/decision"
 
-// FromAudit makes a history of what the API server has written down: requests,
-// the versions that their answers show, and events. The events may be in any
-// order. It needs all of the log from the time of interest on, versions that grow
-// over all resources (one etcd) and one API server's clock.
+// FromAudit builds a history from the events of an audit log: the requests, the versions of objects
+// in the answers, and Kubernetes events. The audit events may be in any order. They must include
+// the whole log from the beginning of the time of interest. Resource versions must grow over all
+// resources (one etcd), and all times must be those of one API server's clock.
 //
-// A log has no answers for resources that its policy records without bodies, and
-// what deletes a whole collection does not name the objects. For those, and for
-// the versions of deletions, merge with a watch.
+// The log contains no answers for resources that its policy records without bodies, and the
+// deletion of a collection does not name the objects. For those, and for the versions of deletions,
+// merge the history with that of a Watcher.
 func FromAudit(events []auditv1.Event) (*history.History, error) {
 	b := builder{clock: newVersions(events), history: &history.History{Recorded: []history.Source{history.Audit}}}
 	for _, e := range once(events) {

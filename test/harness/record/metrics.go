@@ -37,8 +37,8 @@ func ReadMetrics(ctx context.Context, c *http.Client, url string) (Metrics, erro
 	return families, nil
 }
 
-// Sum adds up a metric over all its labels. A histogram counts with its number of samples. It
-// returns false if the metric is not there.
+// Sum adds up a metric over all its labels. For a histogram it adds up the number of samples. It
+// returns false if there is no such metric.
 func (m Metrics) Sum(name string) (sum float64, found bool) {
 	for _, series := range m[name].GetMetric() {
 		found = true

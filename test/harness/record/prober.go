@@ -40,19 +40,20 @@ const (
 	finishedWork  = "controller_runtime_reconcile_total"
 )
 
-// ProbeTarget has the addresses of a replica. An empty one is not probed.
+// ProbeTarget contains the addresses of a replica. An empty address is not probed.
 type ProbeTarget struct {
 	Name string
-	// Ready is the URL of the readiness probe of a kubelet.
+	// Ready is the URL that a kubelet requests for the readiness probe.
 	Ready string
-	// Metrics is the host and port where /metrics is, and Webhook where the webhooks are served.
+	// Metrics is the host:port that serves /metrics. Webhook is the host:port that serves the
+	// webhooks.
 	Metrics, Webhook string
-	// Timeout bounds a probe. Zero: a second, as for a kubelet.
+	// Timeout limits each probe. Zero: one second, the default of a kubelet.
 	Timeout time.Duration
 }
 
 // Prober probes each process of one replica until it is ready, reads its metrics periodically, and
-// keeps the changes. Its methods may be called concurrently.
+// records the results that differ from the previous one. Its methods may be called concurrently.
 type Prober struct {
 	target ProbeTarget
 	clock  clock.Clock
@@ -69,8 +70,8 @@ type Prober struct {
 	unread  error // why the metrics could not be read last
 }
 
-// Probe starts to probe a replica. The Prober has to be stopped; the end of ctx does not
-// end it.
+// Probe starts to probe a replica. The caller must call Stop; canceling ctx does not stop the
+// Prober.
 func Probe(ctx context.Context, c clock.Clock, t ProbeTarget) *Prober {
 	t.Timeout = cmp.Or(t.Timeout, probeTimeout)
 	p := &Prober{
@@ -86,14 +87,14 @@ func Probe(ctx context.Context, c clock.Clock, t ProbeTarget) *Prober {
 	return p
 }
 
-// Stop ends the probes.
+// Stop ends the probes and waits until they have returned.
 func (p *Prober) Stop() {
 	p.stop()
 	p.done.Wait()
 	p.client.CloseIdleConnections()
 }
 
-// Since returns what was answered at a time or later.
+// Since returns the results that were last observed at this time or later.
 func (p *Prober) Since(at time.Time) []history.Probe {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -106,7 +107,8 @@ func (p *Prober) Since(at time.Time) []history.Probe {
 	return all
 }
 
-// Forget drops results before a time, except for the last of each probe.
+// Forget drops the results that were last observed before a time, except for the latest result of
+// each kind of probe.
 func (p *Prober) Forget(before time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -115,8 +117,9 @@ func (p *Prober) Forget(before time.Time) {
 	})
 }
 
-// Restart separates the results of a process that has ended from those of the next one, which is
-// about to start. A probe that is under way may have been answered by either, and is dropped.
+// Restart separates the results of a process that has exited from those of the next process, which
+// is about to start. The result of a probe that is in flight is dropped, because either process may
+// have answered it.
 func (p *Prober) Restart() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -124,8 +127,9 @@ func (p *Prober) Restart() {
 	clear(p.last)
 }
 
-// Workload returns whether the process had work when its metrics were last read, and when that
-// was. It is not known without such metrics, and before the first reading of a process.
+// Workload returns whether the process had work when its metrics were last read, and the time of
+// that reading. known is false before the first reading of a process, after a failed reading, and
+// if the process does not expose the metrics of controller-runtime.
 func (p *Prober) Workload() (work history.ProbeResult, at time.Time, known bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -136,7 +140,8 @@ func (p *Prober) Workload() (work history.ProbeResult, at time.Time, known bool)
 	return probe.Result, probe.Last, true
 }
 
-// Unread returns why the metrics could not be read last; nil if they were or have not been tried.
+// Unread returns the error of the last attempt to read the metrics. It is nil if the attempt
+// succeeded or if there was none.
 func (p *Prober) Unread() error {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -16,14 +16,15 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-// Hash returns what a history has in place of the value of a key of a Secret.
+// Hash returns the text that a history contains in place of the value of a key of a Secret.
 type Hash func(key, value string) string
 
-// Salt keys hashes. Hashes can be compared if their salts are the same. A salt stays in memory:
-// with it and a history, values of little entropy can be guessed.
+// Salt is the key of hashes. Hashes can be compared if their salts are the same. Keep a salt in
+// memory only: with the salt and a history, values of little entropy can be guessed.
 type Salt [32]byte
 
-// NewSalt draws a salt. Not the seed of a sweep: reports print that.
+// NewSalt returns a random salt. The salt is not derived from the seed of a sweep, because reports
+// print the seed.
 func NewSalt() Salt {
 	var s Salt
 	_, _ = io.ReadFull(rand.Reader, s[:]) // it never fails
@@ -41,8 +42,9 @@ func (s Salt) OrNew() Salt {
 // hashBytes is the length of a hash. 16 bytes do not collide by chance.
 const hashBytes = 16
 
-// Hash returns the hashes of one run. A value with names of the run has the same hash in each run, because
-// the names are replaced by those of the scenario first. The same value under another key has another hash.
+// Hash returns the Hash of one run. It replaces the names of the run by those of the scenario
+// first, so a value that contains such names has the same hash in each run. The same value has
+// different hashes under different keys.
 func (s Salt) Hash(names *strings.Replacer) Hash {
 	return func(key, value string) string {
 		mac := hmac.New(sha256.New, s[:])

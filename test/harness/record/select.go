@@ -28,8 +28,8 @@ func Select(events []auditv1.Event, matches ...Filter) []auditv1.Event {
 	return selected
 }
 
-// User matches the requests of one user, as the API server authorized it: with
-// impersonation that is the impersonated one.
+// User matches requests that the API server authorized as this user. With impersonation, that is
+// the impersonated user.
 func User(name string) Filter {
 	return func(e auditv1.Event) bool {
 		if e.ImpersonatedUser != nil {
@@ -44,8 +44,7 @@ func Verb(verbs ...string) Filter {
 	return func(e auditv1.Event) bool { return slices.Contains(verbs, e.Verb) }
 }
 
-// Resource matches requests for a resource ("" is the core group), and with it for
-// its subresources.
+// Resource matches requests for a resource and its subresources. The empty group is the core group.
 func Resource(group, resource string) Filter {
 	return func(e auditv1.Event) bool {
 		return e.ObjectRef != nil && e.ObjectRef.APIGroup == group && e.ObjectRef.Resource == resource
@@ -57,7 +56,8 @@ func InNamespace(namespace string) Filter {
 	return func(e auditv1.Event) bool { return e.ObjectRef != nil && e.ObjectRef.Namespace == namespace }
 }
 
-// PodOf returns the Pod whose token the request came with, or "".
+// PodOf returns the name of the Pod to which the token of the request is bound, or "" if there is
+// none.
 func PodOf(e auditv1.Event) string {
 	if names := e.User.Extra[podNameKey]; len(names) == 1 {
 		return names[0]
@@ -80,9 +80,9 @@ func Succeeded(e auditv1.Event) bool {
 	return e.ResponseStatus != nil && e.ResponseStatus.Code >= 200 && e.ResponseStatus.Code < 300
 }
 
-// Conflicted matches requests that were refused because the object was not as they required:
-// another version or UID, or a JSON patch that compares and found another value. To the
-// latter the API server answers 422 and names no cause.
+// Conflicted matches requests that were refused because the object was not in the required state:
+// it had another resourceVersion or UID, or the test operation of a JSON patch found another value.
+// To such a patch the API server answers 422, without a cause.
 func Conflicted(e auditv1.Event) bool {
 	switch s := e.ResponseStatus; {
 	case s == nil:
@@ -97,8 +97,8 @@ func Conflicted(e auditv1.Event) bool {
 // Not matches the events that m does not match.
 func Not(m Filter) Filter { return func(e auditv1.Event) bool { return !m(e) } }
 
-// Writes returns the user's writes, once each, including refused ones. Dry runs and reviews are no
-// writes.
+// Writes returns the user's writes that satisfy all filters in also, once each, including refused
+// writes. Dry runs and reviews of tokens and access do not count.
 func Writes(events []auditv1.Event, user string, also ...Filter) []auditv1.Event {
 	return Select(Select(events, User(user), isWrite), also...)
 }

@@ -28,10 +28,9 @@ import (
 // syncPoll is the interval at which Sync compares the watches with the stored objects.
 const syncPoll = 10 * time.Millisecond
 
-// Watcher records every version of every object of some resources that is created
-// while it watches. Objects that existed before are left out, as their history would be
-// incomplete. It stores hashes in place of the values of Secrets. Its methods may be called
-// from several goroutines.
+// Watcher records every version of every object of some resources that is created while it watches.
+// It leaves out objects that existed before, because their history would be incomplete. It stores
+// hashes in place of the values of Secrets. Its methods may be called concurrently.
 type Watcher struct {
 	client dynamic.Interface
 	clock  clock.PassiveClock
@@ -47,8 +46,9 @@ type Watcher struct {
 	gaps      []error
 }
 
-// Watch begins to watch. The client acts for an administrator; it is not the
-// subject's. The Watcher has to be stopped. Only Secrets need the hash.
+// Watch starts a Watcher. client must have the permissions of an administrator, and must not be
+// that of the subject. hash is required only if the resources include Secrets. The caller must call
+// Stop.
 func Watch(ctx context.Context, client dynamic.Interface, c clock.PassiveClock, hash Hash,
 	resources ...schema.GroupVersionResource) (*Watcher, error) {
 	ctx, end := context.WithCancel(ctx)
@@ -122,10 +122,10 @@ func (w *Watcher) see(r history.Resource, event watch.Event) {
 	w.newest[v.UID] = v
 }
 
-// Sync waits until the watches have delivered the newest version of every object that is
-// stored when it is called, and the deletion of every recorded object that is not. It
-// misses an object that was created and deleted before its first event arrived: call it
-// when the subject has been quiet for longer than a watch lags.
+// Sync waits until the watches have delivered the newest version of every object that is stored
+// when it is called, and the deletion of every recorded object that is not. It misses an object
+// that was created and deleted before its first event arrived, so call it after the subject has
+// been quiet for longer than a watch lags. It returns an error if a watch has a gap.
 func (w *Watcher) Sync(ctx context.Context) error {
 	for _, r := range w.resources {
 		list, err := w.client.Resource(r).List(ctx, metav1.ListOptions{})
@@ -204,8 +204,8 @@ func waitsForPods(workload *unstructured.Unstructured) bool {
 	return number("spec", "minReadySeconds") > 0 && number("status", "availableReplicas") < number("status", "readyReplicas")
 }
 
-// Stop ends the watches and returns when nothing of them runs any more. It is
-// safe to call more than once.
+// Stop ends the watches and waits until their goroutines have returned. It is safe to call more
+// than once.
 func (w *Watcher) Stop() {
 	w.end()
 	w.all.Wait()

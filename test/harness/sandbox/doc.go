@@ -9,7 +9,7 @@
 //	defer s.Close()
 //	err = s.Reach("127.0.0.1:6443")   // the process reaches this address of the machine, and no other
 //	address, err := s.Publish(9443)   // what listens on :9443 inside is reached here
-//	err = s.Start(cmd)                // as cmd.Start; the process may be started again
+//	err = s.Start(cmd)                // like cmd.Start; more commands may follow
 //
 // The network has a loopback interface and nothing else. Every connection passes through this
 // process: a relay has one end inside and one end outside. There are no virtual devices, routes or

@@ -15,10 +15,10 @@ import (
 // enteredVariable is set in a program that Enter started.
 const enteredVariable = "SANDBOX_ENTERED"
 
-// Enter starts this program again in a user namespace, in which it may create sandboxes, if it may
-// not create any as it is. It then waits for the end and returns the exit code, and true. It
-// returns false if there is no need for that, or if the machine does not allow it; Check returns
-// the reason. A program calls it first.
+// Enter restarts this program in a user namespace if it needs one to create sandboxes. Enter then
+// waits until the restarted program exits, and returns its exit code and true. It returns false if
+// no user namespace is needed, or if the machine does not allow one; Check returns the reason. A
+// program must call Enter before anything else.
 func Enter() (code int, done bool, err error) {
 	if os.Getuid() == 0 || os.Getenv(enteredVariable) != "" || Check() == nil {
 		return 0, false, nil

@@ -131,7 +131,8 @@ func (n *namespaces) close() error {
 	return errors.Join(errs...)
 }
 
-// Check returns nil if sandboxes work here, or what is missing. The first call finds out.
+// Check returns nil if this machine allows sandboxes, and otherwise an error that says what is
+// missing. Later calls return the result of the first.
 var Check = sync.OnceValue(func() error {
 	s, err := New(Options{Hostname: "check"})
 	if err != nil {

@@ -19,8 +19,8 @@ func (n *namespaces) start(*exec.Cmd) error        { return errNotLinux }
 func (n *namespaces) inNetwork(func() error) error { return errNotLinux }
 func (n *namespaces) close() error                 { return nil }
 
-// Check returns what is missing.
+// Check returns an error, because sandboxes need Linux.
 func Check() error { return errNotLinux }
 
-// Enter does nothing here.
+// Enter does nothing on this platform.
 func Enter() (code int, done bool, err error) { return 0, false, nil }

@@ -21,13 +21,14 @@ type Mount struct {
 
 // Options describe a sandbox.
 type Options struct {
-	// Hostname is the name of the host that the processes see.
+	// Hostname is the host name that the processes see.
 	Hostname string
-	// Mounts are made in order.
+	// Mounts are mounted in this order.
 	Mounts []Mount
 	// Keep are paths of the machine that stay visible if a mount would hide them.
 	Keep []string
-	// Folder is an empty folder of the machine. It is needed for mounts directly below /.
+	// Folder is an empty folder of the machine, on which a new root is mounted. It is required only
+	// for mounts directly below /.
 	Folder string
 }
 
@@ -40,7 +41,8 @@ type Sandbox struct {
 	closed bool
 }
 
-// New creates a sandbox. The caller has to close it.
+// New creates a sandbox. The caller must call Close. If the machine does not allow sandboxes, New
+// returns an error; see Check.
 func New(o Options) (*Sandbox, error) {
 	n, err := newNamespaces(o)
 	if err != nil {
@@ -49,7 +51,7 @@ func New(o Options) (*Sandbox, error) {
 	return &Sandbox{namespaces: n, relays: map[string]*relay.Relay{}}, nil
 }
 
-// Start starts a command in the sandbox. Its path and its folder must be absolute.
+// Start starts a command in the sandbox. cmd.Path and cmd.Dir must be absolute.
 func (s *Sandbox) Start(cmd *exec.Cmd) error {
 	if err := s.namespaces.start(cmd); err != nil {
 		return fmt.Errorf("starting %s in a sandbox: %w", cmd.Path, err)
@@ -57,9 +59,9 @@ func (s *Sandbox) Start(cmd *exec.Cmd) error {
 	return nil
 }
 
-// Publish returns an address of the machine at which a port of the sandbox's loopback interface is
-// reached. Connections are reset while nothing listens inside. Repeated calls return the same
-// address.
+// Publish returns the address on this machine at which a port of the sandbox's loopback interface
+// can be reached. Connections are reset while no process listens inside. Repeated calls return the
+// same address.
 func (s *Sandbox) Publish(port int) (string, error) {
 	inside := net.JoinHostPort("127.0.0.1", strconv.Itoa(port))
 	listen := func() (net.Listener, error) { return net.Listen("tcp", "127.0.0.1:0") }
@@ -87,7 +89,7 @@ func (s *Sandbox) Reach(address string) error {
 	return nil
 }
 
-// Unreach ends what Reach began, with its connections.
+// Unreach reverts Reach and closes the connections that use the address.
 func (s *Sandbox) Unreach(address string) {
 	name := "reached " + address
 	s.mu.Lock()
@@ -118,8 +120,9 @@ func (s *Sandbox) relay(name string, listen func() (net.Listener, error),
 	return s.relays[name], nil
 }
 
-// Owns reports whether a process of the sandbox has an open connection that reaches the machine
-// from this local address to that remote one.
+// Owns reports whether a process of the sandbox has an open connection that appears on the machine
+// as a connection from the address local to the address remote. Reach must have made remote
+// reachable.
 func (s *Sandbox) Owns(local, remote string) bool {
 	s.mu.Lock()
 	r := s.relays["reached "+remote]
@@ -127,8 +130,8 @@ func (s *Sandbox) Owns(local, remote string) bool {
 	return r != nil && r.Dialed(local)
 }
 
-// Close ends all connections. The namespaces go with their last process. It may be called more
-// than once.
+// Close closes all connections. The kernel removes the namespaces when their last process exits.
+// Close may be called more than once.
 func (s *Sandbox) Close() error {
 	s.mu.Lock()
 	relays := s.relays
