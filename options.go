@@ -135,8 +135,8 @@ func (o *options) bindServing(f *flag.FlagSet) {
 		"The directory that contains tls.crt and tls.key for the webhook server. If empty, the leader issues a "+
 			"certificate, renews it, and stores it in a Secret.")
 	f.StringVar(&o.webhookPrefix, "webhook-name-prefix", namePrefix(o.podName),
-		"The prefix of the names of the webhooks' Service, configurations and Secret. Defaults to the prefix of "+
-			"the name in POD_NAME, and without POD_NAME to leasehold-.")
+		"The prefix of the names of the webhooks' Service, configurations and Secret. Defaults to the part of "+
+			"POD_NAME before controller-manager, and without POD_NAME to leasehold-.")
 }
 
 func (o *options) bindElection(f *flag.FlagSet) {

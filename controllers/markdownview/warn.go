@@ -87,7 +87,8 @@ func warnOfLinks(files map[string]v1beta1.MarkdownText) admission.Warnings {
 	}
 	unnamed := slices.DeleteFunc(slices.Sorted(maps.Keys(files)), func(name string) bool { return named[name] })
 	if len(unnamed) > 0 {
-		warnings = append(warnings, fmt.Sprintf("SUMMARY.md does not name %s (files that it does not name: %d)",
+		warnings = append(warnings, fmt.Sprintf("SUMMARY.md does not name %s; number of files that it does not name, "+
+			"including this one: %d",
 			truncate(unnamed[0]), len(unnamed)))
 	}
 	return warnings

@@ -64,8 +64,8 @@ var (
 		"the operator recognizes its buckets; grant them s3:GetBucketTagging and s3:PutBucketTagging"}
 	deniedChange = Verdict{v1beta1.ReasonAccessDenied, "the credentials do not allow creating or deleting the " +
 		"bucket; grant them s3:CreateBucket and s3:DeleteBucket"}
-	deniedBefore = Verdict{v1beta1.ReasonAccessDenied, "the endpoint denies the request without an S3 error, like a " +
-		"proxy or firewall in front of the service; allow the operator's requests there, or correct spec.endpoint"}
+	deniedBefore = Verdict{v1beta1.ReasonAccessDenied, "the endpoint denies the request without an S3 error, as a " +
+		"proxy or firewall in front of the service does; allow the operator's requests there, or correct spec.endpoint"}
 	badKeys = Verdict{v1beta1.ReasonInvalidCredentials, "the endpoint rejects the keys in the Secret; correct " +
 		"the keys"}
 	expiredToken = Verdict{v1beta1.ReasonInvalidCredentials, "the session token has expired or is not valid; renew " +
@@ -100,8 +100,8 @@ var (
 	timedOut = Verdict{v1beta1.ReasonProbeTimeout, "the endpoint did not respond within spec.probe.timeoutSeconds; " +
 		"check the service"}
 	wrongHost = Verdict{v1beta1.ReasonTLSVerificationFailed, "the endpoint's certificate is not valid for the " +
-		"requested host: the host in spec.endpoint, after the bucket name if addressingStyle is VirtualHost; " +
-		"correct either field or the certificate"}
+		"requested host, which is the host in spec.endpoint or, if spec.addressingStyle is VirtualHost, the bucket name, a dot " +
+		"and that host; correct spec.endpoint, spec.addressingStyle or the certificate"}
 	expired = Verdict{v1beta1.ReasonTLSVerificationFailed, "the endpoint's certificate, or one that signed it, has " +
 		"expired or is not valid yet; renew that certificate"}
 	unknownAuthority = Verdict{v1beta1.ReasonTLSVerificationFailed, "the endpoint's certificate is signed by an " +
