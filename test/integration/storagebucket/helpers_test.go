@@ -82,7 +82,8 @@ func build(namespace, endpoint, bucket string, with ...func(*v1beta1.StorageBuck
 			BucketName:           bucket,
 			Endpoint:             endpoint,
 			CredentialsSecretRef: v1beta1.SecretReference{Name: credentials},
-			Probe:                v1beta1.ProbeSpec{PeriodSeconds: max(10, server().timeout), TimeoutSeconds: server().timeout, FailureThreshold: 1},
+			Probe: v1beta1.ProbeSpec{PeriodSeconds: max(10, server().timeout), TimeoutSeconds: server().timeout,
+				FailureThreshold: 1},
 		},
 	}
 	for _, f := range with {
