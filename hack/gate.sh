@@ -39,7 +39,7 @@ flakes() {
       limit=3m module=$pkg
       until [[ -f $module/go.mod ]]; do module=$(dirname "$module"); done
       # Modules that go.work does not have.
-      case $module in runners/* | hack/*) command=(env GOWORK=off) ;; *) command=() ;; esac
+      case $module in runners/* | */fault | hack/*) command=(env GOWORK=off) ;; *) command=() ;; esac
       command+=("$GO" -C "$module" test "-count=$repeats" -failfast -run "$(tests "${files[@]}")"
         "./$(realpath --relative-to="$module" "$pkg")") ;;
     esac

@@ -9,4 +9,4 @@ cd "$(dirname "$0")/../.."
 version=$1
 own=$(awk '$1 == "module" {print $2}' go.mod)
 find . -name go.mod -not -path './bin/*' -exec sed -i -E "s#^(\t|require )(${own//./\\.}(/[^ ]+)?) v[^ ]+#\1\2 $version#" {} +
-sed -i -E "/^replace ${own//./\\.}\//d" test/harness/go.mod
+sed -i -E "\#^replace ${own//./\\.}/#d" test/harness/go.mod

@@ -153,15 +153,16 @@ func addWeedIdentity(ctx context.Context, s *S3Server, role S3Role) (S3Account, 
 	if err != nil {
 		return S3Account{}, err
 	}
-	return account, wait.PollUntilContextTimeout(ctx, s3Poll, s3StartTimeout, true, func(ctx context.Context) (bool, error) {
+	accepted := func(ctx context.Context) (bool, error) {
 		_, err := client.ListBuckets(ctx)
 		return err == nil, nil
-	})
+	}
+	return account, wait.PollUntilContextTimeout(ctx, s3Poll, s3StartTimeout, true, accepted)
 }
 
 // assumeMinIORole returns keys for a session of the root account whose policy permits nothing. Accounts of MinIO are
 // added with a protocol of its own.
-func assumeMinIORole(ctx context.Context, s *S3Server, role S3Role) (S3Account, error) {
+func assumeMinIORole(_ context.Context, s *S3Server, role S3Role) (S3Account, error) {
 	if role != S3RoleUser {
 		return S3Account{}, errOneRole
 	}
@@ -172,7 +173,7 @@ func assumeMinIORole(ctx context.Context, s *S3Server, role S3Role) (S3Account, 
 	if err != nil {
 		return S3Account{}, fmt.Errorf("preparing a session: %w", err)
 	}
-	keys, err := session.GetWithContext(&credentials.CredContext{Client: http.DefaultClient})
+	keys, err := session.GetWithContext(&credentials.CredContext{Client: &http.Client{Timeout: s3StartTimeout}})
 	if err != nil {
 		return S3Account{}, fmt.Errorf("beginning a session: %w", err)
 	}

@@ -35,7 +35,7 @@ var families = []Family{
 	{Name: "watch-delay", Bug: "https://github.com/kubernetes-sigs/cluster-api/issues/13649",
 		Found: "6 bugs found; in one, Accurate deletes a namespace with everything in it"},
 	{Name: "stale-start", Bug: "https://github.com/openshift/oadp-operator/issues/187",
-		Found: "33 bugs found; in one, the Apache Solr operator deletes the volume of a running node"},
+		Found: "32 bugs found; in one, the Apache Solr operator deletes the volume of a running node"},
 	{Name: "failed-list", Bug: "https://github.com/elastic/cloud-on-k8s/pull/9636",
 		Found: "1 bug found: Argo CD keeps permissions in a namespace that was withdrawn from it"},
 	{Name: "attack", Bug: "https://github.com/rook/rook/issues/11330"},

@@ -54,7 +54,7 @@ func eachEarlierState(d *derivation, f scenario.FaultName) []Plan {
 const anyVersion = "0"
 
 // staleStart lists the collection before the target's step, and answers replicas that start later
-// with that list. This is legal: after one internal error a starting client lists "any version",
+// with that list. This is legal: a client before client-go 0.35, or after one internal error, lists "any version",
 // and an API server that is behind may answer. The client then watches from that version.
 type staleStart struct{}
 

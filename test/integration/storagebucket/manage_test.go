@@ -108,7 +108,8 @@ var _ = Describe("A managed bucket", decidedByService, func() {
 	It("belongs to its StorageBucket once somebody sets the tag that the message names", func(ctx SpecContext) {
 		name := bucketOnServer(ctx)
 		tag(ctx, name, map[string]string{v1beta1.BucketTagOwner: "11111111-2222-3333-4444-555555555555", "team": "a"})
-		b := given(ctx, build(place(ctx), storage.Endpoint(), name, managed(v1beta1.BucketRetain), probing(3600, 5, 1)))
+		b := given(ctx, build(place(ctx), storage.Endpoint(), name, managed(v1beta1.BucketRetain),
+			probing(3600, server().timeout, 1)))
 		eventually(ctx, b, metav1.ConditionFalse, v1beta1.ReasonBucketConflict)
 		Expect(b.Status.Conditions).To(ContainElement(HaveField("Message",
 			HaveSuffix("set this tag on the bucket with any S3 client: %s=%s", v1beta1.BucketTagOwner, b.UID))))

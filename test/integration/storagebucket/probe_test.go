@@ -53,34 +53,33 @@ var _ = Describe("Probing a bucket", decidedByService, func() {
 			namespace, name, root := place(ctx), bucketOnServer(ctx), storage.Account()
 			stranger, err := storage.AddAccount(ctx, env.S3RoleUser)
 			Expect(err).NotTo(HaveOccurred())
-			otherRegion := v1beta1.ReasonRegionMismatch
+			status, otherRegion := metav1.ConditionFalse, v1beta1.ReasonRegionMismatch
 			if server().anyRegion {
-				otherRegion = v1beta1.ReasonProbeSucceeded
+				status, otherRegion = metav1.ConditionTrue, v1beta1.ReasonProbeSucceeded
 			}
 			for _, c := range []struct {
 				account              env.S3Account
 				bucket, region, want string
+				status               metav1.ConditionStatus
 			}{
-				{stranger, name, env.S3Region, v1beta1.ReasonAccessDenied},
+				{stranger, name, env.S3Region, v1beta1.ReasonAccessDenied, metav1.ConditionFalse},
 				{env.S3Account{AccessKey: root.AccessKey, SecretKey: "wrong-secret-of-a-good-key"}, name, env.S3Region,
-					v1beta1.ReasonInvalidCredentials},
+					v1beta1.ReasonInvalidCredentials, metav1.ConditionFalse},
 				{env.S3Account{AccessKey: "UNKNOWNKEY0000000000", SecretKey: root.SecretKey}, name, env.S3Region,
-					v1beta1.ReasonInvalidCredentials},
-				{root, "no-such-bucket", env.S3Region, v1beta1.ReasonBucketNotFound},
-				{root, name, "eu-west-1", otherRegion},
+					v1beta1.ReasonInvalidCredentials, metav1.ConditionFalse},
+				{root, "no-such-bucket", env.S3Region, v1beta1.ReasonBucketNotFound, metav1.ConditionFalse},
+				{root, name, "eu-west-1", otherRegion, status},
 			} {
 				secret := keys(ctx, namespace, operator.Unique("account"), c.account)
 				b := given(ctx, build(namespace, storage.Endpoint(), c.bucket, func(b *v1beta1.StorageBucket) {
 					b.Spec.CredentialsSecretRef.Name, b.Spec.Region = secret.Name, c.region
 				}))
-				Eventually(ctx, operator.Fetched(k8s, b)).WithTimeout(expect.Medium).Should(
-					HaveField("Status.Conditions", ContainElement(And(HaveField("Type", v1beta1.ConditionReady),
-						HaveField("Reason", c.want)))))
+				eventually(ctx, b, c.status, c.want)
 			}
 		}, SpecTimeout(time.Minute))
 
 	It("reports a real server that does not answer, or has exited, and its return", func(ctx SpecContext) {
-		b := given(ctx, build(place(ctx), storage.Endpoint(), bucketOnServer(ctx), probing(3600, 2, 1)))
+		b := given(ctx, build(place(ctx), storage.Endpoint(), bucketOnServer(ctx), probing(3600, server().timeout, 1)))
 		eventuallyReady(ctx, b)
 		Expect(storage.Pause(ctx)).To(Succeed())
 		DeferCleanup(storage.Resume)

@@ -45,7 +45,8 @@ func TestMain(m *testing.M) {
 
 func run(m *testing.M) int {
 	ctrl.SetLogger(logr.Discard())
-	env := &envtest.Environment{}
+	existing := false // whatever USE_EXISTING_CLUSTER says
+	env := &envtest.Environment{UseExistingCluster: &existing}
 	built, err := filepath.Abs(assets)
 	if err == nil && os.Getenv("KUBEBUILDER_ASSETS") == "" {
 		err = os.Setenv("KUBEBUILDER_ASSETS", built) // make sets it, too, and may leave it empty
