@@ -180,9 +180,10 @@ func (c cell) String() string {
 // The document shows the table that the runs give.
 func TestTable(t *testing.T) {
 	ctrl.SetLogger(logr.Discard())
-	g, existing := NewWithT(t), false // whatever USE_EXISTING_CLUSTER says
-	env := &envtest.Environment{BinaryAssetsDirectory: cmp.Or(os.Getenv("KUBEBUILDER_ASSETS"), assets),
-		UseExistingCluster: &existing, ControlPlaneStartTimeout: soon, ControlPlaneStopTimeout: soon}
+	g, existing := NewWithT(t), false                                               // whatever USE_EXISTING_CLUSTER says
+	t.Setenv("KUBEBUILDER_ASSETS", cmp.Or(os.Getenv("KUBEBUILDER_ASSETS"), assets)) // make may set it to nothing
+	env := &envtest.Environment{UseExistingCluster: &existing,
+		ControlPlaneStartTimeout: soon, ControlPlaneStopTimeout: soon}
 	cfg, err := env.Start()
 	t.Cleanup(func() { g.Expect(env.Stop()).To(Succeed()) })
 	g.Expect(err).NotTo(HaveOccurred())
