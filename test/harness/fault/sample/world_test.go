@@ -3,6 +3,7 @@
 package sample
 
 import (
+	"context"
 	"flag"
 	"fmt"
 	"os"
@@ -74,13 +75,22 @@ func newWorld(t *testing.T) *world {
 	c, err := client.New(cfg, client.Options{})
 	NewWithT(t).Expect(err).NotTo(HaveOccurred())
 	name := regexp.MustCompile(`[^a-z]+`).ReplaceAllString(strings.ToLower(t.Name()), "-")
-	return &world{t: t, client: c, name: name}
+	w := &world{t: t, client: c, name: name}
+	// The manager of the next test would write the Secret of this ConfigMap when it starts, and meet that test's fault.
+	t.Cleanup(func() {
+		NewWithT(t).Expect(c.Delete(context.WithoutCancel(t.Context()), w.parent())).To(Succeed())
+	})
+	return w
+}
+
+func (w *world) parent() *corev1.ConfigMap {
+	return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: w.name}}
 }
 
 // apply sets the revision of the ConfigMap.
 func (w *world) apply(revision string) {
 	w.t.Helper()
-	parent := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: w.name}}
+	parent := w.parent()
 	_, err := controllerutil.CreateOrUpdate(w.t.Context(), w.client, parent, func() error {
 		parent.Labels, parent.Data = map[string]string{"sample": w.name}, map[string]string{"revision": revision}
 		return nil
