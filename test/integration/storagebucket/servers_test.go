@@ -4,7 +4,7 @@ package storagebucket_test
 
 import . "github.com/onsi/ginkgo/v2"
 
-// decidedByService labels the specs whose result depends on the answers of the service. `make slow`
+// decidedByService labels the specs whose result depends on the answers of the service. `make services`
 // runs them with another server than versitygw.
 var decidedByService = Label("service")
 
