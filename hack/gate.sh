@@ -38,8 +38,8 @@ flakes() {
     *)
       limit=3m module=$pkg
       until [[ -f $module/go.mod ]]; do module=$(dirname "$module"); done
-      # Modules that go.work does not have.
-      case $module in runners/* | */fault | hack/*) command=(env GOWORK=off) ;; *) command=() ;; esac
+      command=() # A module that go.work does not have has versions of its own.
+      grep -qxF -e $'\t'"$module" -e $'\t'"./$module" go.work || command=(env GOWORK=off)
       command+=("$GO" -C "$module" test "-count=$repeats" -failfast -run "$(tests "${files[@]}")"
         "./$(realpath --relative-to="$module" "$pkg")") ;;
     esac

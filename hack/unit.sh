@@ -21,8 +21,8 @@ unit() {
   local module=$1 report=$ARTIFACTS/junit-${1##*/}.xml patterns=(./...) packages
   [[ $module != . ]] || report=$ARTIFACTS/junit-unit.xml patterns+=(./api/... ./hack/... ./test/...)
   rm -f "$report"
-  # Modules that go.work does not have.
-  case $module in runners/* | */fault | hack/*) export GOWORK=off ;; esac
+  # A module that go.work does not have has versions of its own.
+  grep -qxF -e $'\t'"$module" -e $'\t'"./$module" go.work || export GOWORK=off
   cd "$root/$module"
   mapfile -t packages < <("$GO" list "${patterns[@]}" | grep -vE "$not_unit")
   # Without their own modules, which have the oldest versions, the election and the faults are tested with those of the workspace.
