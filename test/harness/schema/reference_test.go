@@ -19,6 +19,7 @@ import (
 	. "github.com/onsi/gomega"
 	"github.com/santhosh-tekuri/jsonschema/v6"
 
+	"leasehold.dev/test/harness/internal/page"
 	"leasehold.dev/test/harness/invariant"
 	"leasehold.dev/test/harness/run"
 )
@@ -137,21 +138,10 @@ func TestPages_AreShort(t *testing.T) {
 	}
 }
 
-// hold compares the text between two marks of a page, or rewrites it.
-func hold(t *testing.T, page, begin, end, want string) {
+// hold compares or rewrites a part of a page.
+func hold(t *testing.T, name, begin, end, want string) {
 	t.Helper()
-	g := NewWithT(t)
-	file := filepath.Join("..", "docs", page)
-	text, err := os.ReadFile(file)
-	g.Expect(err).NotTo(HaveOccurred())
-	before, rest, begun := strings.Cut(string(text), begin)
-	have, after, ended := strings.Cut(rest, end)
-	g.Expect(begun && ended).To(BeTrue(), "%s has no marks", page)
-	if *update {
-		g.Expect(os.WriteFile(file, []byte(before+begin+want+end+after), 0o600)).To(Succeed())
-		return
-	}
-	g.Expect(have).To(Equal(want), "%s: run go test ./schema -update", page)
+	page.Hold(t, filepath.Join("..", "docs", name), begin, end, want, *update)
 }
 
 // reference returns the sections with a list of their fields.

@@ -20,6 +20,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/event"
 
 	"leasehold.dev/test/harness/fault"
+	"leasehold.dev/test/harness/internal/page"
 )
 
 var update = flag.Bool("update", false, "write the table of the document")
@@ -229,17 +230,7 @@ func TestTable(t *testing.T) {
 		}
 		table = append(table, line+" | "+extra(costs[row.name], costs[rows[0].name])+" |")
 	}
-	page, err := os.ReadFile(document)
-	g.Expect(err).NotTo(HaveOccurred())
-	above, rest, found := strings.Cut(string(page), begin)
-	shown, below, closed := strings.Cut(rest, end)
-	g.Expect(found && closed).To(BeTrue(), "%s has the markers", document)
-	if *update {
-		page := above + begin + strings.Join(table, "\n") + "\n" + end + below
-		g.Expect(os.WriteFile(document, []byte(page), 0o644)).To(Succeed())
-		return
-	}
-	g.Expect(strings.Split(strings.TrimSpace(shown), "\n")).To(HaveExactElements(table), "-update writes the table")
+	page.Hold(t, document, begin, end, strings.Join(table, "\n")+"\n", *update)
 }
 
 // extra returns the requests that a mitigation adds.
