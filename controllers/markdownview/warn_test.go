@@ -30,7 +30,8 @@ func TestLineOfHTML(t *testing.T) {
 		"```\n    ```\n<br>\n```": 0, "```\n````\n<br>": 3, "``` a`b\n<br>": 2, "> ```\n> <br>\n> ```": 0,
 		"- ```\n  <br>\n  ```\n- <br>": 0, "1. a\n\n   ```\n   <br>\n   ```": 0, `\\<br>`: 0, "[a](<b>)": 0,
 		"if a <b and c": 0, "a <b 5>": 0, "---\na: <br>\n---\n<br>": 4, "a\r\n<br>\r\n": 2,
-		"<br>": 1, "a<br/>b": 1, "# a <a id=\"b\"></a>": 1, "a\n</details>": 2, "```\na\n```\n<img src=a>": 4, "vector<int> a": 1,
+		"<br>": 1, "a<br/>b": 1, "# a <a id=\"b\"></a>": 1, "a\n</details>": 2, "```\na\n```\n<img src=a>": 4,
+		"vector<int> a":   1,
 		"<details\nopen>": 1, "- a\n  <p>": 2,
 	} {
 		if got := lineOfHTML(text); got != want {
@@ -54,17 +55,20 @@ func TestWarningsAboutLinks(t *testing.T) {
 		"no page"
 	none := func(destination string, line int) string { return fmt.Sprintf(noFile, destination, line) }
 	for summary, want := range map[string][]string{
-		"[A](a.md) [B](b.md)":                           nil,
-		"[A](./a.md#x) [B](x/../b.md?y)":                nil,
-		"[A][1]\n\n[1]: a.md\n[2]: <b.md>\n":            nil,
-		"[A](a%2Emd) [B](a%2emd)\n\na.md b.md":          nil,
-		`[A](a\.md) [B](b&period;md)`:                   nil,
-		"[A](a.md)":                                     {"SUMMARY.md does not name b.md; number of files that it does not name, including this one: 1"},
-		"[A](a.md) metab.md":                            {"SUMMARY.md does not name b.md; number of files that it does not name, including this one: 1"},
-		"":                                              {"SUMMARY.md does not name a.md; number of files that it does not name, including this one: 2"},
-		"- [A](a.md)\n- [B](b.md)\n- [C](c.md)":         {none("c.md", 3)},
-		"- [A](a.md)\n    - [B](b.md)\n    - [C](B.md)": {none("B.md", 3)},
-		"- [A](a.md)\n- [B](b.md)\n- [C](/a.md)":        {none("/a.md", 3)},
+		"[A](a.md) [B](b.md)":                  nil,
+		"[A](./a.md#x) [B](x/../b.md?y)":       nil,
+		"[A][1]\n\n[1]: a.md\n[2]: <b.md>\n":   nil,
+		"[A](a%2Emd) [B](a%2emd)\n\na.md b.md": nil,
+		`[A](a\.md) [B](b&period;md)`:          nil,
+		"[A](a.md)": {"SUMMARY.md does not name b.md; " +
+			"number of files that it does not name, including this one: 1"},
+		"[A](a.md) metab.md": {"SUMMARY.md does not name b.md; " +
+			"number of files that it does not name, including this one: 1"},
+		"": {"SUMMARY.md does not name a.md; " +
+			"number of files that it does not name, including this one: 2"},
+		"- [A](a.md)\n- [B](b.md)\n- [C](c.md)":                                             {none("c.md", 3)},
+		"- [A](a.md)\n    - [B](b.md)\n    - [C](B.md)":                                     {none("B.md", 3)},
+		"- [A](a.md)\n- [B](b.md)\n- [C](/a.md)":                                            {none("/a.md", 3)},
 		"[A](a.md)\n[B](b.md)\n[D]() [E](https://e.org) ![F](f.md) `[G](g.md)` \\[H](h.md)": nil,
 		"[A](a.md)\n[B](b.md)\n```\n[C](c.md)\n```\n<!--\n[D](d.md)\n-->\n[E](e.md)":        {none("e.md", 9)},
 		"a.md b.md\n<div>\n[C](c.md)": {"SUMMARY.md has HTML on line 2; the default viewer does not render HTML; " +

@@ -165,8 +165,8 @@ func ready(b *v1beta1.StorageBucket, failures int32, result s3.Verdict) metav1.C
 	if failures >= threshold || before.Status == metav1.ConditionFalse || consequences[result.Reason].isCertain {
 		return metav1.Condition{Status: metav1.ConditionFalse, Reason: result.Reason, Message: result.Message}
 	}
-	counted := fmt.Sprintf("consecutive failed probes: %d (Ready becomes False after %d); last failure: %s: %s", failures, threshold,
-		result.Reason, result.Message)
+	counted := fmt.Sprintf("consecutive failed probes: %d (Ready becomes False after %d); last failure: %s: %s", failures,
+		threshold, result.Reason, result.Message)
 	if before.Status == metav1.ConditionTrue && before.ObservedGeneration == b.Generation {
 		return metav1.Condition{Status: metav1.ConditionTrue, Reason: before.Reason, Message: counted}
 	}

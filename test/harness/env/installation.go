@@ -150,8 +150,8 @@ func (i *Installation) Start(ctx context.Context, change ...func(*ReplicaOptions
 // HasWebhooks reports whether the subject ships webhooks.
 func (i *Installation) HasWebhooks() bool { return i.webhooks }
 
-// Replicas returns all replicas in the order in which they were started, including those that have
-// exited.
+// Replicas returns all replicas, even after their processes have exited, in the order in which they
+// were started.
 func (i *Installation) Replicas() []*Replica {
 	i.mu.Lock()
 	defer i.mu.Unlock()

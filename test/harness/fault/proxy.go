@@ -60,7 +60,7 @@ type Options struct {
 	Clock clock.Clock
 }
 
-// Proxy forwards requests to a service and injects faults into those that a Rule selects. It
+// Proxy forwards requests to a service and injects faults into the requests that a Rule selects. It
 // listens on a port of 127.0.0.1. If the service is unreachable, the client gets the status code
 // 502, and ProxiedRequest.Error contains the reason. The methods of Proxy may be called
 // concurrently.

@@ -24,7 +24,7 @@ type Match struct {
 	Query map[string]string
 	// NoQuery selects only requests without parameters.
 	NoQuery bool
-	// From and To are the first and the last request to act on, among those that the other fields
+	// From and To are the first and the last request to act on, of the requests that the other fields
 	// select. They count from 1, beginning when the rule is injected. If From is zero, the first
 	// request is included. If To is zero, there is no last request.
 	From, To int
