@@ -130,8 +130,8 @@ test: needs-go $(CONTROLPLANE) s3server build $(TOOLS)/gotestsum $(TOOLS)/ginkgo
 
 # The modules that have Go code, and the reports of `make test`. Those of go.work have one set of versions; the others
 # have their own, so each is built with GOWORK=off.
-WORKSPACE := $(shell awk '/^\t/ {sub("^[.]/", "", $$1); print $$1}' go.work)
-MODULES := $(WORKSPACE) runners/election test/harness/fault hack/monitoring hack/gitops hack/certmanager
+WORKSPACE = $(shell awk '/^\t/ {sub("^[.]/", "", $$1); print $$1}' go.work)
+MODULES = $(WORKSPACE) runners/election test/harness/fault hack/monitoring hack/gitops hack/certmanager
 UNITS   := unit harness
 # For a loop over modules.
 ALONE = [[ " $(WORKSPACE) " == *" $$module "* ]] || export GOWORK=off
