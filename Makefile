@@ -53,7 +53,7 @@ endif
 help: ## Show this help.
 	@awk 'BEGIN {FS = ":.*##"} /^##@/ {printf "\n\033[1m%s\033[0m\n", substr($$0, 5)} /^[a-zA-Z_0-9-]+:.*?##/ {printf "  \033[36m%-16s\033[0m %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-controlplane: needs-go ## Build etcd, kube-apiserver, kube-controller-manager and kubectl (5 minutes, once). K8S=1.31 selects an older version of hack/controlplane.
+controlplane: needs-go ## Build etcd, kube-apiserver, kube-controller-manager and kubectl (5 to 25 minutes on 2 cores, once). K8S=1.31 selects an older version of hack/controlplane.
 	@cd test/harness && $(GO) run ./cmd/controlplane -out $(BIN)/controlplane -pins $(CURDIR)/hack/controlplane -go $(GO) -minor '$(K8S)'
 
 # A program that the user provides replaces this one.

@@ -109,7 +109,7 @@ func once(ctx context.Context, out, name string, log io.Writer, there func() boo
 
 // build compiles every program into a folder, and renames it when it has all programs.
 func (p *plan) build(ctx context.Context, unfinished string) error {
-	fmt.Fprintf(p.Log, "controlplane: building Kubernetes %s into %s (about 5 minutes on 2 cores the first time)\n",
+	fmt.Fprintf(p.Log, "controlplane: building Kubernetes %s into %s (5 to 25 minutes on 2 cores the first time)\n",
 		p.version, p.dir)
 	module, err := p.Pins.extract()
 	if err != nil {
