@@ -322,7 +322,7 @@ $(BIN)/seaweedfs/weed: hack/seaweedfs/go.mod hack/seaweedfs/go.sum
 
 # Without the discovery of targets in clouds: 243 of 1,356 packages, and large ones.
 $(BIN)/monitoring/promtool: hack/monitoring/go.mod hack/monitoring/go.sum
-	@echo "promtool: building promtool from Prometheus $$(awk '$$1 == "github.com/prometheus/prometheus" {print $$2}' hack/monitoring/go.mod) from hack/monitoring (about 2 minutes on 2 cores the first time)" >&2
+	@echo "promtool: building promtool from Prometheus $$(awk '$$1 == "github.com/prometheus/prometheus" {print $$2}' hack/monitoring/go.mod) from hack/monitoring (about 4 minutes on 2 cores the first time)" >&2
 	@mkdir -p $(@D)
 	@cd hack/monitoring && CGO_ENABLED=0 GOWORK=off $(PROGRESS) promtool $(GO) build -tags=remove_all_sd -ldflags='-s -w' -o $(@D)/ github.com/prometheus/prometheus/cmd/promtool
 	@touch $@
