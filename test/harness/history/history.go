@@ -50,6 +50,9 @@ type History struct {
 	// Rejections are steps that the API server did not accept, and that the scenario does not
 	// expect it to refuse.
 	Rejections []Rejection `json:"rejections,omitempty"`
+	// Leftovers are objects that the operator created, and that still existed after all objects of the
+	// users were gone.
+	Leftovers []Key `json:"leftovers,omitempty"`
 	// Releases are those of the Lease by the harness.
 	Releases []LeaseRelease `json:"releases,omitempty"`
 	// Hostile are the namespaces of the scenario's attackers, with or without an attack in this

@@ -34,6 +34,7 @@ func (h *History) Merge(o *History) {
 	h.Followed = append(h.Followed, o.Followed...)
 	h.Decisions = append(h.Decisions, o.Decisions...)
 	h.Rejections = append(h.Rejections, o.Rejections...)
+	h.Leftovers = append(h.Leftovers, o.Leftovers...)
 	h.Releases = append(h.Releases, o.Releases...)
 	h.Hostile = append(h.Hostile, o.Hostile...)
 	h.mergeVersions(o.Versions)

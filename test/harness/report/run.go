@@ -115,17 +115,30 @@ func (r *Run) writeVerdicts(w io.Writer) error {
 	for _, f := range r.Findings {
 		fmt.Fprintf(w, "finding: %s\n", f)
 	}
-	for _, rejection := range r.History.Rejections {
-		fmt.Fprintf(w, "rejection: %s\n", rejection)
-	}
-	for _, release := range r.History.Releases {
-		fmt.Fprintf(w, "release: %s\n", release)
+	for _, note := range r.Notes() {
+		fmt.Fprintln(w, note)
 	}
 	for _, v := range r.Verdicts {
 		fmt.Fprintf(w, "\n%s\n", v)
 	}
 	_, err := fmt.Fprintf(w, "\n%s", r.LogTails())
 	return err
+}
+
+// Notes are lines about the course of the run beside its verdicts.
+func (r *Run) Notes() (lines []string) {
+	for _, rejection := range r.History.Rejections {
+		lines = append(lines, fmt.Sprintf("rejection: %s", rejection))
+	}
+	for _, release := range r.History.Releases {
+		lines = append(lines, fmt.Sprintf("release: %s", release))
+	}
+	normal := r.History.Normalizer()
+	for _, key := range r.History.Leftovers {
+		lines = append(lines, fmt.Sprintf("left behind: the operator created %s, and did not delete it after the objects of "+
+			"the users were gone; the harness deleted it", normal.Replace(key.String())))
+	}
+	return lines
 }
 
 // Load reads the folder of a run that Save has written, without the audit log: the histories have

@@ -126,7 +126,9 @@ func (p *Prover) execute(ctx context.Context, s scenario.Scenario,
 	h.AliasGenerated(p.subject.Contract.Users)
 	h.Merge(p.historySince(t.began))
 	h.Merge(t.externalCalls(h))
-	err = t.cleanUp(ctx)
+	if err = t.cleanUp(ctx); err == nil {
+		err = t.removeLeftovers(ctx, h)
+	}
 	h.Merge(&history.History{Rejections: t.rejections})
 	return t, h, err
 }

@@ -13,7 +13,10 @@ import (
 
 	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/api/meta/testrestmapper"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	dynamicfake "k8s.io/client-go/dynamic/fake"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/utils/clock"
@@ -119,6 +122,44 @@ func (ex *execution) configMap(t *testing.T, name string) (*corev1.ConfigMap, er
 
 func refTo(name string) scenario.Ref {
 	return scenario.Ref{APIVersion: "v1", Kind: "ConfigMap", Namespace: "ns", Name: name}
+}
+
+// An object of a fixed name that the operator does not delete is no part of the next run.
+func TestExecution_RemovesLeftovers(t *testing.T) {
+	g := NewWithT(t)
+	run := newExecution(t, interceptor.Funcs{})
+	role := history.Resource{Group: "rbac.authorization.k8s.io", Resource: "clusterroles"}
+	roles := run.prover.dynamic.Resource(rbacv1.SchemeGroupVersion.WithResource(role.Resource))
+	h := &history.History{}
+	for _, r := range []struct {
+		name, user string
+		made       bool
+		effect     history.Effect
+		owners     []metav1.OwnerReference
+	}{
+		{name: "left", user: operator, made: true, effect: history.Stored},
+		{name: "patched", user: operator, effect: history.Stored},
+		{name: "refused", user: operator, made: true, effect: history.Refused},
+		{name: "of-a-user", user: "alice", made: true, effect: history.Stored},
+		{name: "owned", user: operator, made: true, effect: history.Stored, owners: []metav1.OwnerReference{{UID: "a"}}},
+	} {
+		o := &unstructured.Unstructured{}
+		o.SetGroupVersionKind(rbacv1.SchemeGroupVersion.WithKind("ClusterRole"))
+		o.SetName(r.name)
+		o.SetOwnerReferences(r.owners)
+		_, err := roles.Create(t.Context(), o, metav1.CreateOptions{})
+		g.Expect(err).NotTo(HaveOccurred())
+		h.Requests = append(h.Requests, history.Request{User: r.user, Key: history.Key{Resource: role, Name: r.name},
+			Made: r.made, Effect: r.effect, Verb: "create"})
+	}
+	gone := history.Key{Resource: role, Name: "gone"}
+	h.Requests = append(h.Requests, history.Request{User: operator, Key: gone, Made: true, Effect: history.Stored})
+	g.Expect(run.removeLeftovers(t.Context(), h)).To(Succeed())
+	g.Expect(h.Leftovers).To(Equal([]history.Key{{Resource: role, Name: "left"}}))
+	list, err := roles.List(t.Context(), metav1.ListOptions{})
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(list.Items).To(HaveLen(4))
+	g.Expect(list.Items).NotTo(ContainElement(HaveField("GetName()", "left")))
 }
 
 // Each replica may write a webhook's certificate, before and without leading.

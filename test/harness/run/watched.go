@@ -25,11 +25,6 @@ func (p *Prover) watchedResources(ctx context.Context) ([]schema.GroupVersionRes
 			continue
 		}
 		known = append(known, r)
-		if r.Group == "" {
-			// The mapper takes an empty group for any group. The core group has one version.
-			all = append(all, schema.GroupVersionResource{Version: "v1", Resource: r.Resource})
-			continue
-		}
 		versioned, err := p.watchedVersion(ctx, r)
 		if err != nil {
 			return nil, fmt.Errorf("looking for the version of %s to watch: %w", r, err)
@@ -45,6 +40,9 @@ var definitions = apiextensionsv1.SchemeGroupVersion.WithResource("customresourc
 // the preferred one. Where the operator converts what is watched, a watch ends with each of its processes.
 func (p *Prover) watchedVersion(ctx context.Context, r history.Resource) (schema.GroupVersionResource, error) {
 	version := schema.GroupVersionResource{Group: r.Group, Resource: r.Resource}
+	if r.Group == "" { // The mapper takes an empty group for any group. The core group has one version.
+		return version.GroupResource().WithVersion("v1"), nil
+	}
 	stored, err := p.dynamic.Resource(definitions).Get(ctx, version.GroupResource().String(), metav1.GetOptions{})
 	if err != nil && !apierrors.IsNotFound(err) {
 		return version, err

@@ -145,11 +145,8 @@ func (l *ledger) keep(r *report.Run) error {
 	if !r.Result.Passes() {
 		fmt.Fprint(l.output, r.LogTails())
 	}
-	for _, rejection := range r.History.Rejections {
-		fmt.Fprintf(l.output, "    rejection: %s\n", rejection)
-	}
-	for _, release := range r.History.Releases {
-		fmt.Fprintf(l.output, "    release: %s\n", release)
+	for _, note := range r.Notes() {
+		fmt.Fprintf(l.output, "    %s\n", note)
 	}
 	if r.Result == invariant.Held && !l.options.keep {
 		return nil

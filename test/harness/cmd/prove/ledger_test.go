@@ -156,13 +156,15 @@ func TestLedger_ReportsRejections(t *testing.T) {
 	denied := after(t, invariant.Inconclusive, planID)
 	denied.outcome.History.Rejections = []history.Rejection{{Step: "step 2 rename", Object: "Tenant acme",
 		Message: "denied"}}
+	denied.outcome.History.Leftovers = []history.Key{{Resource: history.Resource{Resource: "clusterroles"}, Name: "a"}}
 	denied.outcome.Verdicts[0].Invariant, denied.reference.Scenario.Invariants = "convergence", nil
 	g.Expect(l.add(denied)).To(Succeed())
 	rejection := "rejection: step 2 rename of Tenant acme was rejected: denied"
-	g.Expect(output.String()).To(And(ContainSubstring(rejection), ContainSubstring("inconclusive: it has no record")))
+	left := "left behind: the operator created clusterroles a, and did not delete it"
+	g.Expect(output.String()).To(And(ContainSubstring(rejection), ContainSubstring(left), ContainSubstring("inconclusive: it has no record")))
 	found, err := report.Find(l.options.dir)
 	g.Expect(err).NotTo(HaveOccurred())
-	g.Expect(os.ReadFile(filepath.Join(found[0], "verdicts.txt"))).To(ContainSubstring(rejection))
+	g.Expect(os.ReadFile(filepath.Join(found[0], "verdicts.txt"))).To(And(ContainSubstring(rejection), ContainSubstring(left)))
 }
 
 func TestReplay(t *testing.T) {

@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package run
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"leasehold.dev/test/harness/history"
+)
+
+// leftoverTimeout is the time that the operator has to delete the objects that it created, after the
+// objects of users are gone.
+const leftoverTimeout = 2 * time.Second
+
+// removeLeftovers deletes the objects that the operator created in this run and left behind, and notes
+// them in the history. An object of a fixed name would otherwise be a part of every later run on this
+// control plane. The garbage collector deletes an object with an owner, and the operator keeps objects
+// of its own in its namespace.
+func (ex *execution) removeLeftovers(ctx context.Context, h *history.History) error {
+	contract := ex.prover.subject.Contract
+	var created []history.Key
+	for _, r := range h.Requests {
+		if r.Made && r.Done() && r.Name != "" && slices.Contains(contract.Users, r.User) &&
+			r.Resource != history.Leases && r.Namespace != contract.Lease.Namespace &&
+			!slices.Contains(contract.AnyReplica, r.Resource) && !slices.Contains(created, r.Key) {
+			created = append(created, r.Key)
+		}
+	}
+	end := ex.prover.clock.Now().Add(leftoverTimeout)
+	for _, key := range created {
+		version, err := ex.prover.watchedVersion(ctx, key.Resource)
+		if meta.IsNoMatchError(err) {
+			continue // its CustomResourceDefinition is gone
+		}
+		if err != nil {
+			return fmt.Errorf("looking for objects that the operator left behind: %w", err)
+		}
+		objects := ex.prover.dynamic.Resource(version).Namespace(key.Namespace)
+		for {
+			o, err := objects.Get(ctx, key.Name, metav1.GetOptions{})
+			if apierrors.IsNotFound(err) || err == nil && len(o.GetOwnerReferences()) > 0 {
+				break
+			}
+			if err == nil && ex.prover.clock.Now().After(end) {
+				h.Leftovers = append(h.Leftovers, key)
+				err = objects.Delete(ctx, key.Name, *metav1.NewPreconditionDeleteOptions(string(o.GetUID())))
+				if err == nil || isAnswer(err) {
+					break
+				}
+			}
+			if err == nil {
+				err = sleep(ctx, ex.prover.clock, pollInterval)
+			}
+			if err != nil {
+				return fmt.Errorf("removing the object %s, which the operator left behind: %w", key, err)
+			}
+		}
+	}
+	return nil
+}
