@@ -52,12 +52,20 @@ func judgeSingleWriter(b *judgement) {
 		case slices.Contains(leaders, r.Replica):
 			b.addDoubt("%s: the holder of the Lease changed about that time, between %s", r, names(leaders))
 		case !exact && r.Effect == history.Stored:
-			b.addDoubt("%s: its effect was not recorded, and %s held the Lease", r, names(leaders))
+			b.addDoubt("%s: its effect was not recorded, and %s held the Lease%s", r, names(leaders), b.recordingAdvice(r.Resource))
 		case b.overtaken(r.Replica, r.Received):
 		default:
 			b.addViolation("%s: at that time %s held the Lease", r, names(leaders)).request(r)
 		}
 	}
+}
+
+// recordingAdvice names the line with which the objects of a resource are recorded; "" if they are.
+func (b *judgement) recordingAdvice(r history.Resource) string {
+	if slices.Contains(slices.Concat(b.Contract.Resources(), b.Contract.Watched), r) {
+		return ""
+	}
+	return fmt.Sprintf("; to record it, add this line to watched in subject.yaml: - {group: %q, resource: %s}", r.Group, r.Resource)
 }
 
 // overtaken reports whether a fault made a request late. A fenced operator promises that this does not matter.

@@ -263,17 +263,19 @@ func TestLearn_Ignored(t *testing.T) {
 	}
 }
 
-// A wrong deletion of what others made shows only if its resource is watched.
-func TestLearn_WatchesWhatIsOnlyDeleted(t *testing.T) {
+// A wrong write to an object of another client shows only if its resource is watched.
+func TestLearn_WatchesWhatIsOnlyWritten(t *testing.T) {
 	g, kinds := NewWithT(t), kindsOf(t, nil, backups(t))
 	deletes := func(user, resource string, effect history.Effect) history.Request {
 		return history.Request{User: user, Verb: "delete", Effect: effect,
 			Key: history.Key{Resource: history.Resource{Resource: resource}, Namespace: "default", Name: "data-0"}}
 	}
-	run := untouched(t, deletes(operator, "persistentvolumeclaims", history.Deleted), deletes(operator, "pods", history.Refused),
+	taint := history.Request{User: operator, Verb: "patch", Effect: history.Stored,
+		Key: history.Key{Resource: history.Resource{Resource: "nodes"}, Name: "a"}}
+	run := untouched(t, deletes(operator, "persistentvolumeclaims", history.Deleted), taint, deletes(operator, "pods", history.Refused),
 		deletes("admin", "secrets", history.Stored), deletes(operator, "events", history.Stored))
 	g.Expect((&learn.Draft{}).Learn(&kinds[0], []string{operator}, run, run)).To(Succeed())
-	g.Expect(kinds[0].Watched).To(Equal([]history.Resource{{Resource: "persistentvolumeclaims"}}))
+	g.Expect(kinds[0].Watched).To(Equal([]history.Resource{{Resource: "persistentvolumeclaims"}, {Resource: "nodes"}}))
 }
 
 // untouched records a run in which only a user writes the Backup.

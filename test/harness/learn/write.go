@@ -89,7 +89,7 @@ func (d *Draft) Subject() []byte {
 	}
 	w.line("  limits: {quiet: %s, grace: %ds, unchanged: %d}", d.quiet(), cmp.Or(d.Grace, defaultGrace), d.unchanged())
 	if watched := d.watched(); len(watched) > 0 {
-		w.line("# guess: the operator creates or deletes these, and they name no owner. What names it can become children.")
+		w.line("# guess: the operator writes these, and they name no owner. What names it can become children.")
 		w.line("watched:")
 		for _, r := range watched {
 			w.line("- %s", resourceText(r))
@@ -103,9 +103,14 @@ func (d *Draft) Subject() []byte {
 // should write.
 func (d *Draft) strays() []history.Resource {
 	return slices.DeleteFunc(slices.Clone(d.Strays), func(r history.Resource) bool {
-		return slices.Contains(events, r) || slices.ContainsFunc(d.Kinds, func(k DraftKind) bool {
-			return k.Resource == r || slices.ContainsFunc(k.Children, func(c invariant.Child) bool { return c.Resource == r })
-		})
+		return slices.Contains(events, r) || d.describes(r)
+	})
+}
+
+// describes reports whether objects of a resource are a kind or children of one.
+func (d *Draft) describes(r history.Resource) bool {
+	return slices.ContainsFunc(d.Kinds, func(k DraftKind) bool {
+		return k.Resource == r || slices.ContainsFunc(k.Children, func(c invariant.Child) bool { return c.Resource == r })
 	})
 }
 
@@ -131,7 +136,7 @@ func (d *Draft) watched() []history.Resource {
 	var all []history.Resource
 	for _, k := range d.Kinds {
 		for _, r := range k.Watched {
-			if !slices.Contains(all, r) {
+			if !slices.Contains(all, r) && !d.describes(r) {
 				all = append(all, r)
 			}
 		}
