@@ -121,6 +121,9 @@ func (o *initOptions) complete() error {
 			return err
 		}
 		*path = absolute
+		if _, err := os.Stat(absolute); err != nil && path != &o.dir && path != &o.binary {
+			return fmt.Errorf("reading the arguments: %w", err)
+		}
 	}
 	if !isProgram(o.binary) {
 		return fmt.Errorf("--binary=%s is not an executable program; build the operator first", o.binary)

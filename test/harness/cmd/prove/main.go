@@ -98,10 +98,7 @@ func inForm(form, dir string, stdout io.Writer, work func(output io.Writer) erro
 }
 
 func proveTo(ctx context.Context, o options, output io.Writer) (err error) {
-	if err := ensurePrograms(ctx, o.subject, output); err != nil {
-		return err
-	}
-	s, err := subject.Load(ctx, o.subject, o.manager)
+	s, err := load(ctx, o, output)
 	if err != nil {
 		return err
 	}
@@ -111,6 +108,9 @@ func proveTo(ctx context.Context, o options, output io.Writer) (err error) {
 	s.Operator.Report = func(text string) { fmt.Fprintln(output, text) }
 	wanted, err := chosenScenarios(s.Scenarios, o.scenarios, o.plan)
 	if err != nil {
+		return err
+	}
+	if err := ensurePrograms(ctx, o.subject, output); err != nil {
 		return err
 	}
 	if o.smoke {
@@ -135,6 +135,18 @@ func proveTo(ctx context.Context, o options, output io.Writer) (err error) {
 	err = program.Undone(proveAll(ctx, o, s, wanted, random, sw))
 	// An interrupted sweep still reports its results so far.
 	return errors.Join(err, sw.finish(err))
+}
+
+// load reads the subject before minutes go into a build of the control plane: a path may be wrong.
+func load(ctx context.Context, o options, output io.Writer) (*subject.Suite, error) {
+	f, err := subject.Read(o.subject)
+	if err == nil && f.NeedsHelm() {
+		err = ensureHelm(ctx, output)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return subject.Load(ctx, o.subject, o.manager)
 }
 
 // isolationNotice is a line about replicas that should run like Pods and cannot, or "".

@@ -4,6 +4,7 @@ package main
 
 import (
 	"bytes"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -49,6 +50,17 @@ func TestEnsurePrograms_BuildsWhatTheSubjectNeeds(t *testing.T) {
 			g.Expect(builds()).To(HaveLen(len(tc.want)), "the second run uses the programs of the first")
 		})
 	}
+}
+
+// A wrong path ends prove before it looks for a control plane, which it might build.
+func TestProve_ChecksPathsFirst(t *testing.T) {
+	g := NewWithT(t)
+	t.Setenv(assetsVariable, filepath.Join(t.TempDir(), "none"))
+	file := filepath.Join(t.TempDir(), "subject.yaml")
+	text := "name: a\nbinary: a\nmanifests: confg\ncontract: {lease: {name: a}, kinds: [{resource: as}]}\nscenarios: [b]\n"
+	g.Expect(os.WriteFile(file, []byte(text), 0o600)).To(Succeed())
+	err := proveTo(t.Context(), options{subject: file, manager: os.Args[0]}, io.Discard)
+	g.Expect(err).To(MatchError(ContainSubstring("confg")))
 }
 
 // What the user names and is missing is an error, and not built.
