@@ -8,15 +8,10 @@ import (
 
 // Limits of a MarkdownView that its schema and other code depend on.
 const (
-	// MaxMarkdownViewName leaves room for the prefixes of the children's names
-	// within the 63 characters that a Service's name may have.
-	MaxMarkdownViewName = 56
 	// MaxMarkdowns is the largest number of files.
 	MaxMarkdowns = 128
 	// MaxViewerArgs is the largest number of arguments.
 	MaxViewerArgs = 32
-	// MaxViewerImage is the largest length of an image's name, in characters.
-	MaxViewerImage = 512
 	// MaxMarkdownBytes bounds all file names and contents together, in bytes. They
 	// must fit into one ConfigMap, which holds 1 MiB.
 	MaxMarkdownBytes = 900 << 10

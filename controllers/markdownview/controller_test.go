@@ -72,7 +72,7 @@ func TestNothingIsWrittenBesideADeletion(t *testing.T) {
 		want map[string]bool // requests by their beginning
 	}{
 		"View": {func() []client.Object { return []client.Object{view(func(v *v1beta1.MarkdownView) { ends(v) })} },
-			map[string]bool{"  live": false, "  apply": false, "  patch": false}},
+			map[string]bool{"  status": false, "  apply": false, "  patch": false}},
 		"ConfigMap": {func() []client.Object {
 			content := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "markdowns-book",
 				Labels: labelsFor(view()), OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(view(), viewKind)}}}

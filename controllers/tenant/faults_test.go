@@ -199,8 +199,8 @@ func TestObjectsDeletedDuringReconcile(t *testing.T) {
 // repeat them.
 func TestRefusedReconcileReportsEarlierWrites(t *testing.T) {
 	for _, tc := range []struct{ scenario, refused, reported string }{
-		{"created", "apply as leasehold Namespace a-prod", `NamespaceCreated Create "created namespace a-dev"`},
-		{"deleted", "delete Namespace a-dev", `NamespaceDeleted Delete "deleting namespace a-old `},
+		{"created", "apply as leasehold Namespace a-prod", `: created namespace a-dev`},
+		{"deleted", "delete Namespace a-dev", `: deleting namespace a-old `},
 	} {
 		if w, _, _ := failed(t, scenarios()[tc.scenario], tc.refused, changed()); strings.Count(w.last, tc.reported) != 1 {
 			t.Errorf("%s: %s was refused, want the event %s once in\n%s", tc.scenario, tc.refused, tc.reported, w.last)

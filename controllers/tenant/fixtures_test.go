@@ -5,7 +5,6 @@ package tenant
 import (
 	"encoding/json"
 	"errors"
-	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -245,18 +244,6 @@ func refuseRole(role string) refusal {
 		}
 		return nil
 	}
-}
-
-func statusLines(status v1beta1.TenantStatus) []string {
-	lines := []string{fmt.Sprintf("    generation %d", status.ObservedGeneration)}
-	for _, c := range status.Conditions {
-		lines = append(lines, fmt.Sprintf("    %s %s %s at generation %d since %s: %s", c.Type, c.Status, c.Reason,
-			c.ObservedGeneration, c.LastTransitionTime.UTC().Format(time.TimeOnly), c.Message))
-	}
-	for _, ns := range status.Namespaces {
-		lines = append(lines, fmt.Sprintf("    %s %q %s", ns.Name, ns.UID, ns.Reason))
-	}
-	return lines
 }
 
 // changed is the API server's error for a write of an object that has changed.

@@ -46,14 +46,13 @@ func (s scenario) world(t testing.TB) *world {
 	return w
 }
 
-// TestReconcileGolden records the operator's live reads, writes, events and metrics until the Tenant is
-// reconciled.
+// TestReconcileGolden records the operator's writes, reports and metrics until the Tenant is reconciled.
 func TestReconcileGolden(t *testing.T) {
 	reconcilertest.Golden(t, scenarios(), func(s scenario) string {
 		w := s.world(t)
 		w.settle()
 		w.Series(w.r.metrics.added, w.r.metrics.removed, w.r.metrics.namespaces)
-		return strings.Join(w.Lines, "\n")
+		return w.Since(epoch)
 	})
 }
 

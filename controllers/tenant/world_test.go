@@ -84,7 +84,7 @@ func newWorld(t testing.TB, objects ...client.Object) *world {
 	m, err := newMetrics(prometheus.NewRegistry())
 	w.must(err)
 	w.r = &Reconciler{Base: reconciler.Base{Client: w.Intercept(cached, true), Live: w.Intercept(w.live, false),
-		Recorder: w, Clock: w.clock}, metrics: m, Options: flags}
+		Recorder: &w.Recording, Clock: w.clock}, metrics: m, Options: flags}
 	w.sync()
 	return w
 }
@@ -199,18 +199,12 @@ func (w *world) onRequest(q reconcilertest.Request) error {
 		w.requests[q.Name]++
 	}
 	if !isRead && q.Verb != "patch status" {
-		line += " " + byTenant(q.Body)
-	}
-	if !isRead || !q.Cached {
-		w.Line("%s", line)
+		w.Line("  %s %s", line, byTenant(q.Body))
 	}
 	if w.deny != nil {
 		if err := w.deny(q); err != nil {
 			return err
 		}
-	}
-	if q.Verb == "patch status" {
-		w.Lines = append(w.Lines, statusLines(q.Object.(*v1beta1.Tenant).Status)...)
 	}
 	return nil
 }
@@ -221,29 +215,19 @@ func byTenant(text []byte) string {
 	return strings.ReplaceAll(string(text), reference, "{the Tenant}")
 }
 
-// Eventf implements events.EventRecorder.
-func (w *world) Eventf(regarding, related runtime.Object, kind, reason, action, note string, args ...any) {
-	line := fmt.Sprintf("event %s %s %s %q of %s", kind, reason, action, fmt.Sprintf(note, args...),
-		reconcilertest.NameOf(regarding.(client.Object)))
-	if related != nil {
-		line += " about " + byTenant(w.JSON(related))
-	}
-	w.Lines = append(w.Lines, line)
-}
-
 // reconcile reconciles the Tenant a, and records the result.
 func (w *world) reconcile() (ctrl.Result, error) {
 	from := len(w.Lines)
 	result, err := w.r.Reconcile(w.T.Context(), ctrl.Request{NamespacedName: client.ObjectKey{Name: "a"}})
 	if result != (ctrl.Result{}) {
-		w.Line("again after %s", result.RequeueAfter)
+		w.Line("  again after %s", result.RequeueAfter)
 	}
 	if err != nil {
-		w.Lines = append(w.Lines, "error: "+err.Error())
+		w.Line("  error: %v", err)
 	}
 	did := strings.Join(w.Lines[from:], "\n")
-	if w.Lines = append(w.Lines, ""); did == w.last {
-		w.Lines = append(w.Lines[:from], "nothing else", "")
+	if did == w.last {
+		w.Lines = w.Lines[:from]
 	}
 	w.last = did
 	return result, err

@@ -5,6 +5,7 @@ package reconcilertest
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"path"
@@ -44,6 +45,8 @@ type Recording struct {
 	OnRequest func(Request) error
 	// Hangs is the beginning of the names of requests to the API server that get no answer.
 	Hangs string
+
+	conditions map[string]string // the lines of the last report
 }
 
 // Line adds a line.
@@ -75,7 +78,52 @@ func (r *Recording) onRequest(ctx context.Context, q Request) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
+	if q.Verb == "patch status" {
+		r.report(q)
+	}
 	return r.OnRequest(q)
+}
+
+// report adds a status: the version that it replaces, the conditions that changed, and the other fields.
+func (r *Recording) report(q Request) {
+	r.T.Helper()
+	var patch metav1.PartialObjectMetadata
+	var typed struct {
+		Status struct{ Conditions []metav1.Condition }
+	}
+	var fields struct{ Status map[string]any }
+	text := r.JSON(q.Object)
+	r.must(errors.Join(json.Unmarshal(q.Body, &patch), json.Unmarshal(text, &typed), json.Unmarshal(text, &fields)))
+	delete(fields.Status, "conditions")
+	r.Line("  status of version %q: %s", patch.ResourceVersion, r.JSON(fields.Status))
+	before := r.conditions
+	r.conditions = map[string]string{}
+	for _, c := range typed.Status.Conditions {
+		line := fmt.Sprintf("    %s %s %s of generation %d since %s: %s", c.Type, c.Status, c.Reason, c.ObservedGeneration,
+			c.LastTransitionTime.UTC().Format(time.RFC3339), c.Message)
+		if r.conditions[c.Type] = line; line != before[c.Type] {
+			r.Line("%s", line)
+		}
+	}
+	for _, removed := range slices.Sorted(maps.Keys(before)) {
+		if _, ok := r.conditions[removed]; !ok {
+			r.Line("    %s is removed", removed)
+		}
+	}
+}
+
+// Eventf implements events.EventRecorder.
+func (r *Recording) Eventf(regarding, related runtime.Object, kind, reason, action, note string, args ...any) {
+	about := ""
+	switch o := related.(type) {
+	case nil:
+	case client.Object:
+		about = " about " + NameOf(o)
+	default:
+		about = " about " + string(r.JSON(o))
+	}
+	r.Line("  event %s %s (%s) of %s%s: %s", kind, reason, action, NameOf(regarding.(client.Object)), about,
+		fmt.Sprintf(note, args...))
 }
 
 // Ended reconciles while a request hangs, and returns the error. The context ends by the time limit of a reconcile, or
@@ -177,27 +225,38 @@ func NameOf(o client.Object) string { return KindOf(o) + " " + keyText(client.Ob
 
 func keyText(key client.ObjectKey) string { return strings.TrimPrefix(key.String(), "/") }
 
-// Run reconciles n times and records the results. It calls before at the beginning of each
+// Run reconciles n times and records what each reconcile decided. It calls before at the beginning of each
 // reconcile, and adds the pause to the clock at its end.
 func (r *Recording) Run(c reconcile.Reconciler, request reconcile.Request, clock *testingclock.FakePassiveClock,
 	pause time.Duration, n int, before func(int)) {
 	for i := range n {
 		r.Line("reconcile %d", i+1)
+		from := len(r.Lines)
 		before(i)
 		result, err := c.Reconcile(r.T.Context(), request)
-		r.Line("  again after %s, error %v", result.RequeueAfter, err)
+		if result.RequeueAfter > 0 {
+			r.Line("  again after %s", result.RequeueAfter)
+		}
+		if err != nil {
+			r.Line("  error: %v", err)
+		}
+		if len(r.Lines) == from {
+			r.Lines = r.Lines[:from-1]
+		}
 		clock.SetTime(clock.Now().Add(pause))
 	}
 }
 
-// Series adds the series of collectors, without their help and types.
+// Series adds the series of collectors, without their help and types, and without counters of 0.
 func (r *Recording) Series(collectors ...prometheus.Collector) {
 	r.T.Helper()
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(collectors...)
 	for line := range strings.Lines(Exposed(r.T, registry)) {
-		if !strings.HasPrefix(line, "#") {
-			r.Lines = append(r.Lines, strings.TrimSpace(line))
+		line = strings.TrimSpace(line)
+		unused := strings.Contains(line, "_total") && strings.HasSuffix(line, " 0")
+		if !strings.HasPrefix(line, "#") && !unused {
+			r.Lines = append(r.Lines, line)
 		}
 	}
 }
