@@ -45,7 +45,7 @@ func TestOwnership(t *testing.T) {
 			"had been gone since resourceVersion 103"),
 		"ReleasedAfterOwner": wantHeld(play(born, writes("a", part("p", "p1", held)), ends("alice", thing()),
 			writes("a", part("p", "p1")))),
-		"DyingOwner":         wantHeld(play(born, writes("a", part("p", "p1")), ends("alice", thing()))),
+		"DyingOwner": wantHeld(play(born, writes("a", part("p", "p1")), ends("alice", thing()))),
 		"NameOfAnother": wantBroken(play(born, writes("a", part("p", "p1", otherName))),
 			"is that of things.example.com ns/t, not of Thing s"),
 		"OwnsInput": wantBroken(play(born, writes("alice", part("p", "p1", ownerless)), writes("a", part("p", "p1"))),
