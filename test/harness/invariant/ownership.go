@@ -30,10 +30,13 @@ func judgeOwnership(b *judgement) {
 			known = known && maker.Made
 		}
 		var before []metav1.OwnerReference
+		finalizers := 0
 		for _, v := range life.Versions {
 			references := v.Object.GetOwnerReferences()
 			if w, ok := writers[v.RevisionRange]; ok && b.ours(w) && w.Key != b.Contract.Lease {
-				b.judgeReferences(life, v, references, known && b.ours(maker))
+				if len(v.Object.GetFinalizers()) >= finalizers { // to release an object is right at any time
+					b.judgeReferences(life, v, references, known && b.ours(maker))
+				}
 				added := slices.ContainsFunc(references, func(r metav1.OwnerReference) bool {
 					return !slices.ContainsFunc(before, func(o metav1.OwnerReference) bool { return o.UID == r.UID })
 				})
@@ -42,7 +45,7 @@ func judgeOwnership(b *judgement) {
 						request(w)
 				}
 			}
-			before = references
+			before, finalizers = references, len(v.Object.GetFinalizers())
 		}
 	}
 }

@@ -43,6 +43,8 @@ func TestOwnership(t *testing.T) {
 			writes("a", part("p", "p1", twoControllers))), "2 controlling owners"),
 		"DeadOwner": wantBroken(play(born, ends("alice", thing()), writes("a", part("p", "p1"))),
 			"had been gone since resourceVersion 103"),
+		"ReleasedAfterOwner": wantHeld(play(born, writes("a", part("p", "p1", held)), ends("alice", thing()),
+			writes("a", part("p", "p1")))),
 		"DyingOwner": wantHeld(play(born, writes("a", part("p", "p1")), ends("alice", thing()))),
 		"NameOfAnother": wantBroken(play(born, writes("a", part("p", "p1", otherName))),
 			"is that of things.example.com ns/t, not of Thing s"),

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
@@ -133,12 +134,24 @@ func (ex *execution) tryStep(ctx context.Context, c client.Client, step scenario
 func deleteCurrent(ctx context.Context, c client.Client, o *unstructured.Unstructured) error {
 	if err := c.Get(ctx, client.ObjectKeyFromObject(o), o); err == nil {
 		version := o.GetResourceVersion()
-		err = c.Delete(ctx, o, client.Preconditions{ResourceVersion: &version})
+		err = c.Delete(ctx, o, client.Preconditions{ResourceVersion: &version}, propagation(o))
 		if !apierrors.IsConflict(err) {
 			return client.IgnoreNotFound(err)
 		}
 	}
-	return client.IgnoreNotFound(c.Delete(ctx, o))
+	return client.IgnoreNotFound(c.Delete(ctx, o, propagation(o)))
+}
+
+// propagation is the one of kubectl, unless a finalizer of the object selects another. The API server's
+// default for a Job is to orphan its Pods.
+func propagation(o *unstructured.Unstructured) client.PropagationPolicy {
+	switch {
+	case slices.Contains(o.GetFinalizers(), metav1.FinalizerOrphanDependents):
+		return client.PropagationPolicy(metav1.DeletePropagationOrphan)
+	case slices.Contains(o.GetFinalizers(), metav1.FinalizerDeleteDependents):
+		return client.PropagationPolicy(metav1.DeletePropagationForeground)
+	}
+	return client.PropagationPolicy(metav1.DeletePropagationBackground)
 }
 
 func objectOf(r scenario.Ref) *unstructured.Unstructured {

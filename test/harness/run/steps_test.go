@@ -208,6 +208,21 @@ func TestRunSteps_SleepsByTheClockAndScales(t *testing.T) {
 	g.Expect(body).To(MatchJSON(`{"spec": {"replicas": 3}}`))
 }
 
+// Jobs are deleted with their Pods, as kubectl does.
+func TestDelete_PropagatesAsKubectl(t *testing.T) {
+	for finalizer, want := range map[string]metav1.DeletionPropagation{
+		"":                               metav1.DeletePropagationBackground,
+		metav1.FinalizerOrphanDependents: metav1.DeletePropagationOrphan,
+		metav1.FinalizerDeleteDependents: metav1.DeletePropagationForeground,
+	} {
+		o := objectOf(refTo("a"))
+		o.SetFinalizers([]string{finalizer})
+		if got := propagation(o); string(got) != string(want) {
+			t.Errorf("the propagation with the finalizer %q is %s, not %s", finalizer, got, want)
+		}
+	}
+}
+
 // A finalizer that is added while a user deletes the object is respected.
 func TestDelete_WaitsForAFinalizerAddedMeanwhile(t *testing.T) {
 	g := NewWithT(t)

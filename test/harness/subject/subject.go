@@ -150,7 +150,10 @@ func (f *File) complete(objects []*unstructured.Unstructured) (*Suite, error) {
 	}
 	s.Plane = env.Options{Definitions: definitions, AuditGroups: f.auditGroups()}
 	if f.Node != nil {
-		s.Plane.Controllers, s.Node = env.WorkloadControllers, &env.NodeOptions{StandIn: true, Jobs: f.Node.Jobs}
+		s.Plane.Controllers, s.Node = f.Node.Controllers, &env.NodeOptions{StandIn: true, Jobs: f.Node.Jobs}
+		if len(s.Plane.Controllers) == 0 {
+			s.Plane.Controllers = env.WorkloadControllers
+		}
 	}
 	if f.External != nil {
 		s.External = external.S3(f.External.S3.OwnerTag)

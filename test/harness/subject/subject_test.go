@@ -115,7 +115,7 @@ func TestLoad_FileOverridesTheManifests(t *testing.T) {
 	text := strings.ReplaceAll(small, "lease: {name: leader}",
 		"lease: {name: leader, namespace: elsewhere}\n  users: [somebody]") +
 		"replicas: 3\nwatched: [{group: apps, resource: deployments}]\nexcept: [{invariant: truthful-readiness, reason: it has no probe}]\ncrds: [others]\n" +
-		"releaseLease: true\nprevious: bin/old\nworkingDir: image\nnode: {jobs: {\"work:1\": runs}}\nexternal: {s3: {}}\n"
+		"releaseLease: true\nprevious: bin/old\nworkingDir: image\nnode: {jobs: {\"work:1\": runs}, controllers: [garbage-collector-controller]}\nexternal: {s3: {}}\n"
 	path := home(t, map[string]string{"subject.yaml": text,
 		"others/other.yaml": strings.ReplaceAll(strings.ReplaceAll(definition, "things", "others"), "Thing", "Other")})
 	here, err := os.Getwd()
@@ -129,6 +129,7 @@ func TestLoad_FileOverridesTheManifests(t *testing.T) {
 	g.Expect(s.Replicas).To(Equal(3))
 	g.Expect(s.ReleaseLease).To(BeTrue())
 	g.Expect(s.Node.Jobs).To(Equal(map[string]env.JobEnd{"work:1": env.JobRuns}))
+	g.Expect(s.Plane.Controllers).To(Equal([]string{"garbage-collector-controller"}))
 	g.Expect(s.External).NotTo(BeNil())
 	g.Expect(s.Previous).To(Equal(filepath.Join(filepath.Dir(path), "bin", "old")))
 	g.Expect(s.Plane.AuditGroups).To(Equal([]string{"", "apps", "example.com"}))

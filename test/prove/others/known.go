@@ -18,6 +18,8 @@ import (
 
 // known is a file known.yaml.
 type known struct {
+	// Version is that of a program which make builds for other purposes. The operator has no go.mod then.
+	Version string `json:"version,omitempty"`
 	// Flags select the plans, so that all operators take at most an hour.
 	Flags    []string       `json:"flags,omitempty"`
 	Findings []knownFinding `json:"findings,omitempty"`

@@ -9,9 +9,10 @@
 //
 // Each operator has a folder: go.mod pins its modules and names its programs as tools,
 // subject.yaml and the scenarios describe it to the prover, and known.yaml lists the findings.
-// Where there is no subject.yaml, prepare.sh makes the operator and describes it. Directories without a
-// go.mod are for operators that are built from their repository, and are skipped. The exit code is 1
-// if a finding is new or has disappeared.
+// Where there is no subject.yaml, prepare.sh makes the operator and describes it. A program that make
+// builds for other purposes has its version in known.yaml in place of a go.mod. Directories with neither
+// are for operators that are built from their repository, and are skipped. The exit code is 1 if a
+// finding is new or has disappeared.
 package main
 
 import (

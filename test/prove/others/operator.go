@@ -30,21 +30,24 @@ func (op operator) file(name string) string { return filepath.Join(op.folder, na
 
 // load reads the operators of a folder, sorted by name.
 func load(folder string) ([]operator, error) {
-	files, err := filepath.Glob(filepath.Join(folder, "*", "go.mod"))
+	files, err := filepath.Glob(filepath.Join(folder, "*", "known.yaml"))
 	if err != nil {
 		return nil, fmt.Errorf("looking for operators: %w", err)
 	}
 	var all []operator
 	for _, file := range files {
 		dir := filepath.Dir(file)
-		k, err := readKnown(filepath.Join(dir, "known.yaml"))
+		k, err := readKnown(file)
 		if err != nil {
 			return nil, err
+		}
+		if _, err := os.Stat(filepath.Join(dir, "go.mod")); err != nil && k.Version == "" {
+			continue
 		}
 		all = append(all, operator{name: filepath.Base(dir), folder: dir, known: k})
 	}
 	if len(all) == 0 {
-		return nil, fmt.Errorf("looking for operators: no folder in %s has a go.mod", folder)
+		return nil, fmt.Errorf("looking for operators: no folder in %s has a go.mod or a version", folder)
 	}
 	return all, nil
 }
@@ -76,6 +79,9 @@ type module struct {
 // element of their paths, into the folder's subfolder modules. It returns the first module with
 // its version. The files of the modules stay in the module cache.
 func (op operator) build(ctx context.Context, bin string, output io.Writer) (string, error) {
+	if op.known.Version != "" {
+		return op.known.Version, nil
+	}
 	bin, err := filepath.Abs(bin)
 	if err != nil {
 		return "", fmt.Errorf("looking for the folder of the programs: %w", err)

@@ -246,6 +246,20 @@ func TestOthers(t *testing.T) {
 	}
 }
 
+// A program that make builds for other purposes needs no go.mod, and one that is built from its repository is skipped.
+func TestLoad_WithoutModule(t *testing.T) {
+	g := NewWithT(t)
+	folder := newSuite(t, "[]", 0)[1]
+	g.Expect(os.Remove(filepath.Join(folder, "archiver", "go.mod"))).To(Succeed())
+	_, err := load(folder)
+	g.Expect(err).To(MatchError(ContainSubstring("no folder in")))
+	g.Expect(os.WriteFile(filepath.Join(folder, "archiver", "known.yaml"), []byte("version: v1.2.3\n"), 0o600)).To(Succeed())
+	all, err := load(folder)
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(all).To(HaveLen(1))
+	g.Expect(all[0].build(t.Context(), t.TempDir(), &strings.Builder{})).To(Equal("v1.2.3"))
+}
+
 // An operator without subject.yaml is described by its prepare.sh.
 func TestOthers_prepares(t *testing.T) {
 	for name, tc := range map[string]struct {
