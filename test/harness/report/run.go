@@ -110,7 +110,7 @@ func (r *Run) writeVerdicts(w io.Writer) error {
 		}
 	}
 	for _, f := range r.Faults {
-		fmt.Fprintf(w, "fault: %s (happened %d times)\n", f.Detail, f.Happened)
+		fmt.Fprintf(w, "fault: %s (happened %d times)\n", f, f.Happened)
 	}
 	for _, f := range r.Findings {
 		fmt.Fprintf(w, "finding: %s\n", f)

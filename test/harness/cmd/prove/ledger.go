@@ -139,7 +139,7 @@ func (l *ledger) keep(r *report.Run) error {
 	}
 	if r.Result != invariant.Held && r.Result != invariant.Inconclusive {
 		for _, f := range r.Faults {
-			fmt.Fprintf(l.output, "    fault: %s\n", f.Detail)
+			fmt.Fprintf(l.output, "    fault: %s\n", f)
 		}
 	}
 	if !r.Result.Passes() {
