@@ -124,10 +124,10 @@ func btoi(b bool) int {
 }
 
 // listFindings writes each finding with its violations and its runs.
-func (s *Sweep) listFindings(w io.Writer) {
-	for i, f := range s.Findings() {
+func listFindings(w io.Writer, title string, all []SweepFinding) {
+	for i, f := range all {
 		if i == 0 {
-			fmt.Fprint(w, "\nFindings:\n")
+			fmt.Fprintf(w, "\n%s:\n", title)
 		}
 		fmt.Fprintf(w, "\n%d. %s, in %s\n\n", i+1, f.Finding, f.where())
 		for _, v := range f.Violations {

@@ -184,15 +184,15 @@ func Find(dir string) ([]string, error) {
 	return found, nil
 }
 
-// Clear removes the folders of runs in dir, which may not be there, so that what is
-// found later is of one sweep.
+// Clear removes the folders of runs and the comparison in dir, which may not be there, so that what
+// is found later is of one sweep.
 func Clear(dir string) error {
 	found, err := filepath.Glob(filepath.Join(dir, "*", caseFile))
 	if err != nil {
 		return fmt.Errorf("looking for what an earlier sweep has left: %w", err)
 	}
-	for _, run := range found {
-		if err := os.RemoveAll(filepath.Dir(run)); err != nil {
+	for _, path := range append(found, filepath.Join(dir, comparisonFile, caseFile)) {
+		if err := os.RemoveAll(filepath.Dir(path)); err != nil {
 			return fmt.Errorf("clearing away what an earlier sweep has left: %w", err)
 		}
 	}
