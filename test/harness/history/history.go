@@ -76,6 +76,8 @@ type FaultRecord struct {
 	Ended    time.Time `json:"ended,omitzero"`
 	RevisionRange
 	Detail string `json:"detail,omitempty"`
+	// Legal says which documented behavior of the API server makes a stale start legal, and after which requests.
+	Legal string `json:"legal,omitempty"`
 	// Touched are the objects that the fault changed or deleted.
 	Touched []Key `json:"touched,omitempty"`
 	// Overtaken is until when its replica may write after another one has begun to lead, as the
@@ -85,6 +87,14 @@ type FaultRecord struct {
 	Attack bool `json:"attack,omitempty"`
 	// NotApplicable means that the fault cannot happen to this operator.
 	NotApplicable bool `json:"notApplicable,omitempty"`
+}
+
+// String returns what happened, and why that is legal.
+func (f FaultRecord) String() string {
+	if f.Legal == "" {
+		return f.Detail
+	}
+	return f.Detail + "; this " + f.Legal
 }
 
 // Decision is the API server's answer to an access review or to a step's request.

@@ -31,6 +31,20 @@ type Outcome struct {
 	Phases []Phase `json:"phases,omitempty"`
 	// Releases counts those of the Lease by the harness.
 	Releases int `json:"releases,omitempty"`
+	// Requests are those of a clean run.
+	Requests []RequestCount `json:"requests,omitempty"`
+}
+
+// RequestCount counts the requests of an operator with one method and one path in one step of a run.
+type RequestCount struct {
+	// Step is the name of the checkpoint that ends the step.
+	Step   string `json:"step"`
+	Method string `json:"method"`
+	// Resource has a subresource, as in tenants.leasehold.dev/status.
+	Resource string `json:"resource"`
+	// Path has placeholders for names of the scenario, as a plan has.
+	Path  string `json:"path"`
+	Count int    `json:"count"`
 }
 
 // Phase is the time of a run that one phase took.

@@ -29,15 +29,20 @@ type FindingRun struct {
 	Name   string `json:"name"`
 	Plan   string `json:"plan,omitempty"`
 	Replay string `json:"replay"`
+	// Legal says why the fault of a stale start is legal; "" for other faults.
+	Legal string `json:"legal,omitempty"`
 }
 
 // Findings groups the findings of all runs by their cause. Those of clean runs are first.
 func (s *Sweep) Findings() []SweepFinding {
 	var all []SweepFinding
 	for i, o := range slices.Concat(s.Clean, s.Outcomes) {
+		own := FindingRun{Name: o.Name, Plan: o.Plan, Replay: o.Replay}
+		if len(o.Faults) > 0 {
+			own.Legal = o.Faults[0].Legal
+		}
 		for _, f := range o.Findings {
-			all = mergeFinding(all, SweepFinding{Finding: f, Clean: i < len(s.Clean),
-				Runs: []FindingRun{{o.Name, o.Plan, o.Replay}}})
+			all = mergeFinding(all, SweepFinding{Finding: f, Clean: i < len(s.Clean), Runs: []FindingRun{own}})
 		}
 	}
 	for i := range all {
@@ -119,10 +124,10 @@ func btoi(b bool) int {
 }
 
 // listFindings writes each finding with its violations and its runs.
-func (s *Sweep) listFindings(w io.Writer) {
-	for i, f := range s.Findings() {
+func listFindings(w io.Writer, title string, all []SweepFinding) {
+	for i, f := range all {
 		if i == 0 {
-			fmt.Fprint(w, "\nFindings:\n")
+			fmt.Fprintf(w, "\n%s:\n", title)
 		}
 		fmt.Fprintf(w, "\n%d. %s, in %s\n\n", i+1, f.Finding, f.where())
 		for _, v := range f.Violations {
@@ -131,6 +136,9 @@ func (s *Sweep) listFindings(w io.Writer) {
 		fmt.Fprintf(w, "   - again: `%s`\n", f.Runs[0].Replay)
 		for _, r := range f.Runs {
 			fmt.Fprintf(w, "   - [%s](%s/%s)\n", cmp.Or(r.Plan, r.Name), r.Name, timelineFile)
+			if r.Legal != "" {
+				fmt.Fprintf(w, "     - This stale start %s; see \"Is this legal?\" in `prove faults`.\n", r.Legal)
+			}
 		}
 	}
 }

@@ -4,11 +4,13 @@ package report
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
 	. "github.com/onsi/gomega"
 
+	"leasehold.dev/test/harness/history"
 	"leasehold.dev/test/harness/invariant"
 )
 
@@ -33,6 +35,27 @@ func knows(o invariant.Outcome, id, signature string) invariant.Outcome {
 	o.Verdicts = append(o.Verdicts, invariant.Verdict{Invariant: id, Result: invariant.Held,
 		Known: []invariant.Violation{{Message: "it", Signature: signature}}})
 	return o
+}
+
+// A finding of a stale start says why the start is legal, even when the report is read again.
+func TestFindings_LegalStart(t *testing.T) {
+	g := NewWithT(t)
+	s := &Sweep{Outcomes: []invariant.Outcome{broke("1", "stale-start", "a", [2]string{"end-state", "one"}),
+		broke("2", "stale-start", "ab", [2]string{"end-state", "one"}), broke("3", "lost-response", "abc", [2]string{"end-state", "one"})}}
+	for i, legal := range []string{"needs no error: x", "needs one error: y"} {
+		s.Outcomes[i].Faults = []history.FaultRecord{{Name: "stale-start", Happened: 1, Detail: "killed", Legal: legal}}
+	}
+	dir := t.TempDir()
+	g.Expect(s.Save(dir)).To(Succeed())
+	again, err := LoadSweep(dir)
+	g.Expect(err).NotTo(HaveOccurred())
+	text := summaryOf(t, again)
+	g.Expect(text).To(ContainSubstring("[stale-start](1/timeline.html)\n     - This stale start needs no error: x; see"))
+	g.Expect(text).To(ContainSubstring("[stale-start](2/timeline.html)\n     - This stale start needs one error: y; see"))
+	g.Expect(strings.Count(text, "This stale start")).To(Equal(2), "not for other faults")
+	var junit strings.Builder
+	g.Expect(again.WriteJUnit(&junit)).To(Succeed())
+	g.Expect(junit.String()).To(ContainSubstring("fault: killed; this needs no error: x (happened 1 times)"))
 }
 
 func TestFindings_GroupsRunsOfOneCause(t *testing.T) {

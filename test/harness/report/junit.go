@@ -118,7 +118,7 @@ func describeOutcome(o invariant.Outcome) string {
 		}
 	}
 	for _, f := range o.Faults {
-		lines = append(lines, fmt.Sprintf("fault: %s (happened %d times)", f.Detail, f.Happened))
+		lines = append(lines, fmt.Sprintf("fault: %s (happened %d times)", f, f.Happened))
 	}
 	return strings.Join(append(lines, "again: "+o.Replay), "\n")
 }

@@ -185,7 +185,7 @@ func (o *overview) addFaults(s *timelineWriter, at timeAxis, by map[string]lane)
 		}
 		x := at.x(f.Began)
 		width := max(4, at.x(f.Ended)-x)
-		title := fmt.Sprintf("%s: %s (happened %d times)", f.Name, f.Detail, f.Happened)
+		title := fmt.Sprintf("%s: %s (happened %d times)", f.Name, f, f.Happened)
 		lanes := []lane{by[laneFaults]}
 		if l, there := by[s.laneOf(f.Replica)]; there && f.Replica != "" {
 			lanes = append(lanes, l)

@@ -110,7 +110,7 @@ func (r *Run) writeVerdicts(w io.Writer) error {
 		}
 	}
 	for _, f := range r.Faults {
-		fmt.Fprintf(w, "fault: %s (happened %d times)\n", f.Detail, f.Happened)
+		fmt.Fprintf(w, "fault: %s (happened %d times)\n", f, f.Happened)
 	}
 	for _, f := range r.Findings {
 		fmt.Fprintf(w, "finding: %s\n", f)
@@ -184,15 +184,15 @@ func Find(dir string) ([]string, error) {
 	return found, nil
 }
 
-// Clear removes the folders of runs in dir, which may not be there, so that what is
-// found later is of one sweep.
+// Clear removes the folders of runs and the comparison in dir, which may not be there, so that what
+// is found later is of one sweep.
 func Clear(dir string) error {
 	found, err := filepath.Glob(filepath.Join(dir, "*", caseFile))
 	if err != nil {
 		return fmt.Errorf("looking for what an earlier sweep has left: %w", err)
 	}
-	for _, run := range found {
-		if err := os.RemoveAll(filepath.Dir(run)); err != nil {
+	for _, path := range append(found, filepath.Join(dir, comparisonFile, caseFile)) {
+		if err := os.RemoveAll(filepath.Dir(path)); err != nil {
 			return fmt.Errorf("clearing away what an earlier sweep has left: %w", err)
 		}
 	}

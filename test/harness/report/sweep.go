@@ -33,6 +33,8 @@ type Sweep struct {
 	// Clean are the runs with which the others are compared.
 	Clean    []invariant.Outcome `json:"clean"`
 	Outcomes []invariant.Outcome `json:"outcomes"`
+	// Left is the number of plans that a budget of time left out.
+	Left int `json:"left,omitempty"`
 	// Except are the invariants that the operator may break.
 	Except []invariant.Exception `json:"except,omitempty"`
 }
@@ -130,7 +132,7 @@ func (s *Sweep) WriteTable(w io.Writer) error {
 	}
 	s.listReleases(w)
 	s.listExceptions(w)
-	s.listFindings(w)
+	listFindings(w, "Findings", sum.Findings)
 	s.listUnproven(w)
 	var parts []string
 	for _, r := range columns {

@@ -131,8 +131,8 @@ func faultSummary(s *timelineWriter, f history.FaultRecord) string {
 	if f.Replica != "" {
 		text += ", at " + s.short(f.Replica)
 	}
-	if f.Detail != "" {
-		text += ": " + f.Detail
+	if detail := f.String(); detail != "" {
+		text += ": " + detail
 	}
 	return strings.TrimRight(text, ".") + "."
 }

@@ -3,9 +3,7 @@
 package run
 
 import (
-	"cmp"
 	"slices"
-	"strings"
 
 	"leasehold.dev/test/harness/scenario"
 )
@@ -36,17 +34,6 @@ type observation struct {
 	Leases string
 	// Alone is true if the subject has one replica.
 	Alone bool
-}
-
-// rename replaces names in the paths of writes.
-func (o *observation) rename(names map[string]string) {
-	for i, w := range o.Writes {
-		parts := strings.Split(w.Path, "/")
-		for j, part := range parts {
-			parts[j] = cmp.Or(names[part], part)
-		}
-		o.Writes[i].Path = strings.Join(parts, "/")
-	}
 }
 
 // derivation is the input of the rules that derive plans.

@@ -8,13 +8,11 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
-	"strings"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"leasehold.dev/test/harness/fault"
 	"leasehold.dev/test/harness/history"
 	"leasehold.dev/test/harness/record"
 	"leasehold.dev/test/harness/scenario"
@@ -217,33 +215,4 @@ func (ex *execution) observed(h *history.History) observation {
 		Writes: ex.writes(h), WatchEvents: ex.watchEvents(h),
 		Calls: ex.observedCalls(h), Leases: ex.prover.watchedLeasePath(), Alone: ex.prover.subject.Replicas == 1,
 	}
-}
-
-// writes returns the operator's writes to the run's own objects, in the order in which they
-// reached the proxies. A request without an answer is left out, because its effect is unknown.
-func (ex *execution) writes(h *history.History) []call {
-	promises, normal := ex.prover.subject.Contract, h.Normalizer()
-	known := map[string]history.Request{} // by the audit log's ID
-	for _, r := range h.Requests {
-		known[r.ID] = r
-	}
-	var asked []fault.ProxiedRequest
-	for _, replica := range ex.prover.replicas {
-		asked = append(asked, replica.proxy.Journal().Mutating()...)
-	}
-	slices.SortStableFunc(asked, func(a, b fault.ProxiedRequest) int { return a.Received.Compare(b.Received) })
-	var writes []call
-	for _, request := range asked {
-		r, answered := known[request.AuditID]
-		about := normal.Replace(r.Key.String())
-		if !answered || !r.Write() || about == r.Key.String() ||
-			r.Key == promises.Lease || slices.Contains(promises.AnyReplica, r.Resource) {
-			continue
-		}
-		writes = append(writes, call{
-			// A name at the end of a path stands there as it is; a slash does not matter.
-			Method: request.Method, Path: strings.TrimSuffix(normal.Replace(request.Path), "/"), Changed: r.Done(),
-		})
-	}
-	return writes
 }

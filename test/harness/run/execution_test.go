@@ -86,10 +86,13 @@ func TestExecution_ObservesItsOwnWritesOnly(t *testing.T) {
 		{"refused", http.MethodPatch, thingPath, things, "thing-1", history.Refused},
 		{"made", http.MethodPost, "/things", things, "thing-1-part", history.Stored},
 		{"gone", http.MethodDelete, thingPath, things, "thing-1", history.Deleted},
+		{"list", http.MethodGet, "/things", things, "", history.Read},
 	} {
 		s.request(len(h.Requests)%2, r.method, r.path, r.id)
 		key := history.Key{Resource: r.resource, Namespace: "ns", Name: r.name}
-		h.Requests = append(h.Requests, history.Request{ID: r.id, Key: key, Effect: r.effect})
+		verb := map[string]string{"list": "list"}[r.id]
+		h.Requests = append(h.Requests, history.Request{ID: r.id, Key: key, Effect: r.effect, Verb: verb,
+			Received: time.Unix(int64(len(h.Requests)), 0)})
 	}
 	s.request(0, http.MethodPatch, thingPath, "unknown to the log")
 	g.Expect(run.writes(h)).To(Equal([]call{
@@ -98,6 +101,16 @@ func TestExecution_ObservesItsOwnWritesOnly(t *testing.T) {
 		{Method: http.MethodPatch, Path: "/things/{thing}"},
 		{Method: http.MethodPost, Path: "/things", Changed: true},
 		{Method: http.MethodDelete, Path: "/things/{thing}", Changed: true},
+	}))
+	h.Checkpoints = []history.Checkpoint{{Name: "made", Ended: time.Unix(7, 0)}, {Name: "end", Ended: time.Unix(20, 0)}}
+	count := func(step, method, effect, path string) invariant.RequestCount {
+		return invariant.RequestCount{Step: step, Method: method, Resource: things.String() + effect, Path: path, Count: 1}
+	}
+	g.Expect(run.countRequests(h)).To(Equal([]invariant.RequestCount{
+		count("made", "GET", "", "/things/{thing}"), count("made", "PATCH", "", "/things/{thing}/status"),
+		count("made", "PATCH", " without effect", "/things/{thing}/status"),
+		count("made", "PATCH", " without effect", "/things/{thing}"), count("made", "POST", "", "/things"),
+		count("end", "DELETE", "", "/things/{thing}"), count("end", "LIST", "", "/things"),
 	}))
 }
 

@@ -67,6 +67,7 @@ func (p *Prover) cleanRun(ctx context.Context, s scenario.Scenario) (*cleanRun, 
 	if err != nil {
 		return nil, err
 	}
+	unjudged.Requests = ex.countRequests(unjudged.History)
 	return &cleanRun{unjudged, ex.observed(unjudged.History)}, nil
 }
 
@@ -78,7 +79,13 @@ func (p *Prover) reference(s scenario.Scenario, runs []*cleanRun) *Reference {
 	}
 	ref.hashed = history.LearnHashedNames(p.subject.Contract.Users, ref.Histories)
 	for _, r := range runs {
-		r.observed.rename(ref.hashed.Alias(r.History))
+		names := ref.hashed.Alias(r.History)
+		for i := range r.observed.Writes {
+			r.observed.Writes[i].Path = renamed(r.observed.Writes[i].Path, names)
+		}
+		for i := range r.Requests {
+			r.Requests[i].Path = renamed(r.Requests[i].Path, names)
+		}
 		ref.observed = append(ref.observed, r.observed)
 	}
 	for _, r := range runs {

@@ -54,8 +54,7 @@ func eachEarlierState(d *derivation, f scenario.FaultName) []Plan {
 const anyVersion = "0"
 
 // staleStart lists the collection before the target's step, and answers replicas that start later
-// with that list. This is legal: a client before client-go 0.35, or after one internal error, lists "any version",
-// and an API server that is behind may answer. The client then watches from that version.
+// with that list. The client then watches from that version. legalStart says why this is legal.
 type staleStart struct{}
 
 // staleFor is the time for which a started replica receives no new events: long enough for one
@@ -117,18 +116,42 @@ func (staleStart) restart(ctx context.Context, a *activeFault, r *replica, refus
 			return
 		}
 		a.sleep(ctx, staleFor)
-		// To a client that lists the newest version no old answer is legal.
-		found := fmt.Sprintf("listed %s at the newest version, and then received its events late", a.plan.Target.Path)
-		if slices.ContainsFunc(r.proxy.Journal().Requests, func(request fault.ProxiedRequest) bool {
-			return request.Rule == a.ruleName() && !request.Received.Before(killed) &&
-				request.Query.Get("resourceVersion") == anyVersion
-		}) {
-			found = fmt.Sprintf("found %s as it was before step %d", a.plan.Target.Path, a.plan.Target.Nth)
-		}
+		found, legal := a.plan.Target.legalStart(slices.DeleteFunc(r.proxy.Journal().Requests,
+			func(request fault.ProxiedRequest) bool {
+				return request.Rule != a.ruleName() || request.Received.Before(killed)
+			}))
 		a.record(history.FaultRecord{
-			Replica: r.process.Name(), Began: killed, Ended: a.now(), Detail: "all replicas were killed, and " + found,
+			Replica: r.process.Name(), Began: killed, Ended: a.now(), Legal: legal,
+			Detail: "all replicas were killed, and found " + found,
 		})
 	})
+}
+
+const apiConcepts = "https://kubernetes.io/docs/reference/using-api/api-concepts/#"
+
+// legalStart returns the state that a starting replica found, and a sentence about the behaviour of the API server that
+// makes it legal. requests are those of the replica that met the fault.
+func (t Target) legalStart(requests []fault.ProxiedRequest) (found, legal string) {
+	asked := func(parameter, value string) (text string) {
+		for _, r := range requests {
+			if text == "" && r.Query.Get(parameter) == value && r.Instead != 0 {
+				text = r.String()
+			}
+		}
+		return text
+	}
+	list, refused := asked("resourceVersion", anyVersion), asked("sendInitialEvents", "true")
+	switch {
+	case list == "": // to a client that lists the newest version no old answer is legal
+		return t.Path + " at the newest version, and then received its events late", fmt.Sprintf("needs no error: the "+
+			"API server does not promise when it sends the events of a watch (%sefficient-detection-of-changes)", apiConcepts)
+	case refused == "":
+		return fmt.Sprintf("%s as it was before step %d", t.Path, t.Nth), fmt.Sprintf("needs no error: the replica "+
+			"began with %s, which any version may answer (%ssemantics-for-get-and-list)", list, apiConcepts)
+	}
+	return fmt.Sprintf("%s as it was before step %d", t.Path, t.Nth), fmt.Sprintf("needs one error: the replica began "+
+		"with %s, which is consistent (%sstreaming-lists); refused once with a 500, it sent %s, which any version may "+
+		"answer (%ssemantics-for-get-and-list)", refused, apiConcepts, list, apiConcepts)
 }
 
 // listing is the answer to a list of part of the collection.

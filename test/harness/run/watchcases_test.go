@@ -52,8 +52,15 @@ func (s *testbed) expectList(query, body string) {
 	s.Expect(list).To(Equal(body))
 }
 
-// startStaleReplicas lets all replicas start with the list of before the second step that acts.
+// startStaleReplicas lets all replicas start with the list of before the second step that acts, as informers of
+// client-go 0.35 do.
 func (s *testbed) startStaleReplicas(meanwhile func()) {
+	s.restartStale(meanwhile)
+	s.Eventually(func() int { code, _ := s.get("?watch=true&sendInitialEvents=true"); return code }).
+		Should(Equal(http.StatusInternalServerError))
+}
+
+func (s *testbed) restartStale(meanwhile func()) {
 	s.step(2)
 	meanwhile()
 	s.Expect(s.processes[0].kills()).To(BeZero(), "it first does its work")
@@ -61,8 +68,6 @@ func (s *testbed) startStaleReplicas(meanwhile func()) {
 	for _, w := range s.processes {
 		s.Eventually(w.kills).Should(Equal(1))
 	}
-	s.Eventually(func() int { code, _ := s.get("?watch=true&sendInitialEvents=true"); return code }).
-		Should(Equal(http.StatusInternalServerError))
 }
 
 // startCases are faults of starting replicas. The other replica sends no request.
@@ -83,6 +88,18 @@ func startCases() map[string]faultCase {
 				s.expectList("?limit=500&resourceVersion=0", "after") // it is over
 				s.Eventually(s.occurrences).Should(Equal(1))
 				s.heal()
+			}, also: func(s *testbed, f history.FaultRecord) {
+				s.Expect(f.Legal).To(MatchRegexp(`^needs one error: .*sendInitialEvents=true.* 500, .*resourceVersion=0`))
+			}},
+		// Informers of an older client-go begin with the list.
+		"stale-start/list": {plan: plan, stopped: true, before: listed("before"), replica: "one",
+			evidence: "as it was before step 2$", cause: func(s *testbed) {
+				s.restartStale(func() { listed("after")(s) })
+				s.Eventually(func() string { _, list := s.get("?resourceVersion=0"); return list }).Should(Equal("before"))
+				s.Eventually(func() int { s.stopped.Step(staleFor); return s.occurrences() }).Should(Equal(1))
+				s.heal()
+			}, also: func(s *testbed, f history.FaultRecord) {
+				s.Expect(f.Legal).To(MatchRegexp(`^needs no error: .*resourceVersion=0, which any version may answer`))
 			}},
 		// A list with a label selector does not get the other objects.
 		"stale-start/selector": {plan: plan, stopped: true, replica: "one", evidence: "as it was before step 2$",
@@ -99,7 +116,7 @@ func startCases() map[string]faultCase {
 			}},
 		// A client that lists the newest version cannot be given an old list. It meets late watches.
 		"stale-start/newest": {plan: plan, stopped: true, replica: "one",
-			evidence: "listed " + collection + " at the newest version", cause: func(s *testbed) {
+			evidence: "found " + collection + " at the newest version", cause: func(s *testbed) {
 				s.startStaleReplicas(func() {})
 				s.expectList("?limit=500", "") // the API server answers
 				s.Eventually(func() int { s.stopped.Step(staleFor); return s.occurrences() }).Should(Equal(1))

@@ -139,7 +139,7 @@ func (l *ledger) keep(r *report.Run) error {
 	}
 	if r.Result != invariant.Held && r.Result != invariant.Inconclusive {
 		for _, f := range r.Faults {
-			fmt.Fprintf(l.output, "    fault: %s\n", f.Detail)
+			fmt.Fprintf(l.output, "    fault: %s\n", f)
 		}
 	}
 	if !r.Result.Passes() {
@@ -171,19 +171,25 @@ func folder(name string) string {
 }
 
 // close prints the tables, writes the summary and reports whether every promise held.
-func (l *ledger) close() error {
+func (l *ledger) close(base *report.Sweep) error {
 	l.setProgress("")
-	return conclude(&l.sweep, l.options.dir, l.output)
+	return conclude(&l.sweep, base, l.options.dir, l.output)
 }
 
 // conclude prints the tables of a sweep, writes its summary into dir, and reports whether every
-// promise held.
-func conclude(s *report.Sweep, dir string, output io.Writer) error {
+// promise held. With a base, it compares the sweeps, and reports whether there are new findings.
+func conclude(s, base *report.Sweep, dir string, output io.Writer) error {
 	if err := s.WriteTable(output); err != nil {
 		return err
 	}
 	if err := s.Save(dir); err != nil {
 		return err
+	}
+	if base != nil {
+		if err := s.SaveComparison(output, base, dir); err != nil || len(s.NewFindings(base)) == 0 {
+			return err
+		}
+		return errFound
 	}
 	if !s.Held() {
 		return errFound

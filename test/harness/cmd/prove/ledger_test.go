@@ -72,7 +72,7 @@ func TestLedger_KeepsAndReportsFailedRuns(t *testing.T) {
 		wait()
 		g.Expect(l.add(r)).To(Succeed())
 	}
-	g.Expect(l.close()).To(MatchError(errFound))
+	g.Expect(l.close(nil)).To(MatchError(errFound))
 	const release = "release: the harness, not the operator, released the Lease of replica one, whose process had ended, at resourceVersion 9"
 	for _, text := range []string{
 		"clean run 1: held in 20s", "plan 2 of 3: broken", "(20.0 s; 120 an hour, 30s to go)", "broken: it is not so",
@@ -113,7 +113,7 @@ func TestLedger_KeepsHeldRunsOnRequest(t *testing.T) {
 	l.expect(1)
 	wait()
 	g.Expect(l.add(after(t, invariant.Held, planID))).To(Succeed())
-	g.Expect(l.close()).To(Succeed(), "all has held")
+	g.Expect(l.close(nil)).To(Succeed(), "all has held")
 	g.Expect(report.Find(l.options.dir)).To(HaveLen(3))
 }
 
@@ -126,7 +126,7 @@ func TestLedger_ReferencesMustHold(t *testing.T) {
 	l.expect(1)
 	wait()
 	g.Expect(l.add(after(t, invariant.Held, planID))).To(Succeed())
-	g.Expect(l.close()).To(MatchError(errFound), "what plans are compared with has to be sound")
+	g.Expect(l.close(nil)).To(MatchError(errFound), "what plans are compared with has to be sound")
 }
 
 func TestLedger_NamesKnownViolationsOfCleanRuns(t *testing.T) {
@@ -143,7 +143,7 @@ func TestLedger_NamesKnownViolationsOfCleanRuns(t *testing.T) {
 func TestLedger_NoRunsAreNoError(t *testing.T) {
 	g := NewWithT(t)
 	l, output, _ := opened(t, options{})
-	g.Expect(l.close()).To(Succeed())
+	g.Expect(l.close(nil)).To(Succeed())
 	g.Expect(output.String()).To(ContainSubstring("0 plans, 0 an hour"))
 }
 

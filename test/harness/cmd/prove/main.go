@@ -105,6 +105,10 @@ func proveTo(ctx context.Context, o options, output io.Writer) (err error) {
 	for _, note := range s.Notes {
 		fmt.Fprintln(output, note)
 	}
+	base, err := loadBase(o.base)
+	if err != nil {
+		return err
+	}
 	s.Operator.Report = func(text string) { fmt.Fprintln(output, text) }
 	wanted, err := chosenScenarios(s.Scenarios, o.scenarios, o.plan)
 	if err != nil {
@@ -132,6 +136,7 @@ func proveTo(ctx context.Context, o options, output io.Writer) (err error) {
 	// The log of envtest does not belong into the output of a sweep.
 	log.SetLogger(logr.Discard())
 	sw := newSweep(o, s.Contract, output)
+	sw.base = base
 	err = program.Undone(proveAll(ctx, o, s, wanted, random, sw))
 	// An interrupted sweep still reports its results so far.
 	return errors.Join(err, sw.finish(err))

@@ -19,8 +19,8 @@ import (
 
 // mergeOptions are the command line of merge.
 type mergeOptions struct {
-	dirs        []string
-	dir, output string
+	dirs              []string
+	dir, output, base string
 }
 
 // newMerge returns the command that joins the reports of shards.
@@ -34,7 +34,8 @@ JUnit file and one directory with the runs that have findings. A finding of seve
 reported once. The exit code is that of a run of all plans, and 2 if a shard is missing or incomplete.`,
 		Example: `  prove --seed 7 --shard 1/2 --dir shards/1
   prove --seed 7 --shard 2/2 --dir shards/2
-  prove merge shards/*                 # the report in artifacts/prove`,
+  prove merge shards/*                 # the report in artifacts/prove
+  prove merge --base main head         # compare two reports`,
 		Args: cobra.MinimumNArgs(1),
 		RunE: func(c *cobra.Command, dirs []string) error {
 			o.dirs = dirs
@@ -46,6 +47,8 @@ reported once. The exit code is that of a run of all plans, and 2 if a shard is 
 	}
 	flags := c.Flags()
 	flags.StringVar(&o.dir, "dir", "artifacts/prove", "directory for the summary and for the runs with findings")
+	flags.StringVar(&o.base, "base", "", "directory with the report of another version: compare the requests of clean "+
+		"runs, and exit with 1 only for new findings")
 	flags.StringVar(&o.output, "output", outputText,
 		"output format: text, or json, which prints the summary on standard output and the text on standard error")
 	return c
@@ -73,6 +76,10 @@ type shardReport struct {
 // merge joins the reports of shards.
 func merge(o mergeOptions, stdout io.Writer) error {
 	return inForm(o.output, o.dir, stdout, func(output io.Writer) error {
+		base, err := loadBase(o.base)
+		if err != nil {
+			return err
+		}
 		parts, missing, err := loadShards(o.dirs)
 		if err != nil {
 			return err
@@ -91,8 +98,16 @@ func merge(o mergeOptions, stdout io.Writer) error {
 		if missing != nil {
 			merged.Undone = missing.Error()
 		}
-		return errors.Join(program.Undone(missing), conclude(merged, o.dir, output))
+		return errors.Join(program.Undone(missing), conclude(merged, base, o.dir, output))
 	})
+}
+
+// loadBase reads the report of the base, or returns nil if there is none.
+func loadBase(dir string) (*report.Sweep, error) {
+	if dir == "" {
+		return nil, nil
+	}
+	return report.LoadBase(dir)
 }
 
 // loadShards reads the reports of shards and returns them in the order of their numbers. missing
@@ -137,10 +152,7 @@ func loadShard(dir string) (shardReport, error) {
 	if p.sweep, err = report.LoadSweep(dir); err != nil {
 		return p, err
 	}
-	if p.sweep.Shard == "" {
-		return p, fmt.Errorf("loading a shard from %s: the report is of all plans", dir)
-	}
-	if err := p.Set(p.sweep.Shard); err != nil {
+	if err := p.Set(cmp.Or(p.sweep.Shard, "1/1")); err != nil {
 		return p, fmt.Errorf("loading a shard from %s: %w", dir, err)
 	}
 	return p, nil

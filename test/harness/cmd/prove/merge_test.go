@@ -47,7 +47,7 @@ func sweepOf(t *testing.T, of string, edits ...func(*ledger)) (dir string) {
 	for _, edit := range edits {
 		edit(l)
 	}
-	if err := l.close(); err != nil {
+	if err := l.close(nil); err != nil {
 		g.Expect(err).To(MatchError(errFound))
 	}
 	return l.options.dir
@@ -190,7 +190,7 @@ func TestMerge_RejectsReportsOfOtherSweeps(t *testing.T) {
 		other string
 		says  string
 	}{
-		"whole": {sweepOf(t, ""), "the report is of all plans"},
+		"whole": {sweepOf(t, ""), "they are of 2 and of 1 shards"},
 		"twice": {one, "both are shard 1/2"},
 		"count": {sweepOf(t, "2/3"), "they are of 2 and of 3 shards"},
 		"seed":  {sweepOf(t, "2/2", func(l *ledger) { l.sweep.Seed = 8 }), "they have the seeds 7 and 8"},

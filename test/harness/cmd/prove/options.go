@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"regexp"
+	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -36,6 +37,8 @@ type options struct {
 	make                  bool
 	shard                 shard
 	match                 *regexp.Regexp // of pattern
+	base                  string
+	budget                time.Duration
 }
 
 // newRun returns the command that runs plans.
@@ -84,6 +87,10 @@ func register(o *options, flags *pflag.FlagSet) {
 		"output format: text, or json, which prints the summary on standard output and the text on standard error")
 	flags.Var(&o.shard, "shard", "run part i of n of the plans, given as i/n, such as 2/8; each plan is in exactly "+
 		"one part; 0/n means n/n")
+	flags.StringVar(&o.base, "base", "", "directory with the report of an earlier run of another version: compare the "+
+		"requests of clean runs, run only the plans of new or changed writes, and exit with 1 only for new findings")
+	flags.DurationVar(&o.budget, "budget", 0, "with --base, start no plan after this time, such as 10m; the most "+
+		"valuable plans are first; 0 means no limit")
 	flags.BoolVar(&o.make, "make", false, "print the commands that repeat a run as `make prove` commands")
 }
 
@@ -101,6 +108,10 @@ func complete(o *options) (err error) {
 		return fmt.Errorf("--output=%s is neither text nor json", o.output)
 	case o.workers < 1 || o.repeat < 1:
 		return fmt.Errorf("--workers=%d and --repeat=%d have to be at least 1", o.workers, o.repeat)
+	case o.budget != 0 && o.base == "":
+		return errors.New("--budget needs --base")
+	case o.base != "" && (o.shard.count > 0 || o.clean > 0 || o.plan != "" || sameFile(o.base, o.dir)):
+		return errors.New("--base excludes --shard, --clean and --plan, and is not the directory of --dir")
 	case o.shard.count > 0 && (o.smoke || o.clean > 0 || o.plan != ""):
 		return errors.New("--shard excludes --smoke, --clean and --plan")
 	}

@@ -14,6 +14,7 @@ import (
 	"sync"
 
 	"leasehold.dev/test/harness/invariant"
+	"leasehold.dev/test/harness/report"
 	"leasehold.dev/test/harness/run"
 	"leasehold.dev/test/harness/scenario"
 )
@@ -33,6 +34,8 @@ type sweeper struct {
 	output  io.Writer
 	plans   func(*run.Reference) []run.Plan
 	silent  []string // scenarios without a write in their clean runs
+
+	base *report.Sweep // nil without --base
 
 	mu     sync.Mutex // the ledger is for one goroutine
 	ledger *ledger
@@ -85,10 +88,15 @@ func longestFirst(jobs []job) {
 
 // do runs jobs with a fleet.
 func (s *sweeper) do(ctx context.Context, fleet *run.Fleet, jobs []job) error {
-	longestFirst(jobs)
+	if s.base == nil {
+		longestFirst(jobs)
+	}
 	s.ledger.expect(len(jobs))
 	return fleet.Each(ctx, len(jobs), func(ctx context.Context, p *run.Prover, i int) error {
 		j := jobs[i]
+		if s.spent() {
+			return nil
+		}
 		outcome, err := againIfVoid(func() (run.Judged, error) {
 			if j.plan == nil {
 				return p.Clean(ctx, j.reference)
@@ -102,6 +110,17 @@ func (s *sweeper) do(ctx context.Context, fleet *run.Fleet, jobs []job) error {
 		defer s.mu.Unlock()
 		return s.ledger.add(ran{j.reference, j.plan, outcome})
 	})
+}
+
+// spent reports whether the budget leaves out a plan, and counts it.
+func (s *sweeper) spent() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.options.budget == 0 || s.ledger.clock.Since(s.ledger.sweep.Began) < s.options.budget {
+		return false
+	}
+	s.ledger.sweep.Left++
+	return true
 }
 
 // againIfVoid runs a plan once more if its fault did not happen: how often an operator writes a status depends
@@ -129,13 +148,14 @@ func (s *sweeper) jobs(references []*run.Reference) ([]job, error) {
 		return slices.Repeat([]job{{references[0], &plan}}, s.options.repeat), err
 	}
 	matching := 0 // in all shards
+	isChanged := s.changed()
 	for _, ref := range references {
 		plans := s.plans(ref)
 		if len(plans) == 0 {
 			s.silent = append(s.silent, ref.Scenario.Name)
 		}
 		for _, plan := range plans {
-			if !s.options.match.MatchString(plan.ID()) {
+			if !s.options.match.MatchString(plan.ID()) || !isChanged(plan) {
 				continue
 			}
 			matching++
@@ -148,13 +168,39 @@ func (s *sweeper) jobs(references []*run.Reference) ([]job, error) {
 	case len(s.silent) == len(references):
 		return nil, fmt.Errorf("deriving plans: the operator wrote nothing in the clean runs "+
 			"of %s", strings.Join(s.silent, ", "))
-	case matching == 0:
+	case matching == 0 && s.base == nil:
 		return nil, fmt.Errorf("choosing plans: none has %s in its ID", s.options.match)
 	}
 	if s.options.smoke {
 		jobs = subset(jobs, s.options.seed)
+	} else if s.options.base != "" {
+		jobs = byValue(jobs, s.options.seed)
 	}
 	return slices.Repeat(jobs, s.options.repeat), nil
+}
+
+// changed returns whether a plan is of a write that is new or changed since the base. Without a base, all are.
+func (s *sweeper) changed() func(run.Plan) bool {
+	if s.base == nil {
+		return func(run.Plan) bool { return true }
+	}
+	targets := map[[3]string]bool{}
+	for _, c := range s.ledger.sweep.Changes(s.base, true) {
+		targets[[3]string{c.Scenario, c.Method, c.Path}] = true
+	}
+	return func(p run.Plan) bool { return targets[[3]string{p.Scenario, p.Target.Method, p.Target.Path}] }
+}
+
+// byValue puts one plan of each family of faults first, then another one of each, and so on.
+func byValue(jobs []job, seed uint64) (ordered []job) {
+	for {
+		few := subset(jobs, seed)
+		if len(few) == 0 {
+			return append(ordered, jobs...)
+		}
+		ordered = append(ordered, few...)
+		jobs = slices.DeleteFunc(jobs, func(j job) bool { return slices.Contains(few, j) })
+	}
 }
 
 // subset returns one plan of each family of faults. The seed draws the scenario first: otherwise, most
@@ -209,5 +255,5 @@ func (s *sweeper) finish(undone error) error {
 		errs = append(errs, fmt.Errorf("%w: the operator wrote nothing in the clean runs "+
 			"of %s", errFound, strings.Join(s.silent, ", ")))
 	}
-	return errors.Join(append(errs, s.ledger.close())...)
+	return errors.Join(append(errs, s.ledger.close(s.base))...)
 }

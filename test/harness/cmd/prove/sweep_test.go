@@ -6,13 +6,16 @@ import (
 	"bytes"
 	"errors"
 	"io"
+	"strings"
 	"testing"
 	"time"
 
 	. "github.com/onsi/gomega"
 	"github.com/onsi/gomega/types"
+	testclock "k8s.io/utils/clock/testing"
 
 	"leasehold.dev/test/harness/invariant"
+	"leasehold.dev/test/harness/report"
 	"leasehold.dev/test/harness/run"
 	"leasehold.dev/test/harness/scenario"
 )
@@ -146,4 +149,65 @@ func TestSweep_RepeatedPlanMustAgree(t *testing.T) {
 			g.Expect(output.String()).To(ContainSubstring(tc.says))
 		})
 	}
+}
+
+// With a base, the plans are those of new and changed writes, one of each family first; the budget leaves out the last.
+func TestSweep_Base(t *testing.T) {
+	g := NewWithT(t)
+	clean := func(writes int) invariant.Outcome {
+		return invariant.Outcome{Scenario: "s", Requests: []invariant.RequestCount{
+			{Step: "ready", Method: "PATCH", Path: "/same", Count: 1}, {Step: "ready", Method: "PATCH", Path: "/a", Count: writes}}}
+	}
+	var plans []run.Plan
+	for _, id := range []string{"s:crash-after-write:PATCH:/a:1", "s:crash-after-write:PATCH:/a:2", "s:lost-response:PATCH:/a:1",
+		"s:lost-response:PATCH:/same:1", "s:crash-after-write:PUT:/a:1"} {
+		plans = append(plans, *plan(t, id))
+	}
+	o := asked(t, "--base=main", "--budget=10m")
+	o.dir = t.TempDir()
+	s := newSweep(o, invariant.Contract{}, io.Discard)
+	s.base = &report.Sweep{Clean: []invariant.Outcome{clean(1)}}
+	s.plans = func(*run.Reference) []run.Plan { return plans }
+	ref := &run.Reference{Scenario: scenario.Scenario{Name: "s"}}
+	s.ledger.sweep.Clean = []invariant.Outcome{clean(1)}
+	g.Expect(s.jobs([]*run.Reference{ref})).To(BeEmpty(), "nothing has changed")
+	s.ledger.sweep.Clean = []invariant.Outcome{clean(2)}
+	jobs, err := s.jobs([]*run.Reference{ref})
+	g.Expect(err).NotTo(HaveOccurred())
+	var order []string
+	for _, j := range jobs {
+		order = append(order, string(j.plan.Fault)+j.plan.Target.Path)
+	}
+	g.Expect(order).To(Equal([]string{"crash-after-write/a", "lost-response/a", "crash-after-write/a"}))
+
+	clock := testclock.NewFakePassiveClock(time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC))
+	s.ledger.clock = clock
+	s.ledger.expect(len(jobs))
+	g.Expect(s.spent()).To(BeFalse())
+	clock.SetTime(clock.Now().Add(10 * time.Minute))
+	g.Expect(s.spent()).To(BeTrue())
+	g.Expect(s.ledger.sweep.Left).To(Equal(1))
+
+	for _, wrong := range []string{"--budget=1m", "--base=main --clean=1", "--base=. --dir=."} {
+		_, err := parse(newRun, strings.Fields(wrong)...)
+		g.Expect(err).To(MatchError(ContainSubstring("--base")), wrong)
+	}
+}
+
+// Only a finding that the base does not have is an error.
+func TestMerge_Base(t *testing.T) {
+	g := NewWithT(t)
+	counts := func(l *ledger) {
+		l.sweep.Clean[0].Requests = []invariant.RequestCount{{Step: "ready", Method: "GET", Count: 1}}
+	}
+	head, base := sweepOf(t, "", counts), sweepOf(t, "", counts)
+	_, output, code := merged(t, "--base", base, head)
+	g.Expect(code).To(BeZero(), output)
+	g.Expect(output).To(ContainSubstring("0 new findings, 24 plans"))
+	better := sweepOf(t, "", counts, func(l *ledger) { l.sweep.Outcomes = nil })
+	_, output, code = merged(t, "--base", better, head)
+	g.Expect(code).To(Equal(1))
+	g.Expect(output).To(ContainSubstring("2 new findings, 24 plans"))
+	_, output, code = merged(t, "--base", sweepOf(t, ""), head)
+	g.Expect(code).To(Equal(2), output)
 }
