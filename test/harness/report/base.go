@@ -26,8 +26,8 @@ type RequestChange struct {
 	invariant.RequestCount
 }
 
-// Changes returns the differences in the requests of clean runs, by path or else by resource. A Count is positive if this
-// sweep has more. Requests whose number differs between clean runs of one program alone are left out.
+// Changes returns the differences in the requests of clean runs, by path or else by resource. A Count is positive if
+// this sweep has more. Requests whose number differs between clean runs of one program alone are left out.
 func (s *Sweep) Changes(base *Sweep, byPath bool) []RequestChange {
 	sum := func(clean []invariant.Outcome) (counts map[RequestChange][]int, runs map[string]int) {
 		counts, runs = map[RequestChange][]int{}, map[string]int{}

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	. "github.com/onsi/gomega"
+	"github.com/onsi/gomega/types"
 
 	"leasehold.dev/test/harness/invariant"
 )
@@ -42,11 +43,11 @@ func TestSweep_Changes(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			g := NewWithT(t)
-			for _, byPath := range []bool{true, false} {
+			for byPath, path := range map[bool]types.GomegaMatcher{true: Not(BeEmpty()), false: BeEmpty()} {
 				found := map[string]int{}
 				for _, c := range (&Sweep{Clean: tc.now}).Changes(&Sweep{Clean: tc.before}, byPath) {
 					found[c.Method] = c.Count
-					g.Expect(c.Path != "").To(Equal(byPath))
+					g.Expect(c.Path).To(path)
 				}
 				g.Expect(found).To(Equal(tc.want))
 			}
