@@ -88,7 +88,10 @@ var _ = Describe("Admission of a Tenant", func() {
 		for i := range 64 {
 			all = append(all, v1beta1.NamespaceSuffix(fmt.Sprintf("n%d", i)))
 		}
-		t := givenReady(ctx, build(unique("full"), suffixes(all...)))
+		t := given(ctx, build(unique("full"), suffixes(all...)))
+		// Beside all other specs, 64 namespaces need longer than the one or two of others.
+		Eventually(ctx, fetched(t)).WithTimeout(expect.Long).Should(
+			expect.HaveCondition(v1beta1.ConditionReady, metav1.ConditionTrue, v1beta1.ReasonReconciled))
 		Expect(t.Status.Namespaces).To(HaveLen(64))
 	})
 
