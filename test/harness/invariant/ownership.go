@@ -34,12 +34,12 @@ func judgeOwnership(b *judgement) {
 		for _, v := range life.Versions {
 			references := v.Object.GetOwnerReferences()
 			if w, ok := writers[v.RevisionRange]; ok && b.ours(w) && w.Key != b.Contract.Lease {
-				if len(v.Object.GetFinalizers()) >= finalizers { // to release an object is right at any time
-					b.judgeReferences(life, v, references, known && b.ours(maker))
-				}
 				added := slices.ContainsFunc(references, func(r metav1.OwnerReference) bool {
 					return !slices.ContainsFunc(before, func(o metav1.OwnerReference) bool { return o.UID == r.UID })
 				})
+				if added || len(v.Object.GetFinalizers()) >= finalizers { // to release an object is right at any time
+					b.judgeReferences(life, v, references, known && b.ours(maker))
+				}
 				if added && known && !b.ours(maker) {
 					b.addViolation("%s: it added an owner reference to %s, which %s had created", w, life.Identity(), maker.User).
 						request(w)

@@ -45,6 +45,8 @@ func TestOwnership(t *testing.T) {
 			"had been gone since resourceVersion 103"),
 		"ReleasedAfterOwner": wantHeld(play(born, writes("a", part("p", "p1", held)), ends("alice", thing()),
 			writes("a", part("p", "p1")))),
+		"ReleasedToDeadOwner": wantBroken(play(born, writes("alice", thing(named("t", "u2"))), writes("a", part("p", "p1", held)),
+			ends("alice", thing(named("t", "u2"))), writes("a", part("p", "p1", owned("u1", "u2")))), "had been gone since"),
 		"DyingOwner": wantHeld(play(born, writes("a", part("p", "p1")), ends("alice", thing()))),
 		"NameOfAnother": wantBroken(play(born, writes("a", part("p", "p1", otherName))),
 			"is that of things.example.com ns/t, not of Thing s"),

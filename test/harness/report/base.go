@@ -72,17 +72,24 @@ func (s *Sweep) Changes(base *Sweep, byPath bool) []RequestChange {
 	return all
 }
 
-// NewFindings returns the findings whose causes the base does not have.
+// NewFindings returns the findings that break an invariant which no finding of the base with the same cause breaks.
 func (s *Sweep) NewFindings(base *Sweep) []SweepFinding {
 	known := base.Findings()
 	return slices.DeleteFunc(s.Findings(), func(f SweepFinding) bool {
-		return slices.ContainsFunc(known, func(k SweepFinding) bool { return k.SameCause(f.Finding) })
+		return !slices.ContainsFunc(f.Invariants, func(invariant string) bool {
+			return !slices.ContainsFunc(known, func(k SweepFinding) bool {
+				return k.SameCause(f.Finding) && slices.Contains(k.Invariants, invariant)
+			})
+		})
 	})
 }
 
 // LoadBase reads the report of the base's program.
 func LoadBase(dir string) (*Sweep, error) {
 	s, err := LoadSweep(dir)
+	if err == nil && cmp.Or(s.Shard, s.Undone) != "" {
+		return nil, fmt.Errorf("loading a sweep from %s: it has not all plans; `prove merge` joins the reports of shards", dir)
+	}
 	if err == nil && !slices.ContainsFunc(s.Clean, func(o invariant.Outcome) bool { return len(o.Requests) > 0 }) {
 		err = fmt.Errorf("loading a sweep from %s: it does not count requests; run the base with this version of prove", dir)
 	}
@@ -102,7 +109,7 @@ func (s *Sweep) SaveComparison(w io.Writer, base *Sweep, dir string) error {
 
 func (s *Sweep) writeComparison(w io.Writer, base *Sweep) error {
 	changes, found := s.Changes(base, false), s.NewFindings(base)
-	fmt.Fprintf(w, "\n**prove, compared with the base**: %s, %s of new or changed writes",
+	fmt.Fprintf(w, "\n**prove, compared with the base**: %s, %s",
 		counted(len(found), "new finding"), counted(len(s.Outcomes), "plan"))
 	if s.Left > 0 {
 		fmt.Fprintf(w, ", %s left out by --budget", counted(s.Left, "plan"))
@@ -117,5 +124,6 @@ func (s *Sweep) writeComparison(w io.Writer, base *Sweep) error {
 		fmt.Fprintf(w, "\nand %d more\n", more)
 	}
 	listFindings(w, "New findings", found)
+	s.listUnproven(w)
 	return err
 }

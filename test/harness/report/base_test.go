@@ -68,13 +68,21 @@ func TestSweep_Comparison(t *testing.T) {
 	var text bytes.Buffer
 	g.Expect(s.SaveComparison(&text, loaded, dir)).To(Succeed())
 	g.Expect(text.String()).To(And(
-		ContainSubstring("1 new finding, 2 plans of new or changed writes, 1 plan left out by --budget\n\nRequests of clean runs: 2 changes\n"),
+		ContainSubstring("1 new finding, 2 plans, 1 plan left out by --budget\n\nRequests of clean runs: 2 changes\n"),
 		MatchRegexp(`\| life +\| ready +\| \+1 PATCH of things\.example\.com/status \|`),
 		MatchRegexp(`\| -2 LIST of pods +\|`), ContainSubstring("end-state: new in 2"), Not(ContainSubstring("old in 1"))))
 	g.Expect(os.ReadFile(filepath.Join(dir, comparisonFile))).To(Equal(text.Bytes()))
 	g.Expect(Clear(dir)).To(Succeed())
 	g.Expect(filepath.Join(dir, comparisonFile)).NotTo(BeAnExistingFile())
 
+	more := &Sweep{Outcomes: []invariant.Outcome{
+		broke("1", "lost-response", "a", [2]string{"end-state", "old"}, [2]string{"single-lifecycle", "old"})}}
+	g.Expect(more.NewFindings(base)).To(HaveLen(1), "the same object breaks another invariant, too")
+	g.Expect(base.NewFindings(more)).To(BeEmpty())
+
+	g.Expect((&Sweep{Shard: "1/2", Clean: base.Clean}).Save(dir)).To(Succeed())
+	_, err = LoadBase(dir)
+	g.Expect(err).To(MatchError(ContainSubstring("has not all plans")))
 	g.Expect((&Sweep{}).Save(dir)).To(Succeed())
 	_, err = LoadBase(dir)
 	g.Expect(err).To(MatchError(ContainSubstring("does not count requests")))

@@ -48,6 +48,7 @@ func (s *Sweep) Append(o *Sweep, prefix string) {
 	s.Began, s.Took = began, ended.Sub(began)
 	s.Clean = append(s.Clean, renamed(o.Clean)...)
 	s.Outcomes = append(s.Outcomes, renamed(o.Outcomes)...)
+	s.Left += o.Left
 	slices.SortStableFunc(s.Outcomes, func(a, b invariant.Outcome) int {
 		return cmp.Or(strings.Compare(a.Plan, b.Plan), strings.Compare(a.Name, b.Name))
 	})

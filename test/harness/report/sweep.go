@@ -143,11 +143,16 @@ func (s *Sweep) WriteTable(w io.Writer) error {
 	return err
 }
 
+// Unproven returns the runs that prove nothing, the clean ones too.
+func (s *Sweep) Unproven() []invariant.Outcome {
+	return slices.DeleteFunc(slices.Concat(s.Clean, s.Outcomes), func(o invariant.Outcome) bool {
+		return o.Result.Passes() || o.Result == invariant.Broken
+	})
+}
+
 // listUnproven names the runs that prove nothing, with the invariants that cause that.
 func (s *Sweep) listUnproven(w io.Writer) {
-	for i, o := range slices.DeleteFunc(slices.Concat(s.Clean, s.Outcomes), func(o invariant.Outcome) bool {
-		return o.Result == invariant.Held || o.Result == invariant.Broken
-	}) {
+	for i, o := range s.Unproven() {
 		if i == 0 {
 			fmt.Fprint(w, "\nRuns that prove nothing:\n\n")
 		}

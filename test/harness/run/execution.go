@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -193,7 +194,8 @@ func (ex *execution) cleanUp(ctx context.Context) error {
 			err = client.IgnoreNotFound(ex.prover.client.Patch(ctx, objectOf(ref), bare))
 		}
 		if err == nil {
-			err = client.IgnoreNotFound(ex.prover.client.Delete(ctx, objectOf(ref)))
+			err = client.IgnoreNotFound(ex.prover.client.Delete(ctx, objectOf(ref),
+				client.PropagationPolicy(metav1.DeletePropagationBackground)))
 		}
 		if isAnswer(err) {
 			ex.reject("", ref.String(), err)

@@ -149,7 +149,9 @@ func TestExecution_RemovesLeftovers(t *testing.T) {
 		made       bool
 		effect     history.Effect
 		owners     []metav1.OwnerReference
+		deleted    *metav1.Time
 	}{
+		{name: "deleted", user: operator, made: true, effect: history.Stored, deleted: new(metav1.Now())},
 		{name: "left", user: operator, made: true, effect: history.Stored},
 		{name: "patched", user: operator, effect: history.Stored},
 		{name: "refused", user: operator, made: true, effect: history.Refused},
@@ -160,6 +162,7 @@ func TestExecution_RemovesLeftovers(t *testing.T) {
 		o.SetGroupVersionKind(rbacv1.SchemeGroupVersion.WithKind("ClusterRole"))
 		o.SetName(r.name)
 		o.SetOwnerReferences(r.owners)
+		o.SetDeletionTimestamp(r.deleted)
 		_, err := roles.Create(t.Context(), o, metav1.CreateOptions{})
 		g.Expect(err).NotTo(HaveOccurred())
 		h.Requests = append(h.Requests, history.Request{User: r.user, Key: history.Key{Resource: role, Name: r.name},
@@ -171,7 +174,7 @@ func TestExecution_RemovesLeftovers(t *testing.T) {
 	g.Expect(h.Leftovers).To(Equal([]history.Key{{Resource: role, Name: "left"}}))
 	list, err := roles.List(t.Context(), metav1.ListOptions{})
 	g.Expect(err).NotTo(HaveOccurred())
-	g.Expect(list.Items).To(HaveLen(4))
+	g.Expect(list.Items).To(HaveLen(5))
 	g.Expect(list.Items).NotTo(ContainElement(HaveField("GetName()", "left")))
 }
 

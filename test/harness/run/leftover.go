@@ -20,7 +20,7 @@ import (
 const leftoverTimeout = 2 * time.Second
 
 // removeLeftovers deletes the objects that the operator created in this run and left behind, and notes
-// them in the history. An object of a fixed name would otherwise be a part of every later run on this
+// those in the history. An object of a fixed name would otherwise be a part of every later run on this
 // control plane. The garbage collector deletes an object with an owner, and the operator keeps objects
 // of its own in its namespace.
 func (ex *execution) removeLeftovers(ctx context.Context, h *history.History) error {
@@ -45,13 +45,18 @@ func (ex *execution) removeLeftovers(ctx context.Context, h *history.History) er
 		objects := ex.prover.dynamic.Resource(version).Namespace(key.Namespace)
 		for {
 			o, err := objects.Get(ctx, key.Name, metav1.GetOptions{})
-			if apierrors.IsNotFound(err) || err == nil && len(o.GetOwnerReferences()) > 0 {
+			if apierrors.IsNotFound(err) ||
+				err == nil && (len(o.GetOwnerReferences()) > 0 || o.GetDeletionTimestamp() != nil) {
 				break
 			}
 			if err == nil && ex.prover.clock.Now().After(end) {
-				h.Leftovers = append(h.Leftovers, key)
 				err = objects.Delete(ctx, key.Name, *metav1.NewPreconditionDeleteOptions(string(o.GetUID())))
-				if err == nil || isAnswer(err) {
+				if isAnswer(err) {
+					ex.reject("", key.String(), err)
+					break
+				}
+				if err == nil {
+					h.Leftovers = append(h.Leftovers, key)
 					break
 				}
 			}

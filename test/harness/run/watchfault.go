@@ -19,6 +19,9 @@ import (
 // watchMethod is the method of targets that are watches.
 const watchMethod = "WATCH"
 
+// Received reports whether the target is what the operator receives, by a watch or at its start, and not a request.
+func (t Target) Received() bool { return t.Method == startMethod || t.Method == watchMethod }
+
 var watchDelay = spec{
 	fault: "watch-delay", family: "watch-delay",
 	text:   "for 3 s from STEP on, watches of COLLECTION deliver no events; then they deliver all of them in order",

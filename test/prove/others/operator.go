@@ -30,18 +30,22 @@ func (op operator) file(name string) string { return filepath.Join(op.folder, na
 
 // load reads the operators of a folder, sorted by name.
 func load(folder string) ([]operator, error) {
-	files, err := filepath.Glob(filepath.Join(folder, "*", "known.yaml"))
+	folders, err := filepath.Glob(filepath.Join(folder, "*"))
 	if err != nil {
 		return nil, fmt.Errorf("looking for operators: %w", err)
 	}
 	var all []operator
-	for _, file := range files {
-		dir := filepath.Dir(file)
-		k, err := readKnown(file)
+	for _, dir := range folders {
+		_, noModule := os.Stat(filepath.Join(dir, "go.mod"))
+		findings := filepath.Join(dir, "known.yaml")
+		if _, err := os.Stat(findings); err != nil && noModule != nil {
+			continue
+		}
+		k, err := readKnown(findings)
 		if err != nil {
 			return nil, err
 		}
-		if _, err := os.Stat(filepath.Join(dir, "go.mod")); err != nil && k.Version == "" {
+		if noModule != nil && k.Version == "" {
 			continue
 		}
 		all = append(all, operator{name: filepath.Base(dir), folder: dir, known: k})

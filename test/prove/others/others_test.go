@@ -257,7 +257,21 @@ func TestLoad_WithoutModule(t *testing.T) {
 	all, err := load(folder)
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Expect(all).To(HaveLen(1))
+	g.Expect(os.Mkdir(filepath.Join(folder, "unlisted"), 0o700)).To(Succeed())
+	g.Expect(os.WriteFile(filepath.Join(folder, "unlisted", "go.mod"), nil, 0o600)).To(Succeed())
+	_, err = load(folder)
+	g.Expect(err).To(MatchError(ContainSubstring("unlisted/known.yaml")))
 	g.Expect(all[0].build(t.Context(), t.TempDir(), &strings.Builder{})).To(Equal("v1.2.3"))
+}
+
+// The version of kube-controller-manager is the one that make controlplane builds.
+func TestVersion_IsThatOfTheControlPlane(t *testing.T) {
+	g := NewWithT(t)
+	pins, err := os.ReadFile("../../../hack/controlplane/go.mod")
+	g.Expect(err).NotTo(HaveOccurred())
+	k, err := readKnown("kubecontrollermanager/known.yaml")
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(string(pins)).To(ContainSubstring(k.Version + " "))
 }
 
 // An operator without subject.yaml is described by its prepare.sh.

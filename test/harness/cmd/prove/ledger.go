@@ -177,7 +177,8 @@ func (l *ledger) close(base *report.Sweep) error {
 }
 
 // conclude prints the tables of a sweep, writes its summary into dir, and reports whether every
-// promise held. With a base, it compares the sweeps, and reports whether there are new findings.
+// promise held. With a base, it compares the sweeps, and reports whether there are new findings, or runs that prove
+// nothing.
 func conclude(s, base *report.Sweep, dir string, output io.Writer) error {
 	if err := s.WriteTable(output); err != nil {
 		return err
@@ -186,10 +187,13 @@ func conclude(s, base *report.Sweep, dir string, output io.Writer) error {
 		return err
 	}
 	if base != nil {
-		if err := s.SaveComparison(output, base, dir); err != nil || len(s.NewFindings(base)) == 0 {
+		if err := s.SaveComparison(output, base, dir); err != nil {
 			return err
 		}
-		return errFound
+		if len(s.NewFindings(base)) > 0 || len(s.Unproven()) > 0 {
+			return errFound
+		}
+		return nil
 	}
 	if !s.Held() {
 		return errFound

@@ -48,7 +48,7 @@ reported once. The exit code is that of a run of all plans, and 2 if a shard is 
 	flags := c.Flags()
 	flags.StringVar(&o.dir, "dir", "artifacts/prove", "directory for the summary and for the runs with findings")
 	flags.StringVar(&o.base, "base", "", "directory with the report of another version: compare the requests of clean "+
-		"runs, and exit with 1 only for new findings")
+		"runs, and exit with 1 only for new findings and runs that prove nothing")
 	flags.StringVar(&o.output, "output", outputText,
 		"output format: text, or json, which prints the summary on standard output and the text on standard error")
 	return c
@@ -62,6 +62,9 @@ func (o *mergeOptions) complete() error {
 	}
 	if slices.ContainsFunc(o.dirs, func(dir string) bool { return sameFile(dir, o.dir) }) {
 		return fmt.Errorf("--dir=%s is the directory of a shard", o.dir)
+	}
+	if o.base != "" && sameFile(o.base, o.dir) {
+		return fmt.Errorf("--dir=%s is the directory of --base", o.dir)
 	}
 	return nil
 }

@@ -88,9 +88,10 @@ func register(o *options, flags *pflag.FlagSet) {
 	flags.Var(&o.shard, "shard", "run part i of n of the plans, given as i/n, such as 2/8; each plan is in exactly "+
 		"one part; 0/n means n/n")
 	flags.StringVar(&o.base, "base", "", "directory with the report of an earlier run of another version: compare the "+
-		"requests of clean runs, run only the plans of new or changed writes, and exit with 1 only for new findings")
-	flags.DurationVar(&o.budget, "budget", 0, "with --base, start no plan after this time, such as 10m; the most "+
-		"valuable plans are first; 0 means no limit")
+		"requests of clean runs, run only plans of requests whose number changed, and of what the operator receives in "+
+		"their scenarios, and exit with 1 only for new findings and runs that prove nothing")
+	flags.DurationVar(&o.budget, "budget", 0, "with --base, start no plan after this time, such as 10m, counted from "+
+		"the end of the clean runs; the most valuable plans are first; 0 means no limit")
 	flags.BoolVar(&o.make, "make", false, "print the commands that repeat a run as `make prove` commands")
 }
 

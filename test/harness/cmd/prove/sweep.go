@@ -179,7 +179,8 @@ func (s *sweeper) jobs(references []*run.Reference) ([]job, error) {
 	return slices.Repeat(jobs, s.options.repeat), nil
 }
 
-// changed returns whether a plan is of a write that is new or changed since the base. Without a base, all are.
+// changed returns whether a plan is of a request whose number has changed since the base. A start and a watch have
+// no number, so they are tried where any request of their scenario has changed. Without a base, all plans are.
 func (s *sweeper) changed() func(run.Plan) bool {
 	if s.base == nil {
 		return func(run.Plan) bool { return true }
@@ -187,8 +188,12 @@ func (s *sweeper) changed() func(run.Plan) bool {
 	targets := map[[3]string]bool{}
 	for _, c := range s.ledger.sweep.Changes(s.base, true) {
 		targets[[3]string{c.Scenario, c.Method, c.Path}] = true
+		targets[[3]string{c.Scenario}] = true
 	}
-	return func(p run.Plan) bool { return targets[[3]string{p.Scenario, p.Target.Method, p.Target.Path}] }
+	return func(p run.Plan) bool {
+		return targets[[3]string{p.Scenario, p.Target.Method, p.Target.Path}] ||
+			targets[[3]string{p.Scenario}] && p.Target.Received()
+	}
 }
 
 // byValue puts one plan of each family of faults first, then another one of each, and so on.

@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"errors"
 	"io"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -151,7 +152,8 @@ func TestSweep_RepeatedPlanMustAgree(t *testing.T) {
 	}
 }
 
-// With a base, the plans are those of new and changed writes, one of each family first; the budget leaves out the last.
+// With a base, the plans are those of requests whose number changed, and of what the operator receives in their
+// scenario, one of each family first. The budget leaves out the last.
 func TestSweep_Base(t *testing.T) {
 	g := NewWithT(t)
 	clean := func(writes int) invariant.Outcome {
@@ -160,7 +162,8 @@ func TestSweep_Base(t *testing.T) {
 	}
 	var plans []run.Plan
 	for _, id := range []string{"s:crash-after-write:PATCH:/a:1", "s:crash-after-write:PATCH:/a:2", "s:lost-response:PATCH:/a:1",
-		"s:lost-response:PATCH:/same:1", "s:crash-after-write:PUT:/a:1"} {
+		"s:lost-response:PATCH:/same:1", "s:crash-after-write:PUT:/a:1", "s:stale-start:START:/same:1",
+		"other:stale-start:START:/same:1"} {
 		plans = append(plans, *plan(t, id))
 	}
 	o := asked(t, "--base=main", "--budget=10m")
@@ -178,7 +181,7 @@ func TestSweep_Base(t *testing.T) {
 	for _, j := range jobs {
 		order = append(order, string(j.plan.Fault)+j.plan.Target.Path)
 	}
-	g.Expect(order).To(Equal([]string{"crash-after-write/a", "lost-response/a", "crash-after-write/a"}))
+	g.Expect(order).To(Equal([]string{"crash-after-write/a", "lost-response/a", "stale-start/same", "crash-after-write/a"}))
 
 	clock := testclock.NewFakePassiveClock(time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC))
 	s.ledger.clock = clock
@@ -194,20 +197,30 @@ func TestSweep_Base(t *testing.T) {
 	}
 }
 
-// Only a finding that the base does not have is an error.
+// Only a finding that the base does not have, and a run that proves nothing, are an error.
 func TestMerge_Base(t *testing.T) {
 	g := NewWithT(t)
 	counts := func(l *ledger) {
 		l.sweep.Clean[0].Requests = []invariant.RequestCount{{Step: "ready", Method: "GET", Count: 1}}
 	}
-	head, base := sweepOf(t, "", counts), sweepOf(t, "", counts)
+	judged := func(l *ledger) {
+		void := func(o invariant.Outcome) bool { return o.Result == invariant.Void }
+		l.sweep.Outcomes = slices.DeleteFunc(l.sweep.Outcomes, void)
+	}
+	head, base := sweepOf(t, "", counts, judged), sweepOf(t, "", counts)
 	_, output, code := merged(t, "--base", base, head)
 	g.Expect(code).To(BeZero(), output)
+	g.Expect(output).To(ContainSubstring("0 new findings, 23 plans"))
+	_, output, code = merged(t, "--base", base, sweepOf(t, "", counts))
+	g.Expect(code).To(Equal(1), output)
 	g.Expect(output).To(ContainSubstring("0 new findings, 24 plans"))
 	better := sweepOf(t, "", counts, func(l *ledger) { l.sweep.Outcomes = nil })
 	_, output, code = merged(t, "--base", better, head)
 	g.Expect(code).To(Equal(1))
-	g.Expect(output).To(ContainSubstring("2 new findings, 24 plans"))
+	g.Expect(output).To(ContainSubstring("2 new findings, 23 plans"))
 	_, output, code = merged(t, "--base", sweepOf(t, ""), head)
 	g.Expect(code).To(Equal(2), output)
+	_, output, code = merged(t, "--base", base, "--dir", base, head)
+	g.Expect(code).To(Equal(2), output)
+	g.Expect(report.LoadBase(base)).NotTo(BeNil(), "the report of the base is still there")
 }
