@@ -97,8 +97,8 @@ func TestNothingIsWrittenBesideADeletion(t *testing.T) {
 // A reconcile that has used up its time reports that, whichever request hangs. One that is canceled, because the
 // operator stops, reports nothing.
 func TestHangingRequests(t *testing.T) {
-	for _, hangs := range []string{"get MarkdownView ns/book", "apply as leasehold ConfigMap ", "apply as leasehold Deployment ",
-		"apply as leasehold Service "} {
+	for _, hangs := range []string{"get MarkdownView ns/book", "apply as leasehold ConfigMap ",
+		"apply as leasehold Deployment ", "apply as leasehold Service "} {
 		for _, stops := range []bool{false, true} {
 			r := newRecording(t, view())
 			_ = t.Context().Done() // a channel that was made in the bubble could not end

@@ -157,8 +157,8 @@ func TestRefusedWritesAreNoFailures(t *testing.T) {
 // A reconcile that has used up its time reports that, whichever request hangs. One that is canceled, because the
 // operator stops, reports nothing.
 func TestHangingRequests(t *testing.T) {
-	for _, hangs := range []string{"patch as leasehold Tenant a", "get Namespace a-old", "apply as leasehold Namespace a-dev",
-		"apply as leasehold ClusterRole "} {
+	for _, hangs := range []string{"patch as leasehold Tenant a", "get Namespace a-old",
+		"apply as leasehold Namespace a-dev", "apply as leasehold ClusterRole "} {
 		for _, stops := range []bool{false, true} {
 			w := newWorld(t, tenant("a", fresh, owning("a-old")))
 			_ = t.Context().Done() // a channel that was made in the bubble could not end

@@ -191,8 +191,12 @@ func Clear(dir string) error {
 	if err != nil {
 		return fmt.Errorf("looking for what an earlier sweep has left: %w", err)
 	}
-	for _, path := range append(found, filepath.Join(dir, comparisonFile, caseFile)) {
-		if err := os.RemoveAll(filepath.Dir(path)); err != nil {
+	left := []string{filepath.Join(dir, comparisonFile)}
+	for _, run := range found {
+		left = append(left, filepath.Dir(run))
+	}
+	for _, path := range left {
+		if err := os.RemoveAll(path); err != nil {
 			return fmt.Errorf("clearing away what an earlier sweep has left: %w", err)
 		}
 	}

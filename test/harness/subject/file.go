@@ -102,8 +102,8 @@ type S3Spec struct {
 type NodeSpec struct {
 	// Jobs maps the image of a Job's first container to its outcome: fails, or runs for ever.
 	Jobs map[string]env.JobEnd `json:"jobs,omitempty"`
-	// Controllers of kube-controller-manager run beside the operator. The list replaces the default,
-	// which includes those that create Pods.
+	// Controllers of kube-controller-manager run beside the operator. The list replaces the default
+	// list, which includes the controllers that create Pods.
 	Controllers []string `json:"controllers,omitempty"`
 }
 

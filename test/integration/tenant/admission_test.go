@@ -89,7 +89,7 @@ var _ = Describe("Admission of a Tenant", func() {
 			all = append(all, v1beta1.NamespaceSuffix(fmt.Sprintf("n%d", i)))
 		}
 		t := given(ctx, build(unique("full"), suffixes(all...)))
-		// Beside all other specs, 64 namespaces need longer than the one or two of others.
+		// While all specs run, 64 namespaces take longer than the one or two that other Tenants have.
 		Eventually(ctx, fetched(t)).WithTimeout(expect.Long).Should(
 			expect.HaveCondition(v1beta1.ConditionReady, metav1.ConditionTrue, v1beta1.ReasonReconciled))
 		Expect(t.Status.Namespaces).To(HaveLen(64))
