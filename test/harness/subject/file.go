@@ -126,6 +126,17 @@ func Read(path string) (*File, error) {
 	return f, nil
 }
 
+// CheckPaths finds manifests, CRDs and scenarios that are missing or unreadable. It starts no program.
+func (f *File) CheckPaths() error {
+	for _, p := range append([]string{f.Manifests}, f.CRDs...) {
+		if _, err := os.Stat(f.path(p)); err != nil {
+			return fmt.Errorf("manifests: %w", err)
+		}
+	}
+	_, err := f.scenarios()
+	return err
+}
+
 // NeedsHelm reports whether the manifests are a chart.
 func (f *File) NeedsHelm() bool { return env.IsChart(f.path(f.Manifests)) }
 

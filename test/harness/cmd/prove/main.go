@@ -114,9 +114,6 @@ func proveTo(ctx context.Context, o options, output io.Writer) (err error) {
 	if err != nil {
 		return err
 	}
-	if err := ensurePrograms(ctx, o.subject, output); err != nil {
-		return err
-	}
 	if o.smoke {
 		wanted = whole(wanted)
 	}
@@ -142,13 +139,17 @@ func proveTo(ctx context.Context, o options, output io.Writer) (err error) {
 	return errors.Join(err, sw.finish(err))
 }
 
-// load reads the subject before minutes go into a build of the control plane: a path may be wrong.
+// load builds missing programs and loads the subject. A wrong path is an error before minutes go into a build;
+// the manifests are rendered after it, because kustomize is a part of the control plane's kubectl.
 func load(ctx context.Context, o options, output io.Writer) (*subject.Suite, error) {
 	f, err := subject.Read(o.subject)
-	if err == nil && f.NeedsHelm() {
-		err = ensureHelm(ctx, output)
-	}
 	if err != nil {
+		return nil, err
+	}
+	if err := f.CheckPaths(); err != nil {
+		return nil, fmt.Errorf("reading the subject %s: %w", o.subject, err)
+	}
+	if err := ensure(ctx, f.NeedsHelm(), f.NeedsS3(), output); err != nil {
 		return nil, err
 	}
 	return subject.Load(ctx, o.subject, o.manager)

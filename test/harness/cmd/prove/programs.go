@@ -12,7 +12,6 @@ import (
 
 	"leasehold.dev/test/harness/controlplane"
 	"leasehold.dev/test/harness/env"
-	"leasehold.dev/test/harness/subject"
 )
 
 // The variables that name programs of the user's own. What they name is never replaced.
@@ -22,18 +21,8 @@ const (
 	s3Variable     = "S3SERVER"
 )
 
-// ensurePrograms builds the programs that a run of the subject needs besides the operator, and that
-// are missing, into the user's cache folder.
-func ensurePrograms(ctx context.Context, file string, output io.Writer) error {
-	f, err := subject.Read(file)
-	if err != nil {
-		return err
-	}
-	return ensure(ctx, f.NeedsHelm(), f.NeedsS3(), output)
-}
-
-// ensure builds the control plane, and helm and the S3 server if they are needed. Each build begins
-// with a line that has its time.
+// ensure builds what is missing into the user's cache folder: the control plane, and helm and the S3 server if
+// they are needed. Each build begins with a line that has its time.
 func ensure(ctx context.Context, helm, s3 bool, output io.Writer) error {
 	if err := ensureControlPlane(ctx, output); err != nil {
 		return err

@@ -11,10 +11,13 @@ import (
 	"testing"
 
 	. "github.com/onsi/gomega"
+	"github.com/onsi/gomega/types"
+
+	"leasehold.dev/test/harness/subject"
 )
 
 // Only a subject that has a chart or uses S3 makes prove build helm or the S3 server, once.
-func TestEnsurePrograms_BuildsWhatTheSubjectNeeds(t *testing.T) {
+func TestEnsure_BuildsWhatTheSubjectNeeds(t *testing.T) {
 	for name, tc := range map[string]struct {
 		manifests, external string
 		want                []string
@@ -32,12 +35,14 @@ func TestEnsurePrograms_BuildsWhatTheSubjectNeeds(t *testing.T) {
 			text := "name: a\nbinary: a\nmanifests: " + tc.manifests + "\ncontract: {lease: {name: a}, kinds: [{resource: as}]}\n" +
 				"scenarios: [scenarios]\n" + tc.external
 			g.Expect(os.WriteFile(file, []byte(text), 0o600)).To(Succeed())
+			f, err := subject.Read(file)
+			g.Expect(err).NotTo(HaveOccurred())
 			for range 2 {
 				for _, variable := range []string{helmVariable, s3Variable} {
 					t.Setenv(variable, "")
 				}
 				var output bytes.Buffer
-				g.Expect(ensurePrograms(t.Context(), file, &output)).To(Succeed())
+				g.Expect(ensure(t.Context(), f.NeedsHelm(), f.NeedsS3(), &output)).To(Succeed())
 				var set []string
 				for _, variable := range []string{helmVariable, s3Variable} {
 					if path := os.Getenv(variable); path != "" {
@@ -52,19 +57,34 @@ func TestEnsurePrograms_BuildsWhatTheSubjectNeeds(t *testing.T) {
 	}
 }
 
-// A wrong path ends prove before it looks for a control plane, which it might build.
-func TestProve_ChecksPathsFirst(t *testing.T) {
-	g := NewWithT(t)
-	t.Setenv(assetsVariable, filepath.Join(t.TempDir(), "none"))
-	file := filepath.Join(t.TempDir(), "subject.yaml")
-	text := "name: a\nbinary: a\nmanifests: confg\ncontract: {lease: {name: a}, kinds: [{resource: as}]}\nscenarios: [b]\n"
-	g.Expect(os.WriteFile(file, []byte(text), 0o600)).To(Succeed())
-	err := proveTo(t.Context(), options{subject: file, manager: os.Args[0]}, io.Discard)
-	g.Expect(err).To(MatchError(ContainSubstring("confg")))
+// A wrong path ends prove before it looks for a control plane, which it might build. Manifests are rendered after
+// it: a new machine has no other kubectl for a kustomization.
+func TestProve_LooksForTheControlPlaneBetweenPathsAndManifests(t *testing.T) {
+	for manifests, want := range map[string]types.GomegaMatcher{
+		"confg":  ContainSubstring("confg: no such file"),
+		"config": And(ContainSubstring("no-control-plane"), Not(ContainSubstring("rendering"))),
+	} {
+		t.Run(manifests, func(t *testing.T) {
+			g := NewWithT(t)
+			dir := t.TempDir()
+			t.Setenv(assetsVariable, filepath.Join(dir, "no-control-plane"))
+			for name, text := range map[string]string{
+				"subject.yaml": "name: a\nbinary: a\nmanifests: " + manifests +
+					"\ncontract: {lease: {name: a}, kinds: [{resource: as}]}\nscenarios: [life.yaml]\n",
+				"config/kustomization.yaml": "resources: []\n",
+				"life.yaml":                 "name: life\ninvariants: [convergence]\nsteps: [{name: wait, quiesce: {for: 1s}}]\n",
+			} {
+				g.Expect(os.MkdirAll(filepath.Dir(filepath.Join(dir, name)), 0o700)).To(Succeed())
+				g.Expect(os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600)).To(Succeed())
+			}
+			err := proveTo(t.Context(), options{subject: filepath.Join(dir, "subject.yaml"), manager: os.Args[0]}, io.Discard)
+			g.Expect(err).To(MatchError(want))
+		})
+	}
 }
 
 // What the user names and is missing is an error, and not built.
-func TestEnsurePrograms_KeepsWhatTheUserNames(t *testing.T) {
+func TestEnsure_KeepsWhatTheUserNames(t *testing.T) {
 	g := NewWithT(t)
 	builds := fakePrograms(t)
 	t.Setenv(helmVariable, filepath.Join(t.TempDir(), "none"))
