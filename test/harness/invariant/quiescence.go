@@ -52,7 +52,7 @@ func (b *judgement) judgeRest(m history.Checkpoint) {
 			alive = alive || r.Effect == history.Stored
 			continue
 		}
-		if b.endsSeries(r, m) {
+		if b.endsSeries(r, m) || b.starts(r) {
 			continue
 		}
 		b.addViolation("%s, during %q", r, m.Name).request(r).checkpoint(m)
@@ -60,6 +60,27 @@ func (b *judgement) judgeRest(m history.Checkpoint) {
 	if !alive {
 		b.addDoubt("during %q no replica renewed the Lease, so the silence proves nothing", m.Name)
 	}
+}
+
+// starts reports whether the request is a part of its replica's start: it came before the first request for the
+// Lease, or it is the replica's first write to the object and changed nothing. A replica without an HTTP probe may
+// still start during a checkpoint.
+func (b *judgement) starts(r history.Request) bool {
+	elected, later, wrote := false, false, false
+	for _, o := range b.History.Requests {
+		before := o.Received.Before(r.Received)
+		switch {
+		case o.Replica != r.Replica || r.Replica == "":
+		case o.Key == b.Contract.Lease:
+			elected, later = elected || before, later || !before
+		case o.Key == r.Key:
+			wrote = wrote || before && o.Write()
+		}
+	}
+	if !elected {
+		return later
+	}
+	return !wrote && r.Effect == history.Unchanged
 }
 
 // endsSeries reports whether the request wrote how often an event occurred before the checkpoint.
