@@ -12,7 +12,6 @@ import (
 
 	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
-	eventsv1 "k8s.io/api/events/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	utilrand "k8s.io/apimachinery/pkg/util/rand"
 	"k8s.io/client-go/rest"
@@ -38,13 +37,6 @@ func afterwards(t *testing.T, f func(ctx context.Context, g *WithT)) {
 // await is Eventually with the times of a real cluster.
 func await(ctx context.Context, g *WithT, actual any, matcher OmegaMatcher, description ...any) {
 	g.Eventually(actual).WithContext(ctx).WithTimeout(readyTimeout).WithPolling(poll).Should(matcher, description...)
-}
-
-// read returns a function that reads the current object.
-func read[T client.Object](o T) func(context.Context) (T, error) {
-	return func(ctx context.Context) (T, error) {
-		return o, shared.client.Get(ctx, client.ObjectKeyFromObject(o), o)
-	}
 }
 
 // change changes an object, and retries after a conflict.
@@ -115,26 +107,6 @@ func as(g *WithT, user string, groups ...string) client.Client {
 	c, err := client.New(config, client.Options{Scheme: shared.client.Scheme(), Mapper: shared.client.RESTMapper()})
 	g.Expect(err).NotTo(HaveOccurred())
 	return c
-}
-
-// eventsOf returns a function that lists the events about an object. Events about cluster-scoped
-// objects are in `default`.
-func eventsOf(o client.Object) func(context.Context) ([]eventsv1.Event, error) {
-	namespace := o.GetNamespace()
-	if namespace == "" {
-		namespace = metav1.NamespaceDefault
-	}
-	return func(ctx context.Context) ([]eventsv1.Event, error) {
-		var list eventsv1.EventList
-		err := shared.client.List(ctx, &list, client.InNamespace(namespace))
-		var about []eventsv1.Event
-		for _, e := range list.Items {
-			if e.Regarding.UID == o.GetUID() {
-				about = append(about, e)
-			}
-		}
-		return about, err
-	}
 }
 
 // kubectl runs kubectl as the administrator, and returns its output.

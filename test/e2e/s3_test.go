@@ -19,6 +19,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"leasehold.dev/api/v1beta1"
+	"leasehold.dev/test/harness/expect"
 )
 
 const (
@@ -114,7 +115,7 @@ func (s *s3) scale(ctx context.Context, g *WithT, replicas int32) {
 }
 
 func (s *s3) awaitReplicas(ctx context.Context, g *WithT, replicas int32) {
-	await(ctx, g, read(s.deployment), And(
+	await(ctx, g, expect.Fetched(shared.client, s.deployment), And(
 		HaveField("Status.Replicas", replicas), HaveField("Status.AvailableReplicas", replicas),
 		WithTransform(func(d *appsv1.Deployment) bool { return d.Status.ObservedGeneration == d.Generation }, BeTrue())))
 }

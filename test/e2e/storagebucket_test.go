@@ -55,7 +55,7 @@ func (s *s3) remove(ctx context.Context, g *WithT) {
 
 // ready waits for the Ready condition of a StorageBucket.
 func ready(ctx context.Context, g *WithT, b *v1beta1.StorageBucket, status metav1.ConditionStatus, reason string) {
-	await(ctx, g, read(b), And(
+	await(ctx, g, expect.Fetched(shared.client, b), And(
 		expect.HaveObservedGeneration(), expect.HaveCondition(v1beta1.ConditionReady, status, reason)))
 }
 
@@ -79,7 +79,7 @@ func TestStorageBucket(t *testing.T) {
 			for _, b := range []*v1beta1.StorageBucket{watched, managed} {
 				ready(ctx, g, b, metav1.ConditionFalse, v1beta1.ReasonEndpointUnreachable)
 			}
-			await(ctx, g, eventsOf(watched), expect.ContainEvent(
+			await(ctx, g, expect.EventsAbout(shared.client, watched), expect.ContainEvent(
 				expect.Event{Type: corev1.EventTypeWarning, Reason: v1beta1.EventBucketUnhealthy, Times: 1}))
 		})).
 		Assess("reports missing buckets after a loss of data, and creates a managed one again",
@@ -92,7 +92,7 @@ func TestStorageBucket(t *testing.T) {
 		Assess("is Ready again when its owner has created the bucket again", step(func(ctx context.Context, g *WithT) {
 			g.Expect(server.make(ctx, "watched")).To(Succeed())
 			ready(ctx, g, watched, metav1.ConditionTrue, v1beta1.ReasonProbeSucceeded)
-			await(ctx, g, eventsOf(watched), expect.ContainEvent(
+			await(ctx, g, expect.EventsAbout(shared.client, watched), expect.ContainEvent(
 				expect.Event{Type: corev1.EventTypeNormal, Reason: v1beta1.EventBucketHealthy, Times: 2}))
 		})).
 		Assess("deletes its bucket only if it is managed", step(func(ctx context.Context, g *WithT) {

@@ -16,6 +16,7 @@ import (
 	"sigs.k8s.io/e2e-framework/pkg/features"
 
 	"leasehold.dev/api/v1beta1"
+	"leasehold.dev/test/harness/expect"
 	"leasehold.dev/test/harness/record"
 	"leasehold.dev/test/leasehold"
 )
@@ -154,7 +155,7 @@ func (f *failing) restore(ctx context.Context, g *WithT) {
 
 // eventsAbout counts the events about an object, by reason and note.
 func eventsAbout(ctx context.Context, o client.Object) (map[string]int, error) {
-	events, err := eventsOf(o)(ctx)
+	events, err := expect.EventsAbout(shared.client, o)(ctx)
 	counts := map[string]int{}
 	for _, e := range events {
 		times := 1

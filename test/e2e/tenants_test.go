@@ -17,6 +17,7 @@ import (
 	"sigs.k8s.io/e2e-framework/pkg/features"
 
 	"leasehold.dev/api/v1beta1"
+	"leasehold.dev/test/harness/expect"
 )
 
 // newTenant returns a Tenant with one admin. The run keeps the logs of Pods in namespaces that
@@ -84,7 +85,7 @@ func TestTenant(t *testing.T) {
 			namespace, admin := tenant.Name+"-dev", as(g, tenant.Name+"-admin")
 			// Pods need the ServiceAccount that kube-controller-manager creates.
 			await(ctx, g, func() error { return admin.Create(ctx, newPod(namespace, "worker")) }, Succeed())
-			await(ctx, g, read(newPod(namespace, "worker")), HaveField("Status.Phase", corev1.PodRunning))
+			await(ctx, g, expect.Fetched(shared.client, newPod(namespace, "worker")), HaveField("Status.Phase", corev1.PodRunning))
 
 			privileged := newPod(namespace, "privileged")
 			privileged.Spec.Containers[0].SecurityContext = &corev1.SecurityContext{Privileged: new(true)}

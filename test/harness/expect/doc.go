@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package expect contains Gomega matchers for the fields that every Kubernetes
-// object has, and named timeouts. The matchers take plain values, so each of them
-// works with Expect and with Eventually.
+// object has, functions that read an object or its events for Eventually, and named
+// timeouts. The matchers take plain values, so each of them works with Expect and
+// with Eventually.
 package expect
 
 import "time"

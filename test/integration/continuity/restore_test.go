@@ -20,7 +20,6 @@ import (
 	"leasehold.dev/api/v1beta1"
 	"leasehold.dev/test/harness/env"
 	"leasehold.dev/test/harness/expect"
-	"leasehold.dev/test/integration/internal/operator"
 )
 
 const (
@@ -68,7 +67,7 @@ var _ = Describe("A backup that is restored into a new cluster", func() {
 
 		By("handing namespaces over by the documented commands")
 		runDocumented(ctx, fresh, "operations.md", "over the namespaces:", r.backup)
-		Eventually(ctx, operator.Fetched(r.kube, r.tenant)).WithTimeout(expect.Medium).Should(
+		Eventually(ctx, expect.Fetched(r.kube, r.tenant)).WithTimeout(expect.Medium).Should(
 			expect.HaveCondition(v1beta1.ConditionReady, metav1.ConditionTrue, v1beta1.ReasonReconciled))
 		Expect(r.owner(ctx)).To(Equal(r.former), "the bucket is not handed over yet")
 
@@ -76,7 +75,7 @@ var _ = Describe("A backup that is restored into a new cluster", func() {
 		r.steal(ctx)
 		runDocumented(ctx, fresh, "operations.md", "List the present and the new value of each tag:", r.backup)
 		r.tag(ctx)
-		Eventually(ctx, operator.Fetched(r.kube, r.bucket)).WithTimeout(expect.Long).Should(
+		Eventually(ctx, expect.Fetched(r.kube, r.bucket)).WithTimeout(expect.Long).Should(
 			expect.HaveCondition(v1beta1.ConditionReady, metav1.ConditionTrue, v1beta1.ReasonProbeSucceeded))
 		Expect(r.owner(ctx)).To(Equal(r.bucket.UID))
 		Expect(r.bucket.Status.Provisioning).To(Equal(v1beta1.BucketCreated))
@@ -91,7 +90,7 @@ func (r *restoration) populate(ctx context.Context) {
 	GinkgoHelper()
 	r.tenant = newTenant(tenantName)
 	Expect(r.kube.Create(ctx, r.tenant)).To(Succeed())
-	Eventually(ctx, operator.Fetched(r.kube, r.tenant)).WithTimeout(expect.Long).Should(
+	Eventually(ctx, expect.Fetched(r.kube, r.tenant)).WithTimeout(expect.Long).Should(
 		expect.HaveCondition(v1beta1.ConditionReady, metav1.ConditionTrue, v1beta1.ReasonReconciled))
 	r.secret(ctx, namespace)
 	r.bucket = r.storageBucket(namespace, "data")
@@ -102,10 +101,10 @@ func (r *restoration) populate(ctx context.Context) {
 	for _, o := range []client.Object{r.bucket, r.view} {
 		Expect(r.kube.Create(ctx, o)).To(Succeed())
 	}
-	Eventually(ctx, operator.Fetched(r.kube, r.bucket)).WithTimeout(expect.Long).Should(
+	Eventually(ctx, expect.Fetched(r.kube, r.bucket)).WithTimeout(expect.Long).Should(
 		expect.HaveCondition(v1beta1.ConditionReady, metav1.ConditionTrue, v1beta1.ReasonProbeSucceeded))
 	child := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "markdowns-" + r.view.Name}}
-	Eventually(ctx, operator.Fetched(r.kube, child)).WithTimeout(expect.Medium).Should(HaveField("Labels", Not(BeEmpty())))
+	Eventually(ctx, expect.Fetched(r.kube, child)).WithTimeout(expect.Medium).Should(HaveField("Labels", Not(BeEmpty())))
 	r.child = &corev1.ConfigMap{Data: child.Data, BinaryData: child.BinaryData,
 		ObjectMeta: metav1.ObjectMeta{Namespace: child.Namespace, Name: child.Name, Labels: child.Labels}}
 	r.former = r.bucket.UID
@@ -153,11 +152,11 @@ func (r *restoration) refusesToTakeOver(ctx context.Context) {
 	listed, err := os.ReadFile(r.backup + "/buckets.txt")
 	Expect(err).NotTo(HaveOccurred())
 	Expect(string(listed)).To(Equal(namespace + " data " + string(r.former) + "\n"))
-	Eventually(ctx, operator.Fetched(r.kube, r.tenant)).WithTimeout(expect.Medium).Should(And(
+	Eventually(ctx, expect.Fetched(r.kube, r.tenant)).WithTimeout(expect.Medium).Should(And(
 		expect.HaveCondition(v1beta1.ConditionReady, metav1.ConditionFalse, v1beta1.ReasonNamespaceConflict),
 		HaveField("Status.Conditions",
 			ContainElement(HaveField("Message", ContainSubstring("kubectl annotate namespace "+namespace))))))
-	Eventually(ctx, operator.Fetched(r.kube, r.bucket)).WithTimeout(expect.Medium).Should(
+	Eventually(ctx, expect.Fetched(r.kube, r.bucket)).WithTimeout(expect.Medium).Should(
 		expect.HaveCondition(v1beta1.ConditionReady, metav1.ConditionFalse, v1beta1.ReasonBucketConflict))
 	Expect(r.bucket.Status.Conditions).To(ContainElement(HaveField("Message",
 		HaveSuffix("set this tag on the bucket with any S3 client: %s=%s", v1beta1.BucketTagOwner, r.bucket.UID))))
@@ -166,7 +165,7 @@ func (r *restoration) refusesToTakeOver(ctx context.Context) {
 	Expect(r.owner(ctx)).To(Equal(r.former))
 	// Viewers cannot run here. The children are created again without a handover.
 	Expect(r.kube.Get(ctx, client.ObjectKeyFromObject(r.view), r.view)).To(Succeed())
-	Eventually(ctx, operator.Fetched(r.kube, r.child)).WithTimeout(expect.Medium).Should(
+	Eventually(ctx, expect.Fetched(r.kube, r.child)).WithTimeout(expect.Medium).Should(
 		HaveField("OwnerReferences", ConsistOf(HaveField("UID", r.view.UID))))
 }
 
@@ -192,17 +191,17 @@ func (r *restoration) steal(ctx context.Context) {
 	r.secret(ctx, other.Name)
 	r.thief = r.storageBucket(other.Name, "data")
 	Expect(r.kube.Create(ctx, r.thief)).To(Succeed())
-	Eventually(ctx, operator.Fetched(r.kube, r.thief)).WithTimeout(expect.Medium).Should(
+	Eventually(ctx, expect.Fetched(r.kube, r.thief)).WithTimeout(expect.Medium).Should(
 		expect.HaveCondition(v1beta1.ConditionReady, metav1.ConditionFalse, v1beta1.ReasonBucketConflict))
 }
 
 // refusesTheThief: the other StorageBucket got no bucket, and its deletion removes none.
 func (r *restoration) refusesTheThief(ctx context.Context) {
 	GinkgoHelper()
-	Expect(operator.Fetched(r.kube, r.thief)(ctx)).To(
+	Expect(expect.Fetched(r.kube, r.thief)(ctx)).To(
 		expect.HaveCondition(v1beta1.ConditionReady, metav1.ConditionFalse, v1beta1.ReasonBucketConflict))
 	Expect(r.kube.Delete(ctx, r.thief)).To(Succeed())
-	Eventually(ctx, operator.Reading(r.kube, r.thief)).WithTimeout(expect.Medium).Should(expect.BeGone())
+	Eventually(ctx, expect.Reading(r.kube, r.thief)).WithTimeout(expect.Medium).Should(expect.BeGone())
 }
 
 // keepsEverything: the new owners have the same objects.
@@ -211,6 +210,6 @@ func (r *restoration) keepsEverything(ctx context.Context) {
 	Expect(r.storage.Objects(bucketName)).To(ConsistOf("precious"))
 	Expect(r.owner(ctx)).To(Equal(r.bucket.UID))
 	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}
-	Expect(operator.Fetched(r.kube, ns)(ctx)).To(And(HaveField("DeletionTimestamp", BeNil()),
+	Expect(expect.Fetched(r.kube, ns)(ctx)).To(And(HaveField("DeletionTimestamp", BeNil()),
 		HaveField("Annotations", HaveKeyWithValue(v1beta1.AnnotationTenantUID, string(r.tenant.UID)))))
 }

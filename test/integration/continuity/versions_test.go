@@ -95,7 +95,7 @@ func addVersion(ctx context.Context, c client.Client, resource string) []string 
 		crd.Spec.Versions = append(crd.Spec.Versions, next)
 		crd.Spec.Conversion = &apiextensionsv1.CustomResourceConversion{Strategy: apiextensionsv1.NoneConverter}
 	})
-	Eventually(ctx, operator.Fetched(c, crd)).Should(HaveField("Status.StoredVersions", ContainElement(nextVersion)))
+	Eventually(ctx, expect.Fetched(c, crd)).Should(HaveField("Status.StoredVersions", ContainElement(nextVersion)))
 	// The API server serves a version shortly after it has accepted it.
 	Eventually(ctx, func() error {
 		list := &unstructured.UnstructuredList{}
@@ -124,7 +124,7 @@ func (s sample) in(version string) *unstructured.Unstructured {
 
 func (s sample) read(c client.Client, version string) func(context.Context) (*unstructured.Unstructured, error) {
 	return func(ctx context.Context) (*unstructured.Unstructured, error) {
-		return operator.Fetched(c, s.in(version))(ctx)
+		return expect.Fetched(c, s.in(version))(ctx)
 	}
 }
 
@@ -181,10 +181,10 @@ func reconcilesMeanwhile(ctx context.Context, c client.Client) {
 		"admins")).To(Succeed())
 	Expect(c.Create(ctx, tenant)).To(Succeed())
 	Expect(spec("namespacePrefix")(tenant)).To(Equal("meanwhile-"), "the defaulting webhook was called")
-	Eventually(ctx, operator.Fetched(c, &v1beta1.Tenant{ObjectMeta: metav1.ObjectMeta{Name: "meanwhile"}})).
+	Eventually(ctx, expect.Fetched(c, &v1beta1.Tenant{ObjectMeta: metav1.ObjectMeta{Name: "meanwhile"}})).
 		WithTimeout(expect.Medium).Should(
 		expect.HaveCondition(v1beta1.ConditionReady, metav1.ConditionTrue, v1beta1.ReasonReconciled))
-	Expect(operator.Reading(c, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "meanwhile-dev"}})(ctx)).To(Succeed())
+	Expect(expect.Reading(c, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "meanwhile-dev"}})(ctx)).To(Succeed())
 
 	taken := sample{kind: "Tenant", object: newTenant("taken")}.in(nextVersion)
 	taken.Object["spec"] = map[string]any{"namespaces": []any{"dev"}, "namespacePrefix": "meanwhile-",
@@ -200,14 +200,14 @@ func (s sample) needsNoFormerVersion(ctx context.Context, c client.Client) {
 	GinkgoHelper()
 	crd := &apiextensionsv1.CustomResourceDefinition{}
 	crd.Name = s.resource + "." + v1beta1.GroupVersion.Group
-	Expect(operator.Fetched(c, crd)(ctx)).To(HaveField("Status.StoredVersions", ConsistOf(nextVersion)))
+	Expect(expect.Fetched(c, crd)(ctx)).To(HaveField("Status.StoredVersions", ConsistOf(nextVersion)))
 	former := crd.Spec.Versions[0]
 	remove := func(crd *apiextensionsv1.CustomResourceDefinition) {
 		crd.Spec.Versions = slices.DeleteFunc(crd.Spec.Versions,
 			func(v apiextensionsv1.CustomResourceDefinitionVersion) bool { return v.Name == former.Name })
 	}
 	operator.Change(ctx, c, crd, remove)
-	Eventually(ctx, operator.Reading(c, s.in(former.Name))).WithTimeout(expect.Medium).
+	Eventually(ctx, expect.Reading(c, s.in(former.Name))).WithTimeout(expect.Medium).
 		Should(Satisfy(apierrors.IsNotFound))
 	Expect(s.read(c, nextVersion)(ctx)).To(WithTransform(spec(shared), Equal("again")))
 }

@@ -38,7 +38,7 @@ func remove(o client.Object) step {
 
 func gone(o client.Object) step {
 	return func(ctx context.Context) {
-		Eventually(ctx, operator.Reading(k8s, o)).WithTimeout(expect.Medium).Should(expect.BeGone(), o.GetName())
+		Eventually(ctx, expect.Reading(k8s, o)).WithTimeout(expect.Medium).Should(expect.BeGone(), o.GetName())
 	}
 }
 

@@ -240,7 +240,7 @@ func (f *fenced) setNamespaces(ctx context.Context, t *v1beta1.Tenant, suffixes 
 
 func (f *fenced) ready(ctx context.Context, t *v1beta1.Tenant) {
 	GinkgoHelper()
-	Eventually(ctx, operator.Fetched(f.client, t)).WithTimeout(expect.Medium).Should(And(
+	Eventually(ctx, expect.Fetched(f.client, t)).WithTimeout(expect.Medium).Should(And(
 		expect.HaveObservedGeneration(), expect.HaveCondition(v1beta1.ConditionReady, metav1.ConditionTrue)))
 }
 

@@ -133,12 +133,12 @@ func childrenOf(v *v1beta1.MarkdownView) []client.Object {
 	return []client.Object{configMapOf(v), deploymentOf(v), serviceOf(v)}
 }
 
-func fetched[T client.Object](o T) func(context.Context) (T, error) { return operator.Fetched(k8s, o) }
+func fetched[T client.Object](o T) func(context.Context) (T, error) { return expect.Fetched(k8s, o) }
 
-func reading(o client.Object) func(context.Context) error { return operator.Reading(k8s, o) }
+func reading(o client.Object) func(context.Context) error { return expect.Reading(k8s, o) }
 
 func eventsAbout(o client.Object) func(context.Context) ([]eventsv1.Event, error) {
-	return operator.EventsAbout(k8s, o)
+	return expect.EventsAbout(k8s, o)
 }
 
 func change[T client.Object](ctx context.Context, o T, f func(T)) {

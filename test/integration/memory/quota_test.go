@@ -37,7 +37,7 @@ var _ = Describe("The quota of config/samples", func() {
 		quota.Namespace = namespace.Name
 		Expect(k8s.Create(ctx, &quota)).To(Succeed())
 		By("waiting for the quota controller to count the kinds")
-		Eventually(ctx, operator.Fetched(k8s, &quota)).WithTimeout(expect.Long).Should(
+		Eventually(ctx, expect.Fetched(k8s, &quota)).WithTimeout(expect.Long).Should(
 			HaveField("Status.Used", And(
 				HaveKey(corev1.ResourceName("count/markdownviews.leasehold.dev")),
 				HaveKey(corev1.ResourceName("count/storagebuckets.leasehold.dev")))))

@@ -162,10 +162,10 @@ var _ = Describe("The API of StorageBucket", operator.OldestKubernetes, func() {
 		operator.Change(ctx, k8s, old,
 			func(b *v1beta1.StorageBucket) { b.Labels = map[string]string{"example.com/team": "x"} })
 		operator.Change(ctx, k8s, old, func(b *v1beta1.StorageBucket) { b.Spec.Probe.PeriodSeconds = 20 })
-		Eventually(ctx, operator.Fetched(k8s, old)).WithTimeout(expect.Medium).
+		Eventually(ctx, expect.Fetched(k8s, old)).WithTimeout(expect.Medium).
 			Should(expect.HaveFinalizer(v1beta1.StorageBucketFinalizer))
 		suite.NeedsKubernetes(33, "which validates only the changed fields of a status too")
-		Eventually(ctx, operator.Fetched(k8s, old)).WithTimeout(expect.Medium).Should(expect.HaveObservedGeneration(),
+		Eventually(ctx, expect.Fetched(k8s, old)).WithTimeout(expect.Medium).Should(expect.HaveObservedGeneration(),
 			"the operator must be able to work on it too")
 	}, SpecTimeout(time.Minute))
 })

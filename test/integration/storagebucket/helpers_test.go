@@ -137,7 +137,7 @@ func request(ctx context.Context, b *v1beta1.StorageBucket, value string) {
 // eventually waits for the Ready condition of the current generation.
 func eventually(ctx context.Context, b *v1beta1.StorageBucket, status metav1.ConditionStatus, reason string) {
 	GinkgoHelper()
-	Eventually(ctx, operator.Fetched(k8s, b)).WithTimeout(expect.Medium).Should(And(
+	Eventually(ctx, expect.Fetched(k8s, b)).WithTimeout(expect.Medium).Should(And(
 		expect.HaveObservedGeneration(), expect.HaveCondition(v1beta1.ConditionReady, status, reason)))
 }
 
@@ -156,7 +156,7 @@ func stalled(reason string) gomegatypes.GomegaMatcher {
 // occurrence, with their count if above one.
 func reasonsOf(b *v1beta1.StorageBucket) func(context.Context) ([]string, error) {
 	return func(ctx context.Context) ([]string, error) {
-		list, err := operator.EventsAbout(k8s, b)(ctx)
+		list, err := expect.EventsAbout(k8s, b)(ctx)
 		slices.SortFunc(list, func(a, b eventsv1.Event) int { return a.EventTime.Compare(b.EventTime.Time) })
 		var reasons []string
 		for _, e := range list {

@@ -48,7 +48,7 @@ var _ = Describe("A managed bucket", decidedByService, func() {
 			b := given(ctx, build(place(ctx), proxy.URL(), name, managed(v1beta1.BucketRetain)))
 			held, err := gate.Wait(ctx)
 			Expect(err).NotTo(HaveOccurred())
-			Expect(operator.Fetched(k8s, b)(ctx)).To(And(
+			Expect(expect.Fetched(k8s, b)(ctx)).To(And(
 				expect.HaveFinalizer(v1beta1.StorageBucketFinalizer),
 				expect.HaveCondition(v1beta1.ConditionReady, metav1.ConditionUnknown, v1beta1.ReasonCreating),
 				HaveField("Status.Provisioning", v1beta1.BucketIntended)), "before the first request that changes something")
@@ -66,13 +66,13 @@ var _ = Describe("A managed bucket", decidedByService, func() {
 
 			By("being retained with its tag, and not taken over by a new StorageBucket of the same name")
 			Expect(k8s.Delete(ctx, b)).To(Succeed())
-			Eventually(ctx, operator.Reading(k8s, b)).Should(expect.BeGone())
+			Eventually(ctx, expect.Reading(k8s, b)).Should(expect.BeGone())
 			Eventually(ctx, reasonsOf(b)).Should(ContainElement("Normal BucketRetained"))
 			again := given(ctx, build(b.Namespace, proxy.URL(), name, managed(v1beta1.BucketDelete)))
 			eventually(ctx, again, metav1.ConditionFalse, v1beta1.ReasonBucketConflict)
 			Expect(again).To(stalled(v1beta1.ReasonBucketConflict))
 			Expect(k8s.Delete(ctx, again)).To(Succeed())
-			Eventually(ctx, operator.Reading(k8s, again)).Should(expect.BeGone())
+			Eventually(ctx, expect.Reading(k8s, again)).Should(expect.BeGone())
 			Expect(ownerOf(ctx, name)).To(BeEquivalentTo(b.UID))
 			Expect(proxy.Journal().Mutating()).To(HaveLen(requests))
 		}, SpecTimeout(time.Minute))
@@ -82,7 +82,7 @@ var _ = Describe("A managed bucket", decidedByService, func() {
 		b := given(ctx, build(place(ctx), storage.Endpoint(), operator.Unique("managed"), managed(v1beta1.BucketDelete)))
 		eventuallyReady(ctx, b)
 		Expect(k8s.Delete(ctx, b, client.PropagationPolicy(metav1.DeletePropagationOrphan))).To(Succeed())
-		Eventually(ctx, operator.Reading(k8s, b)).WithTimeout(expect.Medium).Should(expect.BeGone())
+		Eventually(ctx, expect.Reading(k8s, b)).WithTimeout(expect.Medium).Should(expect.BeGone())
 		Eventually(ctx, reasonsOf(b)).Should(ContainElement("Normal BucketRetained"))
 		Expect(ownerOf(ctx, b.Spec.BucketName)).To(BeEquivalentTo(b.UID))
 	}, SpecTimeout(time.Minute))
@@ -99,7 +99,7 @@ var _ = Describe("A managed bucket", decidedByService, func() {
 				func(b *v1beta1.StorageBucket) { b.Spec.CredentialsSecretRef.Name = secret }))
 			eventually(ctx, b, metav1.ConditionFalse, reason)
 			Expect(k8s.Delete(ctx, b)).To(Succeed())
-			Eventually(ctx, operator.Reading(k8s, b)).Should(expect.BeGone())
+			Eventually(ctx, expect.Reading(k8s, b)).Should(expect.BeGone())
 			Expect(exists(ctx, name)).To(BeTrue())
 			Expect(ownerOf(ctx, name)).To(BeEmpty())
 		}
@@ -132,7 +132,7 @@ var _ = Describe("A managed bucket", decidedByService, func() {
 		leader := suite.Leader(ctx)
 		leader.Kill()
 		Eventually(leader.Running).Should(BeFalse())
-		Expect(operator.Fetched(k8s, b)(ctx)).To(HaveField("Status.Provisioning", v1beta1.BucketIntended))
+		Expect(expect.Fetched(k8s, b)(ctx)).To(HaveField("Status.Provisioning", v1beta1.BucketIntended))
 		if !late {
 			held.Cut()
 		}
@@ -153,7 +153,7 @@ var _ = Describe("A managed bucket", decidedByService, func() {
 
 		By("removing it completely")
 		Expect(k8s.Delete(ctx, b)).To(Succeed())
-		Eventually(ctx, operator.Reading(k8s, b)).WithTimeout(expect.Medium).Should(expect.BeGone())
+		Eventually(ctx, expect.Reading(k8s, b)).WithTimeout(expect.Medium).Should(expect.BeGone())
 		Expect(exists(ctx, name)).To(BeFalse())
 	},
 		Entry("the request to create, which is lost", Serial, SpecTimeout(2*time.Minute), fault.BeforeForward, false),
@@ -181,7 +181,7 @@ var _ = Describe("A managed bucket", decidedByService, func() {
 		Expect(storage.Client().RemoveObject(ctx, emptied, "precious", minio.RemoveObjectOptions{})).To(Succeed())
 		operator.Change(ctx, k8s, all[1], func(b *v1beta1.StorageBucket) { b.Spec.DeletionPolicy = v1beta1.BucketRetain })
 		for _, b := range all {
-			Eventually(ctx, operator.Reading(k8s, b)).WithTimeout(expect.Medium).Should(expect.BeGone())
+			Eventually(ctx, expect.Reading(k8s, b)).WithTimeout(expect.Medium).Should(expect.BeGone())
 		}
 		Expect(exists(ctx, emptied)).To(BeFalse())
 		Expect(objectsOf(ctx, retained)).To(Equal([]string{"precious"}))

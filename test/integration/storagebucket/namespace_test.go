@@ -91,7 +91,7 @@ var _ = Describe("The deletion of a namespace", operator.OldestKubernetes, decid
 				all = append(all, b)
 			}
 			for i, b := range all {
-				Eventually(ctx, operator.Reading(k8s, namespaceOf(b.Namespace))).WithTimeout(expect.Long).Should(expect.BeGone())
+				Eventually(ctx, expect.Reading(k8s, namespaceOf(b.Namespace))).WithTimeout(expect.Long).Should(expect.BeGone())
 				if i < 3 {
 					Eventually(ctx, eventsInDefault(b)).Should(Equal([]string{"Normal BucketDeleted"}))
 				}
@@ -110,7 +110,7 @@ var _ = Describe("The deletion of a namespace", operator.OldestKubernetes, decid
 		Expect(full.Status.Conditions).To(ContainElement(HaveField("Message",
 			HaveSuffix("to keep the bucket instead, set spec.deletionPolicy to Retain"))))
 		operator.Change(ctx, k8s, full, func(b *v1beta1.StorageBucket) { b.Spec.DeletionPolicy = v1beta1.BucketRetain })
-		Eventually(ctx, operator.Reading(k8s, namespaceOf(namespace))).WithTimeout(expect.Long).Should(expect.BeGone())
+		Eventually(ctx, expect.Reading(k8s, namespaceOf(namespace))).WithTimeout(expect.Long).Should(expect.BeGone())
 		Expect(objectsOf(ctx, full.Spec.BucketName)).To(Equal([]string{"report.csv"}))
 		Eventually(ctx, eventsInDefault(full)).Should(Equal([]string{"Normal BucketRetained"}))
 	}, SpecTimeout(3*time.Minute))
@@ -127,7 +127,7 @@ var _ = Describe("The deletion of a namespace", operator.OldestKubernetes, decid
 			WithTimeout(expect.Long).Should(Succeed())
 		operator.Change(ctx, k8s, b, func(b *v1beta1.StorageBucket) { b.Spec.DeletionPolicy = v1beta1.BucketDelete })
 		Expect(k8s.Delete(ctx, namespaceOf(namespace))).To(Succeed())
-		Eventually(ctx, operator.Reading(k8s, namespaceOf(namespace))).WithTimeout(expect.Long).Should(expect.BeGone())
+		Eventually(ctx, expect.Reading(k8s, namespaceOf(namespace))).WithTimeout(expect.Long).Should(expect.BeGone())
 		Expect(exists(ctx, b.Spec.BucketName)).To(BeTrue())
 		Eventually(ctx, eventsInDefault(b)).Should(Equal([]string{"Warning BucketRetained"}))
 	}, SpecTimeout(3*time.Minute))

@@ -30,7 +30,7 @@ var _ = Describe("Probing a bucket", decidedByService, func() {
 		Expect(b.Status.LastSuccessTime).NotTo(BeNil())
 		Expect(b.Status.ConsecutiveFailures).To(BeZero())
 		secret := &corev1.Secret{ObjectMeta: named(b.Namespace, credentials)}
-		Expect(operator.Fetched(k8s, secret)(ctx)).Error().NotTo(HaveOccurred())
+		Expect(expect.Fetched(k8s, secret)(ctx)).Error().NotTo(HaveOccurred())
 		Expect(b.Status.ObservedSecretResourceVersion).To(Equal(secret.ResourceVersion))
 		Eventually(func() int { return len(probes(proxy, name)) }).WithTimeout(expect.Medium).Should(BeNumerically(">=", 2))
 		Eventually(ctx, reasonsOf(b)).Should(Equal([]string{"Normal BucketHealthy"}))

@@ -24,22 +24,22 @@ var _ = Describe("A StorageBucket", func() {
 		b := given(ctx, build(place(ctx), proxy.URL(), name, probing(3600, 5, 1)))
 		eventuallyReady(ctx, b)
 		request(ctx, b, "first")
-		Eventually(ctx, operator.Fetched(k8s, b)).Should(HaveField("Status.LastHandledReconcileAt", "first"))
+		Eventually(ctx, expect.Fetched(k8s, b)).Should(HaveField("Status.LastHandledReconcileAt", "first"))
 		Expect(probes(proxy, name)).To(HaveLen(2))
 
 		By("pausing it")
 		annotate(ctx, b, v1beta1.AnnotationPaused, "true")
 		paused := expect.HaveCondition(v1beta1.ConditionPaused, metav1.ConditionTrue, v1beta1.ReasonPaused)
-		Eventually(ctx, operator.Fetched(k8s, b)).Should(paused)
+		Eventually(ctx, expect.Fetched(k8s, b)).Should(paused)
 		request(ctx, b, "second")
 		other := given(ctx, build(b.Namespace, proxy.URL(), name)) // the operator goes on
 		eventuallyReady(ctx, other)
-		Expect(operator.Fetched(k8s, b)(ctx)).To(And(paused, HaveField("Status.LastHandledReconcileAt", "first"),
+		Expect(expect.Fetched(k8s, b)(ctx)).To(And(paused, HaveField("Status.LastHandledReconcileAt", "first"),
 			expect.HaveCondition(v1beta1.ConditionReady, metav1.ConditionTrue, v1beta1.ReasonProbeSucceeded)))
 
 		By("resuming it")
 		annotate(ctx, b, v1beta1.AnnotationPaused, "")
-		Eventually(ctx, operator.Fetched(k8s, b)).Should(And(Not(paused),
+		Eventually(ctx, expect.Fetched(k8s, b)).Should(And(Not(paused),
 			HaveField("Status.LastHandledReconcileAt", "second")))
 	}, SpecTimeout(time.Minute))
 
@@ -48,11 +48,11 @@ var _ = Describe("A StorageBucket", func() {
 		eventuallyReady(ctx, b)
 		annotate(ctx, b, v1beta1.AnnotationPaused, "true")
 		Expect(k8s.Delete(ctx, b)).To(Succeed())
-		Eventually(ctx, operator.Fetched(k8s, b)).Should(
+		Eventually(ctx, expect.Fetched(k8s, b)).Should(
 			expect.HaveCondition(v1beta1.ConditionPaused, metav1.ConditionTrue, v1beta1.ReasonPaused))
 		Expect(exists(ctx, b.Spec.BucketName)).To(BeTrue())
 		annotate(ctx, b, v1beta1.AnnotationPaused, "")
-		Eventually(ctx, operator.Reading(k8s, b)).WithTimeout(expect.Medium).Should(expect.BeGone())
+		Eventually(ctx, expect.Reading(k8s, b)).WithTimeout(expect.Medium).Should(expect.BeGone())
 		Expect(exists(ctx, b.Spec.BucketName)).To(BeFalse())
 	}, SpecTimeout(time.Minute))
 
@@ -61,7 +61,7 @@ var _ = Describe("A StorageBucket", func() {
 		b := given(ctx, build(namespace, storage.Endpoint(), name))
 		eventuallyReady(ctx, b)
 		role := &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: "leasehold-manager-role"}}
-		Expect(operator.Fetched(k8s, role)(ctx)).Error().NotTo(HaveOccurred())
+		Expect(expect.Fetched(k8s, role)(ctx)).Error().NotTo(HaveOccurred())
 		rules := role.Rules
 		DeferCleanup(func(ctx context.Context) {
 			operator.Change(ctx, k8s, role, func(r *rbacv1.ClusterRole) { r.Rules = rules })
@@ -73,14 +73,14 @@ var _ = Describe("A StorageBucket", func() {
 			}
 		})
 		unknown := expect.HaveCondition(v1beta1.ConditionReady, metav1.ConditionUnknown, v1beta1.ReasonRBACForbidden)
-		Eventually(ctx, operator.Fetched(k8s, b)).WithTimeout(20*time.Second).Should(unknown, "two periods")
+		Eventually(ctx, expect.Fetched(k8s, b)).WithTimeout(20*time.Second).Should(unknown, "two periods")
 		fresh := given(ctx, build(namespace, storage.Endpoint(), name))
-		Eventually(ctx, operator.Fetched(k8s, fresh)).Should(unknown)
+		Eventually(ctx, expect.Fetched(k8s, fresh)).Should(unknown)
 		Eventually(ctx, reasonsOf(fresh)).Should(Equal([]string{"Warning BucketUnhealthy"}))
 
 		operator.Change(ctx, k8s, role, func(r *rbacv1.ClusterRole) { r.Rules = rules })
 		for _, each := range []*v1beta1.StorageBucket{b, fresh} {
-			Eventually(ctx, operator.Fetched(k8s, each)).WithTimeout(expect.Long).Should(
+			Eventually(ctx, expect.Fetched(k8s, each)).WithTimeout(expect.Long).Should(
 				expect.HaveCondition(v1beta1.ConditionReady, metav1.ConditionTrue, v1beta1.ReasonProbeSucceeded))
 		}
 	}, SpecTimeout(3*time.Minute))

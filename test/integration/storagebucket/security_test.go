@@ -24,6 +24,7 @@ import (
 
 	"leasehold.dev/api/v1beta1"
 	"leasehold.dev/test/harness/env"
+	"leasehold.dev/test/harness/expect"
 	"leasehold.dev/test/harness/fault"
 	"leasehold.dev/test/harness/record"
 	"leasehold.dev/test/integration/internal/operator"
@@ -175,7 +176,7 @@ var _ = Describe("Requests to a bucket", func() {
 		}
 		for _, b := range all {
 			Expect(json.Marshal(b)).NotTo(ContainSubstring("SENTINEL"))
-			list, err := operator.EventsAbout(k8s, b)(ctx)
+			list, err := expect.EventsAbout(k8s, b)(ctx)
 			Expect(err).NotTo(HaveOccurred())
 			Expect(json.Marshal(list)).NotTo(ContainSubstring("SENTINEL"))
 		}

@@ -87,12 +87,12 @@ func eventuallyReady(ctx context.Context, t *v1beta1.Tenant) {
 		expect.HaveCondition(v1beta1.ConditionReady, metav1.ConditionTrue, v1beta1.ReasonReconciled)))
 }
 
-func fetched[T client.Object](o T) func(context.Context) (T, error) { return operator.Fetched(k8s, o) }
+func fetched[T client.Object](o T) func(context.Context) (T, error) { return expect.Fetched(k8s, o) }
 
-func reading(o client.Object) func(context.Context) error { return operator.Reading(k8s, o) }
+func reading(o client.Object) func(context.Context) error { return expect.Reading(k8s, o) }
 
 func eventsAbout(o client.Object) func(context.Context) ([]eventsv1.Event, error) {
-	return operator.EventsAbout(k8s, o)
+	return expect.EventsAbout(k8s, o)
 }
 
 func change[T client.Object](ctx context.Context, o T, f func(T)) {

@@ -3,7 +3,6 @@
 package sample
 
 import (
-	"context"
 	"fmt"
 	"testing"
 
@@ -44,21 +43,14 @@ func TestSlowOperator(t *testing.T) {
 	backup := &archivev1.Backup{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "orders"}}
 	backup.Spec.Database = "orders"
 	g.Expect(k8s.Create(ctx, backup)).To(Succeed())
-	g.Eventually(fetched(k8s, backup)).WithContext(ctx).Should(And(
+	g.Eventually(expect.Fetched(k8s, backup)).WithContext(ctx).Should(And(
 		expect.HaveFinalizer(archivev1.Finalizer), expect.HaveCondition("Ready", metav1.ConditionTrue)))
 	job := &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Namespace: "default"}}
 	job.Name = backup.Status.JobName
-	g.Eventually(fetched(k8s, job)).WithContext(ctx).Should(expect.BeControlledBy(backup))
+	g.Eventually(expect.Fetched(k8s, job)).WithContext(ctx).Should(expect.BeControlledBy(backup))
 	g.Eventually(func() ([]eventsv1.Event, error) {
 		var list eventsv1.EventList
 		err := k8s.List(ctx, &list, client.InNamespace(operator.Shipped().Namespace))
 		return list.Items, err
 	}).Should(expect.ContainEvent(expect.Event{Reason: "LeaderElection", Note: "became leader"}))
-}
-
-// fetched returns a function for Eventually, which reads an object.
-func fetched[T client.Object](c client.Client, o T) func(context.Context) (T, error) {
-	return func(ctx context.Context) (T, error) {
-		return o, c.Get(ctx, client.ObjectKeyFromObject(o), o)
-	}
 }

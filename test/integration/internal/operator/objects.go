@@ -14,7 +14,6 @@ import (
 	. "github.com/onsi/gomega"
 	authorizationv1 "k8s.io/api/authorization/v1"
 	corev1 "k8s.io/api/core/v1"
-	eventsv1 "k8s.io/api/events/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -31,20 +30,6 @@ var names atomic.Int64
 // Unique returns a name that no other spec of any parallel process has.
 func Unique(base string) string {
 	return fmt.Sprintf("%s-%d-%d", base, GinkgoParallelProcess(), names.Add(1))
-}
-
-// Fetched returns a function that reads the object. Eventually shows its errors.
-func Fetched[T client.Object](c client.Client, o T) func(context.Context) (T, error) {
-	return func(ctx context.Context) (T, error) {
-		return o, c.Get(ctx, client.ObjectKeyFromObject(o), o)
-	}
-}
-
-// Reading returns a function that reads the object without changing o, and returns the error.
-func Reading(c client.Client, o client.Object) func(context.Context) error {
-	return func(ctx context.Context) error {
-		return c.Get(ctx, client.ObjectKeyFromObject(o), o.DeepCopyObject().(client.Object))
-	}
 }
 
 // Change applies a change to a fresh copy, and retries after a conflict.
@@ -79,26 +64,6 @@ func Kstatus(o client.Object) (status.Status, error) {
 		return "", fmt.Errorf("computing the kstatus of %T: %w", o, err)
 	}
 	return result.Status, nil
-}
-
-// EventsAbout lists the events about an object, by UID. Events about cluster-scoped objects are in
-// namespace default.
-func EventsAbout(c client.Client, o client.Object) func(context.Context) ([]eventsv1.Event, error) {
-	namespace := o.GetNamespace()
-	if namespace == "" {
-		namespace = metav1.NamespaceDefault
-	}
-	return func(ctx context.Context) ([]eventsv1.Event, error) {
-		var list eventsv1.EventList
-		err := c.List(ctx, &list, client.InNamespace(namespace))
-		var about []eventsv1.Event
-		for _, e := range list.Items {
-			if e.Regarding.UID == o.GetUID() {
-				about = append(about, e)
-			}
-		}
-		return about, err
-	}
 }
 
 // Can queries the API server's authorizer.
