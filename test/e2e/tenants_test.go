@@ -85,7 +85,8 @@ func TestTenant(t *testing.T) {
 			namespace, admin := tenant.Name+"-dev", as(g, tenant.Name+"-admin")
 			// Pods need the ServiceAccount that kube-controller-manager creates.
 			await(ctx, g, func() error { return admin.Create(ctx, newPod(namespace, "worker")) }, Succeed())
-			await(ctx, g, expect.Fetched(shared.client, newPod(namespace, "worker")), HaveField("Status.Phase", corev1.PodRunning))
+			await(ctx, g, expect.Fetched(shared.client, newPod(namespace, "worker")),
+				HaveField("Status.Phase", corev1.PodRunning))
 
 			privileged := newPod(namespace, "privileged")
 			privileged.Spec.Containers[0].SecurityContext = &corev1.SecurityContext{Privileged: new(true)}
