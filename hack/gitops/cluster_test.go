@@ -23,6 +23,7 @@ import (
 
 	"leasehold.dev/test/harness/env"
 	"leasehold.dev/test/harness/expect"
+	"leasehold.dev/test/harness/s3server"
 )
 
 const root = "../.."
@@ -159,7 +160,7 @@ func arguments(p env.ReplicaPorts) []string {
 func (c *cluster) samples(t *testing.T) []*unstructured.Unstructured {
 	t.Helper()
 	g := NewWithT(t)
-	server, err := env.StartS3(context.WithoutCancel(t.Context()), env.S3Options{})
+	server, err := s3server.Start(context.WithoutCancel(t.Context()), s3server.Options{})
 	g.Expect(err).NotTo(HaveOccurred())
 	t.Cleanup(func() { g.Expect(server.Stop()).To(Succeed()) })
 	g.Expect(server.Client().MakeBucket(t.Context(), "sample-data", minio.MakeBucketOptions{})).To(Succeed())

@@ -37,6 +37,7 @@ import (
 	"leasehold.dev/api/v1beta1"
 	"leasehold.dev/test/harness/env"
 	"leasehold.dev/test/harness/program"
+	"leasehold.dev/test/harness/s3server"
 	"leasehold.dev/test/leasehold"
 )
 
@@ -95,7 +96,7 @@ type environment struct {
 	workDir      string
 	out          *progress
 	plane        *env.ControlPlane
-	server       *env.S3Server
+	server       *s3server.Server
 	installation *env.Installation
 	node         *env.Node
 	running      sync.WaitGroup // ends with the context of start
@@ -113,7 +114,7 @@ func (e *environment) start(ctx context.Context) (err error) {
 	}
 	e.out.printf("control plane", "running; data, logs and the audit log are in %s",
 		filepath.Join(e.workDir, filepath.Base(e.plane.Dir())))
-	if e.server, err = env.StartS3(ctx, env.S3Options{WorkDir: e.workDir}); err != nil {
+	if e.server, err = s3server.Start(ctx, s3server.Options{WorkDir: e.workDir}); err != nil {
 		return err
 	}
 	// The sample that observes a bucket does not create it.

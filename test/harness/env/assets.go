@@ -13,6 +13,8 @@ import (
 	"strings"
 
 	"k8s.io/apimachinery/pkg/util/version"
+
+	"leasehold.dev/test/harness/internal/process"
 )
 
 // assetsVariable names the folder of control plane programs, as for envtest.
@@ -53,7 +55,7 @@ func FindAssets() (string, error) {
 		}
 		return at, nil
 	}
-	built, err := upwards(builtAssets, func(path string) bool { return checkAssets(path) == nil }, ErrNoAssets)
+	built, err := process.Upwards(builtAssets, func(path string) bool { return checkAssets(path) == nil }, ErrNoAssets)
 	if errors.Is(err, ErrNoAssets) {
 		if dir := installedAssets(); dir != "" {
 			return dir, nil
@@ -93,48 +95,9 @@ func installedAssets() string {
 	return found
 }
 
-// FindS3Server returns the path in $S3SERVER, or else that of the program that `make s3server`
-// built. It returns ErrNoS3Server, wrapped, if there is neither.
-func FindS3Server() (string, error) { return findProgram(s3Variable, builtS3, ErrNoS3Server) }
-
 // FindHelm returns the path in $HELM, or else that of the program that `make bin/tools/helm` built.
 // It returns ErrNoHelm, wrapped, if there is neither.
-func FindHelm() (string, error) { return findProgram(helmVariable, builtHelm, ErrNoHelm) }
-
-// findProgram returns the path in a variable, else what was built in the module that contains the
-// working directory or in one around it.
-func findProgram(variable, built string, missing error) (string, error) {
-	path := os.Getenv(variable)
-	if path == "" {
-		return upwards(built, isFile, missing)
-	}
-	if !isFile(path) {
-		return "", fmt.Errorf("looking for %s (%s): %w", path, variable, missing)
-	}
-	return filepath.Abs(path)
-}
-
-// upwards returns where path is good, below the root of the module that contains
-// the working directory or of one around it, or missing, wrapped.
-func upwards(path string, good func(string) bool, missing error) (string, error) {
-	start, err := os.Getwd()
-	if err != nil {
-		return "", fmt.Errorf("finding the working directory: %w", err)
-	}
-	for at := start; ; at = filepath.Dir(at) {
-		if hasFile(at, "go.mod") && good(filepath.Join(at, path)) {
-			return filepath.Join(at, path), nil
-		}
-		if at == filepath.Dir(at) {
-			return "", fmt.Errorf("looking for %s from %s upwards: %w", path, start, missing)
-		}
-	}
-}
-
-func isFile(path string) bool {
-	info, err := os.Stat(path)
-	return err == nil && info.Mode().IsRegular()
-}
+func FindHelm() (string, error) { return process.Find(helmVariable, builtHelm, ErrNoHelm) }
 
 func checkAssets(dir string) error {
 	for _, program := range []string{"etcd", "kube-apiserver", "kubectl"} {
@@ -148,7 +111,7 @@ func checkAssets(dir string) error {
 	return nil
 }
 
-func hasFile(dir, name string) bool { return isFile(filepath.Join(dir, name)) }
+func hasFile(dir, name string) bool { return process.IsFile(filepath.Join(dir, name)) }
 
 // kubectl returns the kubectl of the assets, or with no assets the user's own.
 func kubectl(assets string) (string, error) {

@@ -10,6 +10,8 @@ import (
 
 	"k8s.io/apiserver/pkg/authentication/user"
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
+
+	"leasehold.dev/test/harness/internal/process"
 )
 
 const controllerManager = "kube-controller-manager"
@@ -35,10 +37,10 @@ func (c *ControlPlane) startControllerManager(controllers []string) error {
 	if err := os.WriteFile(ca, server.CA, 0o600); err != nil {
 		return fmt.Errorf("writing the API server's certificate authority: %w", err)
 	}
-	c.manager, err = c.watchdog.start(spec{
-		name:    controllerManager,
-		program: filepath.Join(c.assets, controllerManager),
-		args: []string{
+	c.manager, err = c.watchdog.Start(process.Spec{
+		Name:    controllerManager,
+		Program: filepath.Join(c.assets, controllerManager),
+		Args: []string{
 			"--kubeconfig=" + kubeconfig,
 			"--controllers=" + strings.Join(controllers, ","),
 			// The key envtest makes for kube-apiserver to sign tokens with.
@@ -49,7 +51,7 @@ func (c *ControlPlane) startControllerManager(controllers []string) error {
 			"--kube-api-qps=1000",
 			"--kube-api-burst=2000",
 		},
-		log: c.log(controllerManager),
+		Log: c.log(controllerManager),
 	})
 	return err
 }

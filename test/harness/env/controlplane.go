@@ -22,6 +22,8 @@ import (
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
+
+	"leasehold.dev/test/harness/internal/process"
 )
 
 const (
@@ -46,9 +48,9 @@ type ControlPlane struct {
 	collects   bool // has a kube-controller-manager
 
 	test     *envtest.Environment
-	logs     []*os.File // of etcd and kube-apiserver; envtest does not close them
-	manager  *process   // kube-controller-manager; nil if it is not ours or not there
-	watchdog *watchdog
+	logs     []*os.File       // of etcd and kube-apiserver; envtest does not close them
+	manager  *process.Process // kube-controller-manager; nil if it is not ours or not there
+	watchdog *process.Watchdog
 	egress   *egress // nil for an existing cluster
 	client   client.Client
 	http     *http.Client // beneath client
@@ -83,7 +85,7 @@ func Start(ctx context.Context, o Options) (_ *ControlPlane, err error) {
 	if err != nil && !existing {
 		return nil, fmt.Errorf("starting a control plane: %w", err)
 	}
-	dir, watchdog, err := guardedDir(o.WorkDir, "controlplane-")
+	dir, watchdog, err := process.GuardedDir(o.WorkDir, "controlplane-")
 	if err != nil {
 		return nil, fmt.Errorf("starting a control plane: %w", err)
 	}
@@ -146,10 +148,10 @@ func (c *ControlPlane) configure(ctx context.Context, o Options) error {
 		}
 	}
 	var err error
-	if etcd.Path, err = c.watchdog.wrap(filepath.Join(c.assets, "etcd")); err != nil {
+	if etcd.Path, err = c.watchdog.Wrap(filepath.Join(c.assets, "etcd")); err != nil {
 		return err
 	}
-	if server.Path, err = c.watchdog.wrap(filepath.Join(c.assets, "kube-apiserver")); err != nil {
+	if server.Path, err = c.watchdog.Wrap(filepath.Join(c.assets, "kube-apiserver")); err != nil {
 		return err
 	}
 	// Files, not writers: a pipe would end with this process, and its reader's
@@ -173,7 +175,7 @@ func (c *ControlPlane) configure(ctx context.Context, o Options) error {
 		etcd.Configure().Set(name, values...)
 	}
 	// Not localhost, which may be an address of IPv6, nor ports of other connections.
-	free, err := freePorts(2)
+	free, err := process.FreePorts(2)
 	if err != nil {
 		return err
 	}
@@ -219,7 +221,7 @@ func (c *ControlPlane) explain(err error) error {
 		err = fmt.Errorf("%w; envtest needs a cache folder of the user that it can write: set XDG_CACHE_HOME", err)
 	}
 	for _, name := range []string{"etcd", "kube-apiserver"} {
-		if last := tail(c.log(name), 10); last != "" {
+		if last := process.Tail(c.log(name), 10); last != "" {
 			err = fmt.Errorf("%w\nthe end of the log of %s:\n%s", err, name, last)
 		}
 	}
@@ -266,12 +268,12 @@ func (c *ControlPlane) stopAll() error {
 		r.status.cancel()
 	}
 	if c.manager != nil {
-		if !c.manager.running() {
-			errs = append(errs, fmt.Errorf("%s ended by itself (%v):\n%s", controllerManager, c.manager.state,
-				tail(c.manager.log, 10)))
+		if !c.manager.Running() {
+			errs = append(errs, fmt.Errorf("%s ended by itself (%v):\n%s", controllerManager, c.manager.State,
+				process.Tail(c.manager.Log, 10)))
 		}
 		// It keeps nothing that an orderly stop would save.
-		c.manager.kill()
+		c.manager.Kill()
 	}
 	if err := c.test.Stop(); err != nil {
 		errs = append(errs, fmt.Errorf("stopping etcd and kube-apiserver: %w", err))
@@ -285,6 +287,6 @@ func (c *ControlPlane) stopAll() error {
 	if c.http != nil {
 		c.http.CloseIdleConnections()
 	}
-	errs = append(errs, c.watchdog.release())
+	errs = append(errs, c.watchdog.Release())
 	return errors.Join(errs...)
 }

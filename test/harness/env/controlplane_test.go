@@ -180,7 +180,7 @@ func TestSlowStop_ReportsALostControllerManager(t *testing.T) {
 	g := NewWithT(t)
 	cp, err := Start(t.Context(), Options{Controllers: []string{"no-such-controller"}})
 	g.Expect(err).NotTo(HaveOccurred())
-	g.Eventually(cp.manager.ended, eventually).Should(BeClosed())
+	g.Eventually(cp.manager.Ended, eventually).Should(BeClosed())
 	g.Expect(cp.Stop()).To(MatchError(ContainSubstring("kube-controller-manager ended by itself")))
 }
 

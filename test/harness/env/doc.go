@@ -17,22 +17,11 @@
 //	err = cp.Apply(ctx, objs...)
 //	replica, err := env.StartReplica(ctx, cp, env.ReplicaOptions{...})
 //
-// StartS3 starts a real S3 server in the same manner, for operators that manage
-// systems outside the cluster.
-//
 // A replica with ReplicaOptions.Isolated runs like a Pod's container: see package sandbox.
 //
 // Nothing here depends on a particular operator. It works on Linux and macOS.
 //
-// # No process is left behind
-//
-// Stop stops everything in order. If the process that called Start cannot call
-// Stop (after a panic, a second Ctrl-C or SIGKILL), a small watchdog cleans up.
-// Every child is started through a shell script that records its own pid before
-// it executes the program. The watchdog, in a separate process group, reads a
-// pipe of which only the caller holds the other end. When the pipe closes, the
-// watchdog kills the recorded processes that still run and removes the working
-// directory.
+// No process is left behind: see package process.
 //
 // # An existing cluster
 //

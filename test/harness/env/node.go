@@ -19,6 +19,8 @@ import (
 	toolscache "k8s.io/client-go/tools/cache"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"leasehold.dev/test/harness/internal/process"
 )
 
 // WorkloadControllers are DefaultControllers and the controllers that create the Pods of
@@ -199,20 +201,20 @@ func (n *Node) serve(ctx context.Context, pod *corev1.Pod, program Program) erro
 	if err != nil {
 		return err
 	}
-	ports, err := freePorts(1)
+	ports, err := process.FreePorts(1)
 	if err != nil {
 		return err
 	}
-	p, err := n.plane.watchdog.start(spec{
-		name: pod.Name, program: program.Binary, args: program.Args(ports[0], volumes), log: filepath.Join(dir, "log"),
+	p, err := n.plane.watchdog.Start(process.Spec{
+		Name: pod.Name, Program: program.Binary, Args: program.Args(ports[0], volumes), Log: filepath.Join(dir, "log"),
 	})
 	if err != nil {
 		return err
 	}
-	defer p.kill()
+	defer p.Kill()
 	url := fmt.Sprintf("http://127.0.0.1:%d", ports[0])
 	ready := wait.PollUntilContextCancel(ctx, readyPoll, true, func(ctx context.Context) (bool, error) {
-		if !p.running() {
+		if !p.Running() {
 			return false, errors.New("it has ended")
 		}
 		return isReady(ctx, pod, url), nil
@@ -229,8 +231,8 @@ func (n *Node) serve(ctx context.Context, pod *corev1.Pod, program Program) erro
 	select {
 	case <-ctx.Done():
 		return ctx.Err()
-	case <-p.ended:
-		return fmt.Errorf("running %s: it has ended (%v):\n%s", program.Binary, p.state, tail(p.log, 5))
+	case <-p.Ended:
+		return fmt.Errorf("running %s: it has ended (%v):\n%s", program.Binary, p.State, process.Tail(p.Log, 5))
 	}
 }
 

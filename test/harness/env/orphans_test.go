@@ -7,7 +7,6 @@ import (
 	"encoding/json"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"strconv"
 	"strings"
 	"syscall"
@@ -76,46 +75,4 @@ func startHolder(t *testing.T, role string) (*exec.Cmd, held) {
 func alive(pid int) bool {
 	out, err := exec.Command("ps", "-o", "stat=", "-p", strconv.Itoa(pid)).Output()
 	return err == nil && !strings.HasPrefix(strings.TrimSpace(string(out)), "Z")
-}
-
-// TestWatchdogSparesOtherProcesses gives the watchdog a note with a reused pid: another process got
-// it after the noted one had ended.
-func TestWatchdogSparesOtherProcesses(t *testing.T) {
-	t.Parallel()
-	g := NewWithT(t)
-	dir := t.TempDir()
-	w, err := startWatchdog(filepath.Join(dir, "watchdog"), "")
-	g.Expect(err).NotTo(HaveOccurred())
-	noted, err := w.start(spec{name: "noted", program: "/bin/sleep", args: []string{"600"},
-		log: filepath.Join(dir, "log")})
-	g.Expect(err).NotTo(HaveOccurred())
-	g.Eventually(notedBy, eventually).WithArguments(w).Should(ConsistOf(noted.pid()))
-
-	other := exec.Command("/bin/sleep", "600")
-	g.Expect(other.Start()).To(Succeed())
-	defer func() {
-		_ = other.Process.Kill()
-		_ = other.Wait()
-	}()
-	note := filepath.Join(dir, "watchdog", "pids", strconv.Itoa(other.Process.Pid))
-	g.Expect(os.WriteFile(note, []byte("1\n"), 0o600)).To(Succeed())
-
-	g.Expect(w.release()).To(Succeed())
-	g.Eventually(noted.ended, eventually).Should(BeClosed())
-	g.Expect(alive(other.Process.Pid)).To(BeTrue(), "a process that was not started here was killed")
-}
-
-// TestShimRefusesAfterTheEnd tests a child that starts while its parent dies: the watchdog may have
-// read the notes before the child's.
-func TestShimRefusesAfterTheEnd(t *testing.T) {
-	t.Parallel()
-	g := NewWithT(t)
-	dir := t.TempDir()
-	w, err := startWatchdog(filepath.Join(dir, "watchdog"), "")
-	g.Expect(err).NotTo(HaveOccurred())
-	g.Expect(w.release()).To(Succeed())
-	late, err := w.start(spec{name: "late", program: "/bin/sleep", args: []string{"600"}, log: filepath.Join(dir, "log")})
-	g.Expect(err).NotTo(HaveOccurred())
-	g.Eventually(late.ended, eventually).Should(BeClosed())
-	g.Expect(late.state.ExitCode()).To(Equal(1))
 }

@@ -13,6 +13,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"leasehold.dev/test/harness/internal/process"
 )
 
 const (
@@ -48,7 +50,7 @@ func newPodStatus(ctx context.Context, c client.Client, pod types.NamespacedName
 
 // follow reports the start of p, and its end when it occurs. Reports are in order, and like a
 // kubelet's they follow the event.
-func (s *podStatus) follow(p *process) {
+func (s *podStatus) follow(p *process.Process) {
 	started := metav1.Now()
 	before, followed := s.followed, make(chan struct{})
 	s.followed = followed
@@ -63,7 +65,7 @@ func (s *podStatus) follow(p *process) {
 		c.State = corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: started}}
 		c.Ready, c.Started = true, new(true)
 		s.write()
-		<-p.ended
+		<-p.Ended
 		c.State = corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{
 			ExitCode: exitCode(p), Reason: "Error", StartedAt: started, FinishedAt: metav1.Now(),
 		}}
@@ -76,11 +78,11 @@ func (s *podStatus) follow(p *process) {
 }
 
 // exitCode returns the exit code that a container runtime reports: 128 plus the signal after a signal.
-func exitCode(p *process) int32 {
-	if code := p.state.ExitCode(); code >= 0 {
+func exitCode(p *process.Process) int32 {
+	if code := p.State.ExitCode(); code >= 0 {
 		return int32(code)
 	}
-	status, _ := p.state.Sys().(syscall.WaitStatus)
+	status, _ := p.State.Sys().(syscall.WaitStatus)
 	return 128 + int32(status.Signal())
 }
 

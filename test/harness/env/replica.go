@@ -22,6 +22,7 @@ import (
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"leasehold.dev/test/harness/internal/process"
 	"leasehold.dev/test/harness/sandbox"
 )
 
@@ -85,10 +86,20 @@ type Identity struct {
 	Username string // of the ServiceAccount, as in system:serviceaccount:ns:name
 }
 
+// restartable hides the field in Replica.
+type restartable = process.Restartable
+
+// ErrNotEnded means that a program did not exit in time after SIGTERM, which is an error of the
+// program and not of the harness.
+var ErrNotEnded = process.ErrNotEnded
+
 // Replica is one process of an operator. Its methods may be called concurrently.
 type Replica struct {
 	restartable
 
+	mu       sync.Mutex // of a restart and its report in the Pod's status
+	spec     process.Spec
+	watchdog *process.Watchdog
 	options  ReplicaOptions
 	identity Identity
 	config   *rest.Config
@@ -135,8 +146,9 @@ func newReplica(ctx context.Context, cp *ControlPlane, o ReplicaOptions) (*Repli
 			PodUID:   uid,
 			Username: serviceaccount.MakeUsername(o.Namespace, o.Template.Spec.ServiceAccountName),
 		},
-		config:      config,
-		restartable: restartable{watchdog: cp.watchdog, spec: spec{log: cp.log(o.Name)}},
+		config:   config,
+		watchdog: cp.watchdog,
+		spec:     process.Spec{Log: cp.log(o.Name)},
 	}
 	if err := r.prepare(ctx, cp, token); err != nil {
 		return nil, err
@@ -166,7 +178,7 @@ func (r *Replica) prepare(ctx context.Context, cp *ControlPlane, token string) e
 			return err
 		}
 		var free []int
-		if free, err = freePorts(3); err == nil {
+		if free, err = process.FreePorts(3); err == nil {
 			ports = ReplicaPorts{Probe: free[0], Metrics: free[1], Webhook: free[2]}
 			r.ports = ports
 		}
@@ -185,11 +197,12 @@ func (r *Replica) prepare(ctx context.Context, cp *ControlPlane, token string) e
 }
 
 // program returns the program to start, with its arguments and its environment.
-func (r *Replica) program(ctx context.Context, c client.Reader, env []string, ports ReplicaPorts) (spec, error) {
+func (r *Replica) program(ctx context.Context, c client.Reader, env []string,
+	ports ReplicaPorts) (process.Spec, error) {
 	o := r.options
 	variables, err := o.variables().values(ctx, c, r.identity.Pod, r.identity.PodUID)
 	if err != nil {
-		return spec{}, err
+		return process.Spec{}, err
 	}
 	env = append(env, variables...)
 	var args []string
@@ -199,8 +212,8 @@ func (r *Replica) program(ctx context.Context, c client.Reader, env []string, po
 			args = append(args, expandReferences(arg, values))
 		}
 	}
-	return spec{name: o.Name, program: o.Binary, args: args, log: r.spec.log, dir: o.WorkingDir, env: env,
-		sandbox: r.sandbox}, nil
+	return process.Spec{Name: o.Name, Program: o.Binary, Args: args, Log: r.spec.Log, Dir: o.WorkingDir, Env: env,
+		Sandbox: r.sandbox}, nil
 }
 
 // Restart starts the program again after it has exited, as a kubelet restarts a container, with the
@@ -212,17 +225,13 @@ func (r *Replica) Restart() error { return r.RestartWith() }
 func (r *Replica) RestartWith(args ...string) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.process != nil && r.process.running() {
-		return fmt.Errorf("starting replica %s: it is running already", r.options.Name)
-	}
 	program := r.spec
-	program.args = slices.Concat(program.args, args)
-	process, err := r.watchdog.start(program)
+	program.Args = slices.Concat(program.Args, args)
+	started, err := process.Begin(&r.restartable, r.watchdog, program)
 	if err != nil {
 		return fmt.Errorf("starting replica %s: %w", r.options.Name, err)
 	}
-	r.process = process
-	r.status.follow(process)
+	r.status.follow(started)
 	return nil
 }
 
@@ -243,31 +252,31 @@ func (r *Replica) Ports() ReplicaPorts { return r.ports }
 
 // LogPath returns the path of the file that contains the standard output and the standard error of
 // the program.
-func (r *Replica) LogPath() string { return r.spec.log }
+func (r *Replica) LogPath() string { return r.spec.Log }
 
 // LogTail returns the last lines of the file at LogPath.
-func (r *Replica) LogTail(lines int) string { return tail(r.spec.log, lines) }
+func (r *Replica) LogTail(lines int) string { return process.Tail(r.spec.Log, lines) }
 
 // Wait waits until the process has exited and returns its exit code, or -1 if a signal ended it. It
 // returns the error of ctx, wrapped, if ctx is done first.
 func (r *Replica) Wait(ctx context.Context) (int, error) {
-	process := r.current()
+	running := process.Current(&r.restartable)
 	select {
-	case <-process.ended:
-		return process.state.ExitCode(), nil
+	case <-running.Ended:
+		return running.State.ExitCode(), nil
 	case <-ctx.Done():
 		return 0, fmt.Errorf("waiting for replica %s: %w", r.options.Name, ctx.Err())
 	}
 }
 
 // Kill sends SIGKILL and waits until the process has exited.
-func (r *Replica) Kill() { r.current().kill() }
+func (r *Replica) Kill() { process.Current(&r.restartable).Kill() }
 
 // Stop sends SIGTERM, waits until the process has exited and returns its exit code. If the process
 // still runs after 30 s, or when ctx is done, Stop kills it and returns ErrNotEnded or the error of
 // ctx, wrapped.
 func (r *Replica) Stop(ctx context.Context) (int, error) {
-	return r.current().stop(ctx, stopGrace)
+	return process.Current(&r.restartable).Stop(ctx, stopGrace)
 }
 
 func (r *Replica) readiness() *corev1.HTTPGetAction { return readinessOf(r.options.container()) }

@@ -20,6 +20,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/config"
+
+	"leasehold.dev/test/harness/internal/process"
 )
 
 // The programs that the test binary can play.
@@ -106,7 +108,7 @@ func hold(role string) error {
 	}
 	// envtest ran etcd and kube-apiserver to read their flags, which left notes of ended processes.
 	// The newest two may not have written theirs yet.
-	pids := slices.DeleteFunc(append(noted, cp.manager.pid(), replica.Pid()), func(pid int) bool { return !alive(pid) })
+	pids := slices.DeleteFunc(append(noted, cp.manager.Pid(), replica.Pid()), func(pid int) bool { return !alive(pid) })
 	slices.Sort(pids)
 	pids = slices.Compact(pids)
 	if err := json.NewEncoder(os.Stdout).Encode(held{Dir: cp.Dir(), Pids: pids}); err != nil {
@@ -120,8 +122,8 @@ func hold(role string) error {
 }
 
 // notedBy returns the noted children of a watchdog that have not been waited for.
-func notedBy(w *watchdog) (pids []int, err error) {
-	entries, err := os.ReadDir(filepath.Join(w.dir, "pids"))
+func notedBy(w *process.Watchdog) (pids []int, err error) {
+	entries, err := os.ReadDir(filepath.Join(w.Dir, "pids"))
 	for _, entry := range entries {
 		pid, notNumber := strconv.Atoi(entry.Name())
 		pids, err = append(pids, pid), errors.Join(err, notNumber)

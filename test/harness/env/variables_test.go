@@ -149,5 +149,5 @@ func TestReplicaArgumentsReferToVariables(t *testing.T) {
 	g := NewWithT(t)
 	got, err := r.program(t.Context(), nil, []string{"POD_NAMESPACE=system"}, ReplicaPorts{})
 	g.Expect(err).NotTo(HaveOccurred())
-	g.Expect(got.args).To(Equal([]string{"--ns=system", "--v=7", "--other=$(UNKNOWN)"}))
+	g.Expect(got.Args).To(Equal([]string{"--ns=system", "--v=7", "--other=$(UNKNOWN)"}))
 }

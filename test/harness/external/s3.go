@@ -15,10 +15,10 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/clock"
 
-	"leasehold.dev/test/harness/env"
 	"leasehold.dev/test/harness/fault"
 	"leasehold.dev/test/harness/history"
 	"leasehold.dev/test/harness/run"
+	"leasehold.dev/test/harness/s3server"
 )
 
 // maxBody is the number of stored bytes of a body: no request about a bucket has more.
@@ -28,7 +28,7 @@ const maxBody = 64 << 10
 // object. It is required if the operator creates buckets.
 func S3(ownerTag string) run.StartExternal {
 	return func(ctx context.Context, c clock.Clock, peer func(client, server string) string) (run.External, error) {
-		server, err := env.StartS3(ctx, env.S3Options{})
+		server, err := s3server.Start(ctx, s3server.Options{})
 		if err != nil {
 			return nil, err
 		}
@@ -41,7 +41,7 @@ func S3(ownerTag string) run.StartExternal {
 }
 
 type s3 struct {
-	server *env.S3Server
+	server *s3server.Server
 	proxy  *fault.Proxy
 	tag    string
 }
@@ -51,7 +51,7 @@ func (s *s3) Proxy() *fault.Proxy { return s.proxy }
 func (s *s3) Values() (open, secret map[string]string) {
 	account := s.server.Account()
 	_, address, _ := strings.Cut(s.proxy.URL(), "://")
-	return map[string]string{"s3.endpoint": s.proxy.URL(), "s3.address": address, "s3.region": env.S3Region},
+	return map[string]string{"s3.endpoint": s.proxy.URL(), "s3.address": address, "s3.region": s3server.Region},
 		map[string]string{"s3.accessKey": account.AccessKey, "s3.secretKey": account.SecretKey}
 }
 

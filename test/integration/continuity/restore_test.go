@@ -18,8 +18,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"leasehold.dev/api/v1beta1"
-	"leasehold.dev/test/harness/env"
 	"leasehold.dev/test/harness/expect"
+	"leasehold.dev/test/harness/s3server"
 )
 
 const (
@@ -31,7 +31,7 @@ const (
 // restoration is a Tenant with a managed bucket that move from one cluster to another. The S3
 // server outlives both.
 type restoration struct {
-	storage *env.S3Server
+	storage *s3server.Server
 	backup  string // the folder
 	former  types.UID
 	kube    client.Client // the new cluster's
@@ -44,7 +44,7 @@ type restoration struct {
 
 var _ = Describe("A backup that is restored into a new cluster", func() {
 	It("does not change namespaces and buckets until an administrator hands them over", func(ctx SpecContext) {
-		storage, err := env.StartS3(context.WithoutCancel(ctx), env.S3Options{})
+		storage, err := s3server.Start(context.WithoutCancel(ctx), s3server.Options{})
 		Expect(err).NotTo(HaveOccurred())
 		DeferCleanup(storage.Stop)
 		r := &restoration{storage: storage, backup: GinkgoT().TempDir()}

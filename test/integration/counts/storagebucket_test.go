@@ -11,7 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"leasehold.dev/api/v1beta1"
-	"leasehold.dev/test/harness/env"
+	"leasehold.dev/test/harness/s3server"
 )
 
 const (
@@ -23,7 +23,7 @@ const (
 )
 
 // s3 is the server of this suite, set by countBuckets.
-var s3 *env.S3Server
+var s3 *s3server.Server
 
 func newBucket(name string, policy v1beta1.BucketManagementPolicy,
 	deletion v1beta1.BucketDeletionPolicy) *v1beta1.StorageBucket {
@@ -37,7 +37,7 @@ func newBucket(name string, policy v1beta1.BucketManagementPolicy,
 // countBuckets counts the life cycle of an observed StorageBucket and of two managed ones.
 func (c *counter) countBuckets(ctx context.Context) {
 	var err error
-	s3, err = env.StartS3(context.WithoutCancel(ctx), env.S3Options{})
+	s3, err = s3server.Start(context.WithoutCancel(ctx), s3server.Options{})
 	Expect(err).NotTo(HaveOccurred())
 	DeferCleanup(func() { Expect(s3.Stop()).To(Succeed()) })
 	create(&corev1.Namespace{ObjectMeta: named("", team)})(ctx)

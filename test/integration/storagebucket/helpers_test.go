@@ -18,9 +18,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"leasehold.dev/api/v1beta1"
-	"leasehold.dev/test/harness/env"
 	"leasehold.dev/test/harness/expect"
 	"leasehold.dev/test/harness/fault"
+	"leasehold.dev/test/harness/s3server"
 	"leasehold.dev/test/integration/internal/operator"
 )
 
@@ -43,7 +43,7 @@ func place(ctx context.Context) string {
 }
 
 // keys creates a Secret with an account's keys.
-func keys(ctx context.Context, namespace, name string, account env.S3Account) *corev1.Secret {
+func keys(ctx context.Context, namespace, name string, account s3server.Account) *corev1.Secret {
 	GinkgoHelper()
 	secret := &corev1.Secret{ObjectMeta: named(namespace, name), StringData: map[string]string{
 		v1beta1.SecretKeyAccessKeyID: account.AccessKey, v1beta1.SecretKeySecretAccessKey: account.SecretKey,

@@ -16,9 +16,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"leasehold.dev/api/v1beta1"
-	"leasehold.dev/test/harness/env"
 	"leasehold.dev/test/harness/expect"
 	"leasehold.dev/test/harness/fault"
+	"leasehold.dev/test/harness/s3server"
 	"leasehold.dev/test/integration/internal/operator"
 )
 
@@ -89,7 +89,7 @@ var _ = Describe("A managed bucket", decidedByService, func() {
 
 	It("is not taken over if it exists, also in another account, and outlives the StorageBucket", func(ctx SpecContext) {
 		namespace := place(ctx)
-		stranger, err := storage.AddAccount(ctx, env.S3RoleUser)
+		stranger, err := storage.AddAccount(ctx, s3server.RoleUser)
 		Expect(err).NotTo(HaveOccurred())
 		keys(ctx, namespace, "stranger", stranger)
 		for secret, reason := range map[string]string{

@@ -12,9 +12,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"leasehold.dev/api/v1beta1"
-	"leasehold.dev/test/harness/env"
 	"leasehold.dev/test/harness/expect"
 	"leasehold.dev/test/harness/fault"
+	"leasehold.dev/test/harness/s3server"
 	"leasehold.dev/test/integration/internal/operator"
 )
 
@@ -51,23 +51,23 @@ var _ = Describe("Probing a bucket", decidedByService, func() {
 	It("reports a real server's errors for wrong keys, missing permissions, an unknown name and another region",
 		func(ctx SpecContext) {
 			namespace, name, root := place(ctx), bucketOnServer(ctx), storage.Account()
-			stranger, err := storage.AddAccount(ctx, env.S3RoleUser)
+			stranger, err := storage.AddAccount(ctx, s3server.RoleUser)
 			Expect(err).NotTo(HaveOccurred())
 			status, otherRegion := metav1.ConditionFalse, v1beta1.ReasonRegionMismatch
 			if server().anyRegion {
 				status, otherRegion = metav1.ConditionTrue, v1beta1.ReasonProbeSucceeded
 			}
 			for _, c := range []struct {
-				account              env.S3Account
+				account              s3server.Account
 				bucket, region, want string
 				status               metav1.ConditionStatus
 			}{
-				{stranger, name, env.S3Region, v1beta1.ReasonAccessDenied, metav1.ConditionFalse},
-				{env.S3Account{AccessKey: root.AccessKey, SecretKey: "wrong-secret-of-a-good-key"}, name, env.S3Region,
+				{stranger, name, s3server.Region, v1beta1.ReasonAccessDenied, metav1.ConditionFalse},
+				{s3server.Account{AccessKey: root.AccessKey, SecretKey: "wrong-secret-of-a-good-key"}, name, s3server.Region,
 					v1beta1.ReasonInvalidCredentials, metav1.ConditionFalse},
-				{env.S3Account{AccessKey: "UNKNOWNKEY0000000000", SecretKey: root.SecretKey}, name, env.S3Region,
+				{s3server.Account{AccessKey: "UNKNOWNKEY0000000000", SecretKey: root.SecretKey}, name, s3server.Region,
 					v1beta1.ReasonInvalidCredentials, metav1.ConditionFalse},
-				{root, "no-such-bucket", env.S3Region, v1beta1.ReasonBucketNotFound, metav1.ConditionFalse},
+				{root, "no-such-bucket", s3server.Region, v1beta1.ReasonBucketNotFound, metav1.ConditionFalse},
 				{root, name, "eu-west-1", otherRegion, status},
 			} {
 				secret := keys(ctx, namespace, operator.Unique("account"), c.account)

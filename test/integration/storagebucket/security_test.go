@@ -23,10 +23,10 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"leasehold.dev/api/v1beta1"
-	"leasehold.dev/test/harness/env"
 	"leasehold.dev/test/harness/expect"
 	"leasehold.dev/test/harness/fault"
 	"leasehold.dev/test/harness/record"
+	"leasehold.dev/test/harness/s3server"
 	"leasehold.dev/test/integration/internal/operator"
 )
 
@@ -120,7 +120,7 @@ var _ = Describe("The guard of addresses", operator.OldestKubernetes, func() {
 var _ = Describe("Requests to a bucket", func() {
 	It("are signed with the Secret's keys, and have neither a token nor values of the environment", func(ctx SpecContext) {
 		namespace := place(ctx)
-		keys(ctx, namespace, "own", env.S3Account{AccessKey: "OWNKEYID", SecretKey: "own-secret"})
+		keys(ctx, namespace, "own", s3server.Account{AccessKey: "OWNKEYID", SecretKey: "own-secret"})
 		// It would be Ready with the keys of the operator's environment.
 		stub := newS3Stub(func(w http.ResponseWriter, r *http.Request) {
 			if !strings.Contains(r.Header.Get("Authorization"), ambientKey) {
@@ -148,7 +148,7 @@ var _ = Describe("Requests to a bucket", func() {
 		suite.NeedsProcesses()
 		const secret, token = "SENTINEL-secret-access-key", "SENTINEL-session-token"
 		namespace := place(ctx)
-		sentinel := keys(ctx, namespace, "sentinel", env.S3Account{AccessKey: "SENTINELKEYID", SecretKey: secret})
+		sentinel := keys(ctx, namespace, "sentinel", s3server.Account{AccessKey: "SENTINELKEYID", SecretKey: secret})
 		operator.Change(ctx, k8s, sentinel, func(s *corev1.Secret) { s.Data[v1beta1.SecretKeySessionToken] = []byte(token) })
 		// Some servers repeat the request in the error for a wrong signature.
 		chatty := newS3Stub(func(w http.ResponseWriter, r *http.Request) {

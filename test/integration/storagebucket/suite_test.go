@@ -13,7 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"leasehold.dev/api/v1beta1"
-	"leasehold.dev/test/harness/env"
+	"leasehold.dev/test/harness/s3server"
 	"leasehold.dev/test/integration/internal/operator"
 )
 
@@ -44,7 +44,7 @@ var (
 	})
 	k8s client.Client
 	// storage is the S3 server of this parallel process.
-	storage *env.S3Server
+	storage *s3server.Server
 )
 
 func TestStorageBucket(t *testing.T) { suite.Run(t) }
@@ -52,7 +52,7 @@ func TestStorageBucket(t *testing.T) { suite.Run(t) }
 var _ = SynchronizedBeforeSuite(suite.Start, func(ctx SpecContext, data []byte) {
 	k8s = suite.Join(ctx, data)
 	var err error
-	storage, err = env.StartS3(context.WithoutCancel(ctx), env.S3Options{})
+	storage, err = s3server.Start(context.WithoutCancel(ctx), s3server.Options{})
 	Expect(err).NotTo(HaveOccurred())
 })
 

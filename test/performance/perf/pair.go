@@ -22,6 +22,7 @@ import (
 	"leasehold.dev/api/v1beta1"
 	"leasehold.dev/test/harness/env"
 	"leasehold.dev/test/harness/fault"
+	"leasehold.dev/test/harness/s3server"
 )
 
 const (
@@ -46,7 +47,7 @@ type pair struct {
 	broken  int // bindings broken by the load
 	// s3 is a server that the leader calls, behind a proxy that records the sender of each request.
 	// Both are nil if the leader calls none.
-	s3    *env.S3Server
+	s3    *s3server.Server
 	calls *fault.Proxy
 	// lost is a replica that was stopped on purpose and not restarted, and gaveUp the number of
 	// replicas that ended by themselves.
@@ -90,7 +91,7 @@ func (p *pair) start(ctx context.Context, c checkout) (err error) {
 
 // startS3 starts the S3 server and makes the StorageBuckets that refer to it.
 func (p *pair) startS3(ctx context.Context) (err error) {
-	if p.s3, err = env.StartS3(ctx, env.S3Options{}); err != nil {
+	if p.s3, err = s3server.Start(ctx, s3server.Options{}); err != nil {
 		return err
 	}
 	if err := p.s3.Client().MakeBucket(ctx, bucketName, minio.MakeBucketOptions{}); err != nil {

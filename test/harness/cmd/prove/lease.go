@@ -24,6 +24,7 @@ import (
 
 	"leasehold.dev/test/harness/env"
 	"leasehold.dev/test/harness/history"
+	"leasehold.dev/test/harness/internal/process"
 )
 
 const (
@@ -84,7 +85,7 @@ func (l *learner) findLease(ctx context.Context) (err error) {
 // noteNotEnded prints that the program did not end at SIGTERM, which is a finding and keeps nothing
 // from being learned, and returns the other errors of a stop.
 func noteNotEnded(output io.Writer, err error) error {
-	notEnded, others := env.SplitNotEnded(err)
+	notEnded, others := process.SplitNotEnded(err)
 	if notEnded != nil {
 		fmt.Fprintf(output, "finding: %v\n", notEnded)
 	}

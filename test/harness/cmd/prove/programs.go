@@ -12,6 +12,7 @@ import (
 
 	"leasehold.dev/test/harness/controlplane"
 	"leasehold.dev/test/harness/env"
+	"leasehold.dev/test/harness/s3server"
 )
 
 // The variables that name programs of the user's own. What they name is never replaced.
@@ -60,8 +61,8 @@ func ensureHelm(ctx context.Context, output io.Writer) error {
 }
 
 func ensureS3Server(ctx context.Context, output io.Writer) error {
-	_, err := env.FindS3Server()
-	return ensureTool(ctx, controlplane.S3Server, s3Variable, err, env.ErrNoS3Server, output)
+	_, err := s3server.Find()
+	return ensureTool(ctx, controlplane.S3Server, s3Variable, err, s3server.ErrMissing, output)
 }
 
 // ensureTool builds a tool if it was not found because it is missing.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package env
+package s3server
 
 import (
 	"context"
@@ -19,8 +19,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 )
 
-// s3Program is what differs between the servers that StartS3 can start.
-type s3Program struct {
+// program is what differs between the servers that Start can start.
+type program struct {
 	// name is the beginning of the file's name.
 	name string
 	// ports is the number of ports to listen on. The first one is S3's.
@@ -29,27 +29,27 @@ type s3Program struct {
 	folders []string
 	// command returns the program's arguments and environment. Keys must not be arguments, because every
 	// user of the machine can read those.
-	command func(s *S3Server) (args, env []string)
+	command func(s *Server) (args, env []string)
 	// prepare writes the files that it reads; optional.
-	prepare func(s *S3Server) error
+	prepare func(s *Server) error
 	// add adds an account.
-	add func(ctx context.Context, s *S3Server, role S3Role) (S3Account, error)
+	add func(ctx context.Context, s *Server, role Role) (Account, error)
 	// leaves is a pattern of files outside the server's folder that a killed server leaves behind, with
 	// %d for a port; optional.
 	leaves string
 }
 
 // errOneRole is the error of a server whose accounts either may do nothing or reach all buckets.
-var errOneRole = errors.New("this server has accounts with the role " + string(S3RoleUser) + " only")
+var errOneRole = errors.New("this server has accounts with the role " + string(RoleUser) + " only")
 
 // versity is the program whose buckets and objects are folders and files.
 const versity = "versitygw"
 
-var s3Programs = []s3Program{
+var programs = []program{
 	// Metadata are in files beside the data, so the file system needs no extended attributes.
 	{name: versity, ports: 1, folders: []string{"data", "metadata", "versions", "accounts"},
-		command: func(s *S3Server) (args, env []string) {
-			return []string{"--port", s.address(), "--region", S3Region, "--iam-dir", s.folder("accounts"),
+		command: func(s *Server) (args, env []string) {
+			return []string{"--port", s.address(), "--region", Region, "--iam-dir", s.folder("accounts"),
 					"posix", "--sidecar", s.folder("metadata"), "--versioning-dir", s.folder("versions"), s.data()},
 				[]string{"ROOT_ACCESS_KEY_ID=" + s.account.AccessKey, "ROOT_SECRET_ACCESS_KEY=" + s.account.SecretKey}
 		},
@@ -60,7 +60,7 @@ var s3Programs = []s3Program{
 	{name: "weed", ports: 8, folders: []string{"data"}, command: weedCommand, add: addWeedIdentity,
 		prepare: writeWeedIdentities, leaves: "/tmp/seaweedfs-*-grpc-%d.sock"},
 	{name: "minio", ports: 1, folders: []string{"data"},
-		command: func(s *S3Server) (args, env []string) {
+		command: func(s *Server) (args, env []string) {
 			return []string{"server", "--address", s.address(), s.data()}, []string{"MINIO_BROWSER=off",
 				"MINIO_ROOT_USER=" + s.account.AccessKey, "MINIO_ROOT_PASSWORD=" + s.account.SecretKey}
 		},
@@ -68,33 +68,33 @@ var s3Programs = []s3Program{
 	},
 }
 
-// s3ProgramOf returns the program that a file is.
-func s3ProgramOf(path string) (s3Program, error) {
-	for _, p := range s3Programs {
+// programOf returns the program that a file is.
+func programOf(path string) (program, error) {
+	for _, p := range programs {
 		if strings.HasPrefix(filepath.Base(path), p.name) {
 			return p, nil
 		}
 	}
-	return s3Program{}, fmt.Errorf("%s is no S3 server that can be started: the name of the file must begin with "+
+	return program{}, fmt.Errorf("%s is no S3 server that can be started: the name of the file must begin with "+
 		"versitygw, weed (SeaweedFS) or minio", path)
 }
 
 // addVersityUser adds an account of versitygw.
-func addVersityUser(ctx context.Context, s *S3Server, role S3Role) (S3Account, error) {
-	account := newS3Account()
-	cmd := exec.CommandContext(ctx, s.spec.program, "admin", "create-user",
+func addVersityUser(ctx context.Context, s *Server, role Role) (Account, error) {
+	account := newAccount()
+	cmd := exec.CommandContext(ctx, s.spec.Program, "admin", "create-user",
 		"--access", account.AccessKey, "--secret", account.SecretKey, "--role", string(role))
-	cmd.Env = append(s.watchdog.environ(), "ADMIN_ENDPOINT_URL="+s.Endpoint(), "ADMIN_REGION="+S3Region,
+	cmd.Env = append(s.guard.Environ(), "ADMIN_ENDPOINT_URL="+s.Endpoint(), "ADMIN_REGION="+Region,
 		"ADMIN_ACCESS_KEY_ID="+s.account.AccessKey, "ADMIN_SECRET_ACCESS_KEY="+s.account.SecretKey)
 	if output, err := cmd.CombinedOutput(); err != nil {
-		return S3Account{}, fmt.Errorf("running versitygw admin: %w\n%s", err, output)
+		return Account{}, fmt.Errorf("running versitygw admin: %w\n%s", err, output)
 	}
 	return account, nil
 }
 
 // weedCommand returns the arguments of `weed server`. A bucket's first object makes one volume of
 // data instead of seven, and as many buckets as tests need have one.
-func weedCommand(s *S3Server) (args, env []string) {
+func weedCommand(s *Server) (args, env []string) {
 	args = []string{"server", "-ip=127.0.0.1", "-ip.bind=127.0.0.1", "-dir=" + s.data(), "-master.telemetry=false",
 		"-volume.max=10000", "-s3", "-s3.config=" + s.folder("identities.json"), "-s3.port.iceberg=0", "-s3.port.lance=0",
 		"-s3.localSocket=" + s.folder("s3.sock"), "-filer.localSocket=" + s.folder("filer.sock")}
@@ -118,7 +118,7 @@ type weedCredential struct {
 
 // writeWeedIdentities writes the accounts that SeaweedFS reads when it starts and at SIGHUP. Only the
 // first one has permissions.
-func writeWeedIdentities(s *S3Server) error {
+func writeWeedIdentities(s *Server) error {
 	all := []weedIdentity{{"root", []weedCredential{{s.account.AccessKey, s.account.SecretKey}}, []string{"Admin"}}}
 	for _, a := range s.others {
 		all = append(all, weedIdentity{a.AccessKey, []weedCredential{{a.AccessKey, a.SecretKey}}, nil})
@@ -134,14 +134,14 @@ func writeWeedIdentities(s *S3Server) error {
 }
 
 // addWeedIdentity returns when the server knows the account, whose list of buckets is empty then.
-func addWeedIdentity(ctx context.Context, s *S3Server, role S3Role) (S3Account, error) {
-	if role != S3RoleUser {
-		return S3Account{}, errOneRole
+func addWeedIdentity(ctx context.Context, s *Server, role Role) (Account, error) {
+	if role != RoleUser {
+		return Account{}, errOneRole
 	}
-	account := newS3Account()
+	account := newAccount()
 	client, err := s.ClientFor(account)
 	if err != nil {
-		return S3Account{}, err
+		return Account{}, err
 	}
 	s.mu.Lock()
 	s.others = append(s.others, account)
@@ -151,31 +151,31 @@ func addWeedIdentity(ctx context.Context, s *S3Server, role S3Role) (S3Account, 
 		err = s.Signal(syscall.SIGHUP)
 	}
 	if err != nil {
-		return S3Account{}, err
+		return Account{}, err
 	}
 	accepted := func(ctx context.Context) (bool, error) {
 		_, err := client.ListBuckets(ctx)
 		return err == nil, nil
 	}
-	return account, wait.PollUntilContextTimeout(ctx, s3Poll, s3StartTimeout, true, accepted)
+	return account, wait.PollUntilContextTimeout(ctx, poll, startTimeout, true, accepted)
 }
 
 // assumeMinIORole returns keys for a session of the root account whose policy permits nothing. Accounts of MinIO are
 // added with a protocol of its own.
-func assumeMinIORole(_ context.Context, s *S3Server, role S3Role) (S3Account, error) {
-	if role != S3RoleUser {
-		return S3Account{}, errOneRole
+func assumeMinIORole(_ context.Context, s *Server, role Role) (Account, error) {
+	if role != RoleUser {
+		return Account{}, errOneRole
 	}
 	session, err := credentials.NewSTSAssumeRole(s.Endpoint(), credentials.STSAssumeRoleOptions{
-		AccessKey: s.account.AccessKey, SecretKey: s.account.SecretKey, Location: S3Region,
+		AccessKey: s.account.AccessKey, SecretKey: s.account.SecretKey, Location: Region,
 		Policy: `{"Version":"2012-10-17","Statement":[{"Effect":"Deny","Action":["s3:*"],"Resource":["arn:aws:s3:::*"]}]}`,
 	})
 	if err != nil {
-		return S3Account{}, fmt.Errorf("preparing a session: %w", err)
+		return Account{}, fmt.Errorf("preparing a session: %w", err)
 	}
-	keys, err := session.GetWithContext(&credentials.CredContext{Client: &http.Client{Timeout: s3StartTimeout}})
+	keys, err := session.GetWithContext(&credentials.CredContext{Client: &http.Client{Timeout: startTimeout}})
 	if err != nil {
-		return S3Account{}, fmt.Errorf("beginning a session: %w", err)
+		return Account{}, fmt.Errorf("beginning a session: %w", err)
 	}
-	return S3Account{keys.AccessKeyID, keys.SecretAccessKey, keys.SessionToken}, nil
+	return Account{keys.AccessKeyID, keys.SecretAccessKey, keys.SessionToken}, nil
 }

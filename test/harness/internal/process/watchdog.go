@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package env
+package process
 
 import (
 	"embed"
@@ -26,16 +26,16 @@ var scripts embed.FS
 // milliseconds if there is nothing to kill, and bounds itself to 5 seconds.
 const watchdogPatience = 30 * time.Second
 
-// watchdog kills the children of this process when this process has ended.
-type watchdog struct {
-	dir  string        // its scripts and the folder pids, one note a child
+// Watchdog kills the children of this process when this process has ended.
+type Watchdog struct {
+	Dir  string        // its scripts and the folder pids, one note a child
 	pipe *os.File      // the end that keeps it waiting
 	gone chan struct{} // closed when it has ended
 }
 
-// startWatchdog keeps its files in dir. If removes is not empty, that folder is
+// StartWatchdog keeps its files in dir. If removes is not empty, that folder is
 // removed at the end.
-func startWatchdog(dir, removes string) (*watchdog, error) {
+func StartWatchdog(dir, removes string) (*Watchdog, error) {
 	for _, folder := range []string{filepath.Join(dir, "pids"), homeOf(dir)} {
 		if err := os.MkdirAll(folder, 0o700); err != nil {
 			return nil, fmt.Errorf("creating the watchdog's folder: %w", err)
@@ -61,7 +61,7 @@ func startWatchdog(dir, removes string) (*watchdog, error) {
 	if err := cmd.Start(); err != nil {
 		return nil, errors.Join(fmt.Errorf("starting the watchdog: %w", err), write.Close())
 	}
-	w := &watchdog{dir: dir, pipe: write, gone: make(chan struct{})}
+	w := &Watchdog{Dir: dir, pipe: write, gone: make(chan struct{})}
 	go func() {
 		defer close(w.gone)
 		_ = cmd.Wait() // its exit code is meaningless
@@ -69,9 +69,9 @@ func startWatchdog(dir, removes string) (*watchdog, error) {
 	return w, nil
 }
 
-// guardedDir creates a new folder in workDir, or if that is empty in the system's temporary folder,
+// GuardedDir creates a new folder in workDir, or if that is empty in the system's temporary folder,
 // and starts a watchdog for its processes. The watchdog removes the folder.
-func guardedDir(workDir, prefix string) (string, *watchdog, error) {
+func GuardedDir(workDir, prefix string) (string, *Watchdog, error) {
 	if workDir != "" {
 		if err := os.MkdirAll(workDir, 0o755); err != nil {
 			return "", nil, fmt.Errorf("creating the working folder: %w", err)
@@ -84,15 +84,15 @@ func guardedDir(workDir, prefix string) (string, *watchdog, error) {
 	if dir, err = filepath.Abs(dir); err != nil {
 		return "", nil, fmt.Errorf("resolving that folder: %w", err)
 	}
-	watchdog, err := startWatchdog(filepath.Join(dir, "watchdog"), dir)
+	watchdog, err := StartWatchdog(filepath.Join(dir, "watchdog"), dir)
 	return dir, watchdog, err
 }
 
-// environ returns the environment of a program: nothing that the shell of the user has set for other programs. With a
+// Environ returns the environment of a program: nothing that the shell of the user has set for other programs. With a
 // proxy, kube-apiserver would send the requests of webhooks there; ETCD_ variables are flags of etcd, and below the
 // user's HOME are settings of kubectl and S3 servers.
-func (w *watchdog) environ() []string {
-	own := []string{"HOME=" + homeOf(w.dir)}
+func (w *Watchdog) Environ() []string {
+	own := []string{"HOME=" + homeOf(w.Dir)}
 	for _, name := range []string{"PATH", "TMPDIR"} {
 		if value, set := os.LookupEnv(name); set {
 			own = append(own, name+"="+value)
@@ -105,17 +105,17 @@ func homeOf(dir string) string { return filepath.Join(dir, "home") }
 
 // command returns a command that starts program through the script which notes its pid for the
 // watchdog.
-func (w *watchdog) command(program string, args ...string) *exec.Cmd {
-	cmd := exec.Command("/bin/sh", append([]string{filepath.Join(w.dir, "shim.sh"), program}, args...)...)
+func (w *Watchdog) command(program string, args ...string) *exec.Cmd {
+	cmd := exec.Command("/bin/sh", append([]string{filepath.Join(w.Dir, "shim.sh"), program}, args...)...)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	return cmd
 }
 
-// wrap writes an executable file that starts program as command does, for callers that accept only a path.
-func (w *watchdog) wrap(binary string) (string, error) {
-	path := filepath.Join(w.dir, filepath.Base(binary))
-	words := slices.Concat([]string{"exec", "env", "-i"}, w.environ(),
-		[]string{"/bin/sh", filepath.Join(w.dir, "shim.sh"), binary})
+// Wrap writes an executable file that starts program as command does, for callers that accept only a path.
+func (w *Watchdog) Wrap(binary string) (string, error) {
+	path := filepath.Join(w.Dir, filepath.Base(binary))
+	words := slices.Concat([]string{"exec", "env", "-i"}, w.Environ(),
+		[]string{"/bin/sh", filepath.Join(w.Dir, "shim.sh"), binary})
 	for i := range words {
 		words[i] = program.Quote(words[i])
 	}
@@ -127,12 +127,12 @@ func (w *watchdog) wrap(binary string) (string, error) {
 }
 
 // forget drops the note of a child that has been waited for.
-func (w *watchdog) forget(pid int) {
-	_ = os.Remove(filepath.Join(w.dir, "pids", strconv.Itoa(pid))) // its start time guards a note that stays
+func (w *Watchdog) forget(pid int) {
+	_ = os.Remove(filepath.Join(w.Dir, "pids", strconv.Itoa(pid))) // its start time guards a note that stays
 }
 
-// release lets the watchdog do its work now and waits until it has.
-func (w *watchdog) release() error {
+// Release lets the watchdog do its work now and waits until it has.
+func (w *Watchdog) Release() error {
 	if err := w.pipe.Close(); err != nil {
 		return fmt.Errorf("closing the watchdog's pipe: %w", err)
 	}

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package env
+package s3server
 
 import (
 	"context"
@@ -18,10 +18,10 @@ import (
 	. "github.com/onsi/gomega"
 )
 
-func startS3(t *testing.T) *S3Server {
+func start(t *testing.T) *Server {
 	t.Helper()
 	g := NewWithT(t)
-	s, err := StartS3(t.Context(), S3Options{WorkDir: t.TempDir()})
+	s, err := Start(t.Context(), Options{WorkDir: t.TempDir()})
 	g.Expect(err).NotTo(HaveOccurred())
 	t.Cleanup(func() { g.Expect(s.Stop()).To(Succeed()) })
 	return s
@@ -30,10 +30,10 @@ func startS3(t *testing.T) *S3Server {
 // code returns the S3 error code of err.
 func code(err error) string { return minio.ToErrorResponse(err).Code }
 
-func TestS3ServerHoldsBucketsAndObjects(t *testing.T) {
+func TestServerHoldsBucketsAndObjects(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
-	s := startS3(t)
+	s := start(t)
 	g.Expect(s.Buckets()).To(BeEmpty())
 	_, err := s.Objects("first")
 	g.Expect(err).To(MatchError(fs.ErrNotExist))
@@ -64,12 +64,12 @@ func TestS3ServerHoldsBucketsAndObjects(t *testing.T) {
 	g.Expect(code(s.Client().RemoveBucket(t.Context(), "versioned"))).To(Equal(minio.BucketNotEmpty))
 }
 
-func TestS3Server_SeparatesAccounts(t *testing.T) {
+func TestServer_SeparatesAccounts(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
-	s := startS3(t)
+	s := start(t)
 	g.Expect(s.Client().MakeBucket(t.Context(), "taken", minio.MakeBucketOptions{})).To(Succeed())
-	for role, mayCreate := range map[S3Role]bool{S3RoleUser: false, S3RoleUserPlus: true} {
+	for role, mayCreate := range map[Role]bool{RoleUser: false, RoleUserPlus: true} {
 		account, err := s.AddAccount(t.Context(), role)
 		g.Expect(err).NotTo(HaveOccurred())
 		client, err := s.ClientFor(account)
@@ -88,12 +88,12 @@ func TestS3Server_SeparatesAccounts(t *testing.T) {
 	g.Expect(s.Buckets()).To(Equal([]string{"of-userplus", "taken"}))
 }
 
-func TestS3ServerRestartsWithItsData(t *testing.T) {
+func TestServerRestartsWithItsData(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
-	s := startS3(t)
+	s := start(t)
 	endpoint := s.Endpoint()
-	other, err := s.AddAccount(t.Context(), S3RoleUserPlus)
+	other, err := s.AddAccount(t.Context(), RoleUserPlus)
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Expect(s.Client().MakeBucket(t.Context(), "kept", minio.MakeBucketOptions{})).To(Succeed())
 	g.Expect(s.Restart(t.Context())).To(MatchError(ContainSubstring("running already")))
@@ -112,17 +112,17 @@ func TestS3ServerRestartsWithItsData(t *testing.T) {
 	g.Expect(client.ListBuckets(t.Context())).To(BeEmpty(), "an account is still known and owns nothing")
 }
 
-func TestS3Server_KeepsItsKeysSecret(t *testing.T) {
+func TestServer_KeepsItsKeysSecret(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
-	s, other := startS3(t), startS3(t)
+	s, other := start(t), start(t)
 	g.Expect(s.Account()).NotTo(Equal(other.Account()))
 	_, err := s.Client().ListBuckets(t.Context())
 	g.Expect(err).NotTo(HaveOccurred())
 	log, err := os.ReadFile(s.Log())
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Expect(string(log)).To(ContainSubstring("GET"), "requests are logged")
-	args, err := exec.Command("ps", "-o", "args=", "-p", strconv.Itoa(s.current().pid())).Output()
+	args, err := exec.Command("ps", "-o", "args=", "-p", strconv.Itoa(s.Pid())).Output()
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Expect(string(args)).To(ContainSubstring(s.dir))
 	for _, key := range []string{s.Account().AccessKey, s.Account().SecretKey} {
@@ -131,10 +131,10 @@ func TestS3Server_KeepsItsKeysSecret(t *testing.T) {
 	}
 }
 
-func TestS3ServerStop(t *testing.T) {
+func TestServerStop(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
-	s, err := StartS3(t.Context(), S3Options{WorkDir: t.TempDir()})
+	s, err := Start(t.Context(), Options{WorkDir: t.TempDir()})
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Expect(s.Pause(t.Context())).To(Succeed())
 	g.Expect(s.Stop()).To(Succeed(), "a paused one too")
@@ -143,63 +143,74 @@ func TestS3ServerStop(t *testing.T) {
 	g.Expect(s.dir).NotTo(BeADirectory())
 
 	t.Log("one that ended by itself is reported")
-	s, err = StartS3(t.Context(), S3Options{WorkDir: t.TempDir()})
+	s, err = Start(t.Context(), Options{WorkDir: t.TempDir()})
 	g.Expect(err).NotTo(HaveOccurred())
-	g.Expect(s.current().signal(os.Interrupt)).To(Succeed())
-	g.Eventually(s.Running, eventually).Should(BeFalse())
+	g.Expect(s.Signal(os.Interrupt)).To(Succeed())
+	g.Eventually(s.Done()).WithTimeout(startTimeout).Should(BeClosed())
 	g.Expect(s.Stop()).To(MatchError(ContainSubstring("ended by itself")))
 }
 
-func TestStartS3_EndsWithItsContext(t *testing.T) {
+func TestStart_EndsWithItsContext(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
 	work := t.TempDir()
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()
-	_, err := StartS3(ended, S3Options{WorkDir: work})
+	_, err := Start(ended, Options{WorkDir: work})
 	g.Expect(err).To(MatchError(context.Canceled))
 	g.Expect(filepath.Glob(filepath.Join(work, "*"))).To(BeEmpty())
 }
 
-func TestFindS3Server(t *testing.T) {
+func TestFind(t *testing.T) {
 	g := NewWithT(t)
 	own := filepath.Join(touch(t, t.TempDir(), "own"), "own")
-	t.Setenv(s3Variable, own)
-	g.Expect(FindS3Server()).To(Equal(own))
-	t.Setenv(s3Variable, own+"-missing")
-	_, err := FindS3Server()
-	g.Expect(err).To(MatchError(ErrNoS3Server), "nothing else is taken instead")
+	t.Setenv(variable, own)
+	g.Expect(Find()).To(Equal(own))
+	t.Setenv(variable, own+"-missing")
+	_, err := Find()
+	g.Expect(err).To(MatchError(ErrMissing), "nothing else is taken instead")
 	g.Expect(err).To(MatchError(ContainSubstring("make s3server")))
 
-	t.Setenv(s3Variable, "")
+	t.Setenv(variable, "")
 	module := touch(t, t.TempDir(), "go.mod", "a/b/file")
 	t.Chdir(filepath.Join(module, "a", "b"))
-	_, err = FindS3Server()
-	g.Expect(err).To(MatchError(ErrNoS3Server))
-	touch(t, module, builtS3)
-	g.Expect(FindS3Server()).To(BeARegularFile())
+	_, err = Find()
+	g.Expect(err).To(MatchError(ErrMissing))
+	touch(t, module, built)
+	g.Expect(Find()).To(BeARegularFile())
 }
 
-func TestS3ProgramOf(t *testing.T) {
+func TestProgramOf(t *testing.T) {
 	g := NewWithT(t)
 	for path, want := range map[string]string{
 		"/a/versitygw": "versitygw", "/a/weed": "weed", "/a b/minio": "minio", "minio.RELEASE.2025-10-15": "minio",
 	} {
-		program, err := s3ProgramOf(path)
+		program, err := programOf(path)
 		g.Expect(err).NotTo(HaveOccurred())
 		g.Expect(program.name).To(Equal(want))
 	}
-	_, err := s3ProgramOf("/minio/server")
+	_, err := programOf("/minio/server")
 	g.Expect(err).To(MatchError(ContainSubstring("must begin with versitygw, weed (SeaweedFS) or minio")))
 }
 
 // What a server other than versitygw has on disk would pass for buckets.
-func TestS3Server_ReadsNoDiskOfOthers(t *testing.T) {
+func TestServer_ReadsNoDiskOfOthers(t *testing.T) {
 	g := NewWithT(t)
-	s := &S3Server{program: s3Program{name: "weed"}, dir: t.TempDir()}
+	s := &Server{program: program{name: "weed"}, dir: t.TempDir()}
 	touch(t, s.dir, "data/bucket/key")
 	_, err := s.Buckets()
 	g.Expect(err).To(MatchError(errors.ErrUnsupported))
 	_, err = s.Objects("bucket")
 	g.Expect(err).To(MatchError(errors.ErrUnsupported))
+}
+
+// touch makes empty files in a folder, which it returns.
+func touch(t *testing.T, dir string, files ...string) string {
+	t.Helper()
+	for _, file := range files {
+		path := filepath.Join(dir, file)
+		NewWithT(t).Expect(os.MkdirAll(filepath.Dir(path), 0o755)).To(Succeed())
+		NewWithT(t).Expect(os.WriteFile(path, nil, 0o755)).To(Succeed())
+	}
+	return dir
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package env
+package process
 
 import (
 	"fmt"
@@ -17,9 +17,9 @@ const blockSize = 200
 // to listen on it, or during its restart.
 var pool = portPool{first: 15_000, last: 29_999}
 
-// freePorts returns n ports of 127.0.0.1 that nothing listens on. None is handed out
+// FreePorts returns n ports of 127.0.0.1 that nothing listens on. None is handed out
 // twice, nor to two processes, before all have been.
-func freePorts(n int) ([]int, error) { return pool.free(n) }
+func FreePorts(n int) ([]int, error) { return pool.free(n) }
 
 // portPool allocates ports from blocks that no other process uses. The owner of a block listens on
 // its first port, the marker, until it ends.
@@ -82,5 +82,5 @@ func (p *portPool) claim() bool {
 }
 
 func listen(port int) (net.Listener, error) {
-	return net.Listen("tcp", net.JoinHostPort(loopback, strconv.Itoa(port)))
+	return net.Listen("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port)))
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package env
+package s3server
 
 import (
 	"errors"
@@ -11,13 +11,13 @@ import (
 	"strings"
 )
 
-// s3Internal is the folder that versitygw keeps for itself in each bucket.
-const s3Internal = ".sgwtmp"
+// internalFolder is the folder that versitygw keeps for itself in each bucket.
+const internalFolder = ".sgwtmp"
 
 // Buckets returns the names of all buckets of all owners, sorted. It reads the disk of versitygw,
 // so it works while the server is paused or stopped. For other servers it returns
 // errors.ErrUnsupported, wrapped.
-func (s *S3Server) Buckets() ([]string, error) {
+func (s *Server) Buckets() ([]string, error) {
 	if s.program.name != versity {
 		return nil, fmt.Errorf("listing the buckets on disk: %w of %s", errors.ErrUnsupported, s.program.name)
 	}
@@ -38,7 +38,7 @@ func (s *S3Server) Buckets() ([]string, error) {
 // Objects returns the keys of all current objects of a bucket, in order. Like Buckets, it reads the
 // disk and supports only versitygw. Older versions are not included. For a bucket that does not
 // exist it returns fs.ErrNotExist, wrapped.
-func (s *S3Server) Objects(bucket string) ([]string, error) {
+func (s *Server) Objects(bucket string) ([]string, error) {
 	if s.program.name != versity {
 		return nil, fmt.Errorf("listing the objects of bucket %s on disk: %w of %s", bucket, errors.ErrUnsupported,
 			s.program.name)
@@ -50,7 +50,7 @@ func (s *S3Server) Objects(bucket string) ([]string, error) {
 			return err
 		}
 		if entry.IsDir() {
-			if path == filepath.Join(root, s3Internal) {
+			if path == filepath.Join(root, internalFolder) {
 				return fs.SkipDir
 			}
 			return nil
