@@ -12,6 +12,8 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/client-go/rest"
+
+	"leasehold.dev/test/harness/internal/certmanager"
 )
 
 // InstallOptions describe an operator: its manifests and its program.
@@ -55,8 +57,8 @@ type Installation struct {
 	program  InstallOptions
 	router   router
 	objects  int
-	webhooks bool        // some are shipped
-	injector *caInjector // nil if the harness issues no certificate
+	webhooks bool                  // some are shipped
+	injector *certmanager.Injector // nil if the harness issues no certificate
 
 	mu       sync.Mutex
 	replicas []*Replica
@@ -98,7 +100,7 @@ func (c *ControlPlane) Install(ctx context.Context, s InstallOptions) (*Installa
 		err = c.Apply(ctx, objects...)
 	}
 	if err == nil {
-		i.injector, err = c.startInjector(ctx, objects)
+		i.injector, err = certmanager.StartInjector(ctx, c.Config(), c.client, objects)
 	}
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("installing %s: %w", s.Manifests, err), i.Stop(ctx))
@@ -173,7 +175,7 @@ func (i *Installation) Stop(ctx context.Context) error {
 	for n, r := range replicas {
 		errs[n] = errors.Join(errs[n], r.Close())
 	}
-	i.injector.stop()
+	i.injector.Stop()
 	i.cp.egress.remove(i)
 	i.router.stop()
 	return errors.Join(errs...)

@@ -17,6 +17,8 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+
+	"leasehold.dev/test/harness/internal/certmanager"
 )
 
 // Render returns the objects of the whole installation, in an order in which they can be applied.
@@ -39,7 +41,7 @@ func (s InstallOptions) Render(ctx context.Context) (objects []*unstructured.Uns
 	notes = slices.Concat(notes, aggregated)
 	fillNamespace(objects, namespace)
 	notes = slices.Concat(notes, fillPlaceholders(objects), s.deploymentNotes(objects))
-	objects, issued, err := issueCertificates(objects, time.Now())
+	objects, issued, err := certmanager.Issue(objects, time.Now())
 	if err != nil {
 		return nil, nil, fmt.Errorf("rendering %s: %w", s.Manifests, err)
 	}
@@ -117,7 +119,7 @@ var clusterScoped = map[string][]string{
 	"admissionregistration.k8s.io": {""},
 	"apiextensions.k8s.io":         {""},
 	"apiregistration.k8s.io":       {""},
-	certManagerGroup:               {"ClusterIssuer"},
+	certmanager.Group:              {"ClusterIssuer"},
 	"certificates.k8s.io":          {"CertificateSigningRequest", "ClusterTrustBundle"},
 	"flowcontrol.apiserver.k8s.io": {""},
 	"networking.k8s.io":            {"IngressClass", "IPAddress", "ServiceCIDR"},
@@ -149,7 +151,7 @@ func fillNamespace(objects []*unstructured.Unstructured, namespace string) {
 		kind := o.GroupVersionKind().GroupKind()
 		scope, defined := scopes[kind]
 		kinds := clusterScoped[kind.Group]
-		known := kind.Group == certManagerGroup || clientgoscheme.Scheme.IsGroupRegistered(kind.Group)
+		known := kind.Group == certmanager.Group || clientgoscheme.Scheme.IsGroupRegistered(kind.Group)
 		namespaced := known && !slices.Contains(kinds, "") && !slices.Contains(kinds, kind.Kind)
 		if o.GetNamespace() == "" && (scope == "Namespaced" || !defined && namespaced) {
 			o.SetNamespace(namespace)

@@ -14,6 +14,8 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
+
+	"leasehold.dev/test/harness/internal/certmanager"
 )
 
 // defaultContainer is an annotation of Pods, whose value kubectl takes where no container is named.
@@ -107,7 +109,7 @@ func namesOf(all []appsv1.Deployment) string {
 func webhookServices(objects []*unstructured.Unstructured) ([]types.NamespacedName, error) {
 	var services []types.NamespacedName
 	for _, o := range objects {
-		configs, err := clientConfigs(o)
+		configs, err := certmanager.ClientConfigs(o)
 		if err != nil {
 			return nil, fmt.Errorf("decoding %s %s: %w", o.GetKind(), o.GetName(), err)
 		}
@@ -122,38 +124,4 @@ func webhookServices(objects []*unstructured.Unstructured) ([]types.NamespacedNa
 		}
 	}
 	return services, nil
-}
-
-// clientConfigs returns the parts of an object that have the addresses and the CAs of its webhooks.
-func clientConfigs(o *unstructured.Unstructured) ([]map[string]any, error) {
-	parents, path := []any{o.Object}, []string{"clientConfig"}
-	switch o.GetKind() {
-	case "ValidatingWebhookConfiguration", "MutatingWebhookConfiguration":
-		webhooks, _, err := unstructured.NestedFieldNoCopy(o.Object, "webhooks")
-		if err != nil {
-			return nil, err
-		}
-		parents, _ = webhooks.([]any)
-	case "CustomResourceDefinition":
-		path = []string{"spec", "conversion", "webhook", "clientConfig"}
-	default:
-		return nil, nil
-	}
-	var configs []map[string]any
-	for _, parent := range parents {
-		fields, ok := parent.(map[string]any)
-		if !ok {
-			return nil, errors.New("a webhook is not an object")
-		}
-		config, found, err := unstructured.NestedFieldNoCopy(fields, path...)
-		if err != nil {
-			return nil, err
-		}
-		if object, ok := config.(map[string]any); ok {
-			configs = append(configs, object)
-		} else if found {
-			return nil, errors.New("a clientConfig is not an object")
-		}
-	}
-	return configs, nil
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package env
+package certmanager
 
 import (
 	"context"
@@ -10,6 +10,8 @@ import (
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/rest"
+	toolscache "k8s.io/client-go/tools/cache"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
@@ -21,18 +23,20 @@ var injectedKinds = []schema.GroupVersionKind{
 	{Group: "apiextensions.k8s.io", Version: "v1", Kind: "CustomResourceDefinition"},
 }
 
-// caInjector replaces cert-manager's CA injector for objects that an operator creates or annotates
-// while it runs. It injects what issueCertificates has issued, and follows no renewal.
-type caInjector struct {
+// Injector replaces cert-manager's CA injector for objects that an operator creates or annotates
+// while it runs. It injects what Issue has issued, and follows no renewal.
+type Injector struct {
 	client  client.Client
 	bundles caBundles
 	cancel  context.CancelFunc
 	running sync.WaitGroup
 }
 
-// startInjector returns nil if no Certificate was issued.
-func (c *ControlPlane) startInjector(ctx context.Context, objects []*unstructured.Unstructured) (*caInjector, error) {
-	i := &caInjector{client: c.client, bundles: caBundles{}}
+// StartInjector returns nil if no Certificate was issued: if no Secret among the objects is from Issue. The config
+// is that of the client.
+func StartInjector(ctx context.Context, config *rest.Config, c client.Client,
+	objects []*unstructured.Unstructured) (*Injector, error) {
+	i := &Injector{client: c, bundles: caBundles{}}
 	for _, o := range objects {
 		if o.GetKind() != "Secret" || o.GetAnnotations()[issuedFor] == "" {
 			continue
@@ -46,7 +50,7 @@ func (c *ControlPlane) startInjector(ctx context.Context, objects []*unstructure
 	if len(i.bundles) == 0 {
 		return nil, nil
 	}
-	informers, err := cache.New(c.Config(), cache.Options{})
+	informers, err := cache.New(config, cache.Options{})
 	if err != nil {
 		return nil, fmt.Errorf("watching webhooks: %w", err)
 	}
@@ -55,7 +59,14 @@ func (c *ControlPlane) startInjector(ctx context.Context, objects []*unstructure
 	for _, kind := range injectedKinds {
 		o := &unstructured.Unstructured{}
 		o.SetGroupVersionKind(kind)
-		if err := watchObjects(ctx, informers, o, i.see, func(any) {}); err != nil {
+		informer, err := informers.GetInformer(ctx, o, cache.BlockUntilSynced(false))
+		if err == nil {
+			_, err = informer.AddEventHandler(toolscache.ResourceEventHandlerFuncs{
+				AddFunc:    func(o any) { i.see(ctx, o) },
+				UpdateFunc: func(_, o any) { i.see(ctx, o) },
+			})
+		}
+		if err != nil {
 			i.cancel()
 			return nil, fmt.Errorf("watching %s: %w", kind.Kind, err)
 		}
@@ -65,7 +76,7 @@ func (c *ControlPlane) startInjector(ctx context.Context, objects []*unstructure
 }
 
 // see writes the CA into an object that requests it and does not have it.
-func (i *caInjector) see(ctx context.Context, of any) {
+func (i *Injector) see(ctx context.Context, of any) {
 	o, ok := of.(*unstructured.Unstructured)
 	if !ok {
 		return
@@ -76,8 +87,8 @@ func (i *caInjector) see(ctx context.Context, of any) {
 	}
 }
 
-// stop may be called on nil.
-func (i *caInjector) stop() {
+// Stop may be called on nil.
+func (i *Injector) Stop() {
 	if i == nil {
 		return
 	}

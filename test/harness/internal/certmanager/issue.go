@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package env
+// Package certmanager stands in for cert-manager: it issues the certificates that an operator's manifests request,
+// and injects their CA.
+package certmanager
 
 import (
 	"cmp"
@@ -29,22 +31,23 @@ import (
 )
 
 const (
-	certManagerGroup = "cert-manager.io"
+	// Group is the API group of cert-manager.
+	Group = "cert-manager.io"
 	// injectCertificate and injectSecret are the annotations with which cert-manager's CA injector
 	// finds the CA of a webhook: by Certificate and by Secret.
-	injectCertificate = certManagerGroup + "/inject-ca-from"
-	injectSecret      = certManagerGroup + "/inject-ca-from-secret"
+	injectCertificate = Group + "/inject-ca-from"
+	injectSecret      = Group + "/inject-ca-from-secret"
 	// issuedFor is the annotation in which cert-manager names the Certificate of a Secret.
-	issuedFor = certManagerGroup + "/certificate-name"
+	issuedFor = Group + "/certificate-name"
 	// certificateLife is longer than any run.
 	certificateLife = 365 * 24 * time.Hour
 )
 
-// issueCertificates replaces cert-manager where the manifests do not install it: it fills the
+// Issue replaces cert-manager where the manifests do not install it: it fills the
 // Secrets of the Certificates and injects the CA where annotations request it. One CA signs all,
 // whatever the issuers are. The returned objects have no resource of cert-manager, whose kinds the
 // API server does not have. The given ones are not changed.
-func issueCertificates(objects []*unstructured.Unstructured,
+func Issue(objects []*unstructured.Unstructured,
 	now time.Time) (rest []*unstructured.Unstructured, notes []string, err error) {
 	if slices.ContainsFunc(objects, installsCertManager) {
 		return objects, nil, nil
@@ -52,7 +55,7 @@ func issueCertificates(objects []*unstructured.Unstructured,
 	var certificates []*unstructured.Unstructured
 	for _, o := range objects {
 		switch {
-		case o.GroupVersionKind().Group != certManagerGroup:
+		case o.GroupVersionKind().Group != Group:
 			rest = append(rest, o)
 		case o.GetKind() == "Certificate":
 			certificates = append(certificates, o)
@@ -89,7 +92,7 @@ func issueCertificates(objects []*unstructured.Unstructured,
 }
 
 func installsCertManager(o *unstructured.Unstructured) bool {
-	return o.GetKind() == "CustomResourceDefinition" && o.GetName() == "certificates."+certManagerGroup
+	return o.GetKind() == "CustomResourceDefinition" && o.GetName() == "certificates."+Group
 }
 
 func isSame(a, b *unstructured.Unstructured) bool {
@@ -121,7 +124,7 @@ func (b caBundles) inject(o *unstructured.Unstructured) (*unstructured.Unstructu
 				annotation, source)
 		}
 		injected := o.DeepCopy()
-		configs, err := clientConfigs(injected)
+		configs, err := ClientConfigs(injected)
 		for _, config := range configs {
 			config["caBundle"] = bundle
 		}
@@ -246,4 +249,38 @@ func (a *authority) template(spec certificateSpec) (*x509.Certificate, error) {
 		t.IPAddresses = append(t.IPAddresses, ip)
 	}
 	return t, nil
+}
+
+// ClientConfigs returns the parts of an object that have the addresses and the CAs of its webhooks.
+func ClientConfigs(o *unstructured.Unstructured) ([]map[string]any, error) {
+	parents, path := []any{o.Object}, []string{"clientConfig"}
+	switch o.GetKind() {
+	case "ValidatingWebhookConfiguration", "MutatingWebhookConfiguration":
+		webhooks, _, err := unstructured.NestedFieldNoCopy(o.Object, "webhooks")
+		if err != nil {
+			return nil, err
+		}
+		parents, _ = webhooks.([]any)
+	case "CustomResourceDefinition":
+		path = []string{"spec", "conversion", "webhook", "clientConfig"}
+	default:
+		return nil, nil
+	}
+	var configs []map[string]any
+	for _, parent := range parents {
+		fields, ok := parent.(map[string]any)
+		if !ok {
+			return nil, errors.New("a webhook is not an object")
+		}
+		config, found, err := unstructured.NestedFieldNoCopy(fields, path...)
+		if err != nil {
+			return nil, err
+		}
+		if object, ok := config.(map[string]any); ok {
+			configs = append(configs, object)
+		} else if found {
+			return nil, errors.New("a clientConfig is not an object")
+		}
+	}
+	return configs, nil
 }
