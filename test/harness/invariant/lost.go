@@ -28,7 +28,7 @@ func (b *judgement) judgeLost(clean []*history.History) {
 		b.checked++
 		by, references := life.End.When(), revisionOf(life.End.RevisionRange)
 		for _, r := range b.History.Requests {
-			if r.Done() && deletes(r, life) {
+			if r.Done() && deletes(r, life) && life.Versions[0].Before(r.RevisionRange) {
 				by, references = r.String()+", request "+r.ID, append(requestAndRevision(r), references...)
 				break
 			}
@@ -67,8 +67,6 @@ func deletes(r history.Request, life *history.Lifetime) bool {
 		return false
 	case r.Verb == "delete" && r.Key == history.Key{Resource: history.Resource{Resource: "namespaces"}, Name: life.Namespace}:
 		r.Key = life.Key
-	case r.UID != "" && r.UID != life.UID:
-		return false
 	case r.Verb == "deletecollection":
 		r.Name = life.Name
 	}

@@ -7,7 +7,6 @@ import (
 	"testing"
 
 	. "github.com/onsi/gomega"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"leasehold.dev/test/harness/history"
 	"leasehold.dev/test/harness/invariant"
@@ -18,9 +17,11 @@ import (
 func TestLost(t *testing.T) {
 	mine := part("mine", "m1", ownerless)
 	made := part("mine", "m2", ownerless)
-	inside := object("Secret", "s", "s1", func(o *unstructured.Unstructured) { o.SetNamespace("ns") })
+	inside, mirror := secret("s", "s1", nil), secret("s", "c1", nil)
 	space := object("Namespace", "ns", "n1")
 	whole := func(r *history.Request) { r.Verb, r.Name, r.UID = "deletecollection", "", "" }
+	copied := all(hidden(writes("a", mirror)), hidden(ends("a", mirror)), hidden(writes("alice", inside)),
+		changes(func(s *script) { s.Requests[len(s.Requests)-1].From-- }))
 	const gc = "system:serviceaccount:kube-system:generic-garbage-collector"
 	user := writes("alice", mine)
 	run := func(steps ...step) *history.History {
@@ -37,6 +38,7 @@ func TestLost(t *testing.T) {
 			"configmaps ns/mine"},
 		"OfItsKind":            {[]step{ends("a", thing())}, user, "things.example.com ns/t"},
 		"NotWatched":           {[]step{writes("alice", inside), ends("a", inside)}, all(), "secrets ns/s"},
+		"AfterACopy":           {[]step{copied, writes("a", thing()), hidden(ends("a", inside))}, copied, "secrets ns/s"},
 		"NamespaceByOperator":  {[]step{user, ends("a", space), ends(gc, mine)}, user, "configmaps ns/mine"},
 		"BeforeAStepDeletesIt": {[]step{user, ends("a", mine), ends("alice", made)}, user, "configmaps ns/mine"},
 		"RefusedStep":          {[]step{user, asks("alice", "delete", mine, history.Refused, 403), ends("a", mine)}, user, "configmaps ns/mine"},

@@ -47,32 +47,27 @@ type Verdict struct {
 }
 
 // String describes the verdict with the first violation of each object, and its doubts.
-func (v Verdict) String() string { return v.describe(FirstOfEach) }
+func (v Verdict) String() string {
+	v.Violations, v.Known = FirstOfEach(v.Violations), FirstOfEach(v.Known)
+	return v.Details()
+}
 
 // Details describes the verdict with all of its violations.
 func (v Verdict) Details() string {
-	return v.describe(func(all []Violation) (lines []string) {
-		for _, violation := range all {
-			lines = append(lines, violation.Message)
-		}
-		return lines
-	})
-}
-
-func (v Verdict) describe(list func([]Violation) []string) string {
 	result := string(v.Result)
 	if v.Excepted != "" {
 		result += fmt.Sprintf(", excepted (%s)", v.Excepted)
 	}
 	lines := []string{fmt.Sprintf("%s %s (%d checked): %q", v.Invariant, result, v.Checked, v.Promise)}
-	add := func(kind string, all []string) {
-		for _, line := range all {
-			lines = append(lines, "    "+kind+": "+line)
-		}
+	for _, violation := range v.Violations {
+		lines = append(lines, "    broken: "+violation.Message)
 	}
-	add("broken", list(v.Violations))
-	add("in clean runs, too", list(v.Known))
-	add("inconclusive", v.Doubts)
+	for _, violation := range v.Known {
+		lines = append(lines, "    in clean runs, too: "+violation.Message)
+	}
+	for _, doubt := range v.Doubts {
+		lines = append(lines, "    inconclusive: "+doubt)
+	}
 	return strings.Join(lines, "\n")
 }
 

@@ -71,8 +71,8 @@ func requestAndRevision(r history.Request) []HistoryRef {
 // maxListed bounds the objects that FirstOfEach names.
 const maxListed = 20
 
-// FirstOfEach returns the message of the first violation of each object, with the number of the others.
-func FirstOfEach(all []Violation) (lines []string) {
+// FirstOfEach returns the first violation of each object; its message counts the others.
+func FirstOfEach(all []Violation) (first []Violation) {
 	at, more := map[string]int{}, map[string]int{}
 	for _, v := range all {
 		object := append(slices.Clone(v.Objects), v.Message)[0]
@@ -80,13 +80,13 @@ func FirstOfEach(all []Violation) (lines []string) {
 			more[object]++
 			continue
 		}
-		at[object], lines = len(lines), append(lines, v.Message)
+		at[object], first = len(first), append(first, v)
 	}
 	for object, n := range more {
-		lines[at[object]] += fmt.Sprintf("; and %d more about %s, in verdicts.txt", n, object)
+		first[at[object]].Message += fmt.Sprintf("; and %d more about %s, in verdicts.txt", n, object)
 	}
-	if n := len(lines) - maxListed; n > 0 {
-		lines = append(lines[:maxListed], fmt.Sprintf("%d more objects, in verdicts.txt", n))
+	if n := len(first) - maxListed; n > 0 {
+		first = append(first[:maxListed], Violation{Message: fmt.Sprintf("%d more objects, in verdicts.txt", n)})
 	}
-	return lines
+	return first
 }

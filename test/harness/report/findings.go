@@ -85,9 +85,7 @@ func mergeFinding(all []SweepFinding, f SweepFinding) []SweepFinding {
 func (f SweepFinding) isKnownIn(o invariant.Outcome) bool {
 	return slices.ContainsFunc(o.Verdicts, func(v invariant.Verdict) bool {
 		return slices.ContainsFunc(v.Known, func(known invariant.Violation) bool {
-			return slices.ContainsFunc(f.Violations, func(own invariant.FoundViolation) bool {
-				return own.Invariant == v.Invariant && own.Signature == known.Signature
-			})
+			return f.SameCause(invariant.NewFinding([]invariant.FoundViolation{{Invariant: v.Invariant, Violation: known}}))
 		})
 	})
 }
@@ -117,8 +115,8 @@ func listFindings(w io.Writer, title string, all []SweepFinding) {
 					of = append(of, v.Violation)
 				}
 			}
-			for _, line := range invariant.FirstOfEach(of) {
-				fmt.Fprintf(w, "   - %s: %s\n", id, line)
+			for _, v := range invariant.FirstOfEach(of) {
+				fmt.Fprintf(w, "   - %s: %s\n", id, v.Message)
 			}
 		}
 		fmt.Fprintf(w, "   - again: `%s`\n", f.Runs[0].Replay)
