@@ -95,7 +95,8 @@ func mayChange(r history.Request, life *history.Lifetime) bool {
 	if r.Name == "" {
 		return r.Verb == "create" && created && first.Object.GetGenerateName() != ""
 	}
-	return r.Name == life.Name && (created || !r.Made) && !r.Before(first.RevisionRange) && (life.End == nil || !life.End.Before(r.RevisionRange))
+	return r.Name == life.Name && (created || !r.Made) && !r.Before(first.RevisionRange) &&
+		(life.End == nil || !life.End.Before(r.RevisionRange))
 }
 
 // createdByUsers returns the UIDs of the objects that users of the scenario created. The Pods of replicas are the

@@ -44,11 +44,12 @@ func (b *judgement) judgeLost(clean []*history.History) {
 func (b *judgement) lost(h *history.History) []*history.Lifetime {
 	byUser := func(r history.Request) bool { return isPerson(r.User) && !b.ours(r) }
 	created, index := objectsOf(h, func(r history.Request) bool { return byUser(r) && r.Made }), h.Index()
-	var intended func(life *history.Lifetime, above int) bool
+	var intended func(*history.Lifetime, int) bool
 	intended = func(life *history.Lifetime, above int) bool {
+		last := life.Last()
 		return slices.ContainsFunc(h.Requests, func(r history.Request) bool { return byUser(r) && deletes(r, life) }) ||
-			life.Last() != nil && slices.ContainsFunc(life.Last().Object.GetOwnerReferences(), func(r metav1.OwnerReference) bool {
-				owner := index.Lifetime(r.UID)
+			last != nil && slices.ContainsFunc(last.Object.GetOwnerReferences(), func(o metav1.OwnerReference) bool {
+				owner := index.Lifetime(o.UID)
 				return owner != nil && above < maxOwners && intended(owner, above+1)
 			})
 	}

@@ -76,6 +76,6 @@ func TestLost(t *testing.T) {
 	}
 	own := run(user, ends("a", mine))
 	g := NewWithT(t)
-	g.Expect(invariant.SingleLifecycle.Judge(invariant.Case{History: own, References: pair(own), Contract: operator()}).Result).
-		To(Equal(invariant.Held), "a clean run shows what is meant")
+	c := invariant.Case{History: own, References: pair(own), Contract: operator()}
+	g.Expect(invariant.SingleLifecycle.Judge(c).Result).To(Equal(invariant.Held), "a clean run shows what is meant")
 }

@@ -22,7 +22,8 @@ func broke(name, plan, replay string, violations ...[2]string) invariant.Outcome
 	var found []invariant.FoundViolation
 	for _, v := range violations {
 		violation := invariant.Violation{Message: fmt.Sprintf("%s in %s", v[1], name), Signature: v[1], Objects: []string{"jobs.batch ns/j-*"}}
-		o.Verdicts = append(o.Verdicts, invariant.Verdict{Invariant: v[0], Result: invariant.Broken, Violations: []invariant.Violation{violation}})
+		o.Verdicts = append(o.Verdicts, invariant.Verdict{Invariant: v[0], Result: invariant.Broken,
+			Violations: []invariant.Violation{violation}})
 		found = append(found, invariant.FoundViolation{Invariant: v[0], Violation: violation})
 	}
 	o.Findings = []invariant.Finding{invariant.NewFinding(found)}
