@@ -91,11 +91,12 @@ func mayChange(r history.Request, life *history.Lifetime) bool {
 		return false
 	}
 	first := life.Versions[0]
+	created := !first.Before(r.RevisionRange) && !r.Before(first.RevisionRange)
 	if r.Name == "" {
-		created := !first.Before(r.RevisionRange) && !r.Before(first.RevisionRange)
 		return r.Verb == "create" && created && first.Object.GetGenerateName() != ""
 	}
-	return r.Name == life.Name && !r.Before(first.RevisionRange) && (life.End == nil || !life.End.Before(r.RevisionRange))
+	return r.Name == life.Name && (created || !r.Made) && !r.Before(first.RevisionRange) &&
+		(life.End == nil || !life.End.Before(r.RevisionRange))
 }
 
 // createdByUsers returns the UIDs of the objects that users of the scenario created. The Pods of replicas are the

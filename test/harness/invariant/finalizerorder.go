@@ -68,22 +68,22 @@ func holding(life *history.Lifetime, finalizer string) hold {
 // judgeMade looks at everything that was made for an object.
 func (b *judgement) judgeMade(k Kind, life *history.Lifetime, h hold,
 	writers map[history.RevisionRange]history.Request) {
-	judge := func(what string, by HistoryRef, s history.RevisionRange) {
+	judge := func(what string, by []HistoryRef, s history.RevisionRange) {
 		b.checked++
 		made := life.Identity() + ": " + what
 		switch {
 		case h.added == nil:
-			b.addViolation("%s, but the finalizer %s was never stored", made, k.Finalizer).refer(by)
+			b.addViolation("%s, but the finalizer %s was never stored", made, k.Finalizer).refer(by...)
 		case s.Before(h.added.RevisionRange):
 			b.addViolation("%s, before the finalizer %s was stored at %s", made, k.Finalizer, h.added.RevisionRange).
-				refer(by).revision(h.added.RevisionRange)
+				refer(by...).revision(h.added.RevisionRange)
 		case !h.added.Before(s):
 			b.addDoubt("%s; the history does not show whether the finalizer was stored before, at %s", made,
 				h.added.RevisionRange)
 		case h.released == nil:
 		case h.released.Before(s):
 			b.addViolation("%s, after the finalizer %s was removed %s", made, k.Finalizer, h.released.When()).
-				refer(by).revision(*h.released)
+				refer(by...).revision(*h.released)
 		case !s.Before(*h.released):
 			b.addDoubt("%s; the history does not show whether the finalizer was removed before %s", made, h.released.When())
 		}
@@ -96,13 +96,13 @@ func (b *judgement) judgeMade(k Kind, life *history.Lifetime, h hold,
 			}
 			// Other clients may copy a child with its marks, which is not the operator's fault.
 			if r, known := writers[first.RevisionRange]; known && b.ours(r) && r.Made {
-				judge(r.String(), HistoryRef{Request: r.ID}, first.RevisionRange)
+				judge(r.String(), requestAndRevision(r), first.RevisionRange)
 			}
 		}
 	}
 	for _, call := range b.History.Calls {
 		if call.Action == history.Create && call.Owner == life.UID && call.Outcome != history.Failed {
-			judge(call.String(), HistoryRef{Call: call.ID}, call.RevisionRange)
+			judge(call.String(), []HistoryRef{{Call: call.ID}}, call.RevisionRange)
 		}
 	}
 }

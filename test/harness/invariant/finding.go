@@ -3,16 +3,21 @@
 package invariant
 
 import (
+	"cmp"
+	"fmt"
 	"maps"
 	"regexp"
 	"slices"
 	"strings"
 
+	"k8s.io/apimachinery/pkg/types"
+
 	"leasehold.dev/test/harness/history"
 )
 
-// Finding is one cause: violations of one run that share an object, a request, a call or a
-// revision, and all writes of replicas that did not lead.
+// Finding is one cause: violations of one run that share a request, a call, a revision or an object
+// in a wrong state. Violations of one invariant about one object are one cause as well, and so are all
+// writes of replicas that did not lead. A lost object is a finding of its own.
 type Finding struct {
 	// Invariants are the IDs of those that were broken, in their order.
 	Invariants []string `json:"invariants"`
@@ -24,18 +29,23 @@ type Finding struct {
 // FoundViolation is a violation with its invariant.
 type FoundViolation struct {
 	Invariant string `json:"invariant"`
-	Message   string `json:"message"`
-	Signature string `json:"signature"`
+	Violation
 }
 
 // String describes the finding in a few words.
 func (f Finding) String() string {
 	words := strings.Join(f.Invariants, " ")
+	if f.Lost() {
+		words += " (an object of a user was deleted)"
+	}
 	if len(f.Objects) > 0 {
 		words += ": " + strings.Join(f.Objects, ", ")
 	}
 	return words
 }
+
+// Lost reports whether an object of a user was deleted without a step that deletes it.
+func (f Finding) Lost() bool { return len(f.Violations) > 0 && f.Violations[0].Lost }
 
 // SameCause reports whether the finding of another run has the same cause: both have a violation
 // with the same signature.
@@ -47,10 +57,6 @@ func (f Finding) SameCause(o Finding) bool {
 	})
 }
 
-// single are the invariants that judge each request by itself. An object may have several of their
-// causes, and others: they share an object with violations of the same invariant only.
-var single = []*Invariant{&Quiescence, &Preconditions, &SufficientRights}
-
 // cause is what violations of one finding share.
 type cause struct {
 	HistoryRef
@@ -58,16 +64,18 @@ type cause struct {
 	within string
 }
 
-// causesWithin returns the causes of a violation of an invariant. What a replica writes after its
-// term has one cause, whatever the objects are.
-func causesWithin(id string, all []HistoryRef) []cause {
-	alone := slices.ContainsFunc(single, func(i *Invariant) bool { return i.Name == id })
-	causes := make([]cause, len(all), len(all)+1)
-	for n, r := range all {
-		causes[n] = cause{HistoryRef: r}
-		if alone && r.Object != "" {
-			causes[n].within = id
+// causesOf returns what a violation of an invariant may share with others. A checkpoint is no cause.
+// An object that a violation refers to is in a wrong state, which breaks several invariants. Other
+// violations about the object may have nothing to do with that.
+func causesOf(id string, v Violation) []cause {
+	var causes []cause
+	for _, r := range v.References {
+		if r.Checkpoint == "" && !v.Lost {
+			causes = append(causes, cause{HistoryRef: r})
 		}
+	}
+	for _, name := range v.Objects {
+		causes = append(causes, cause{HistoryRef{Object: name}, fmt.Sprint(id, v.Lost)})
 	}
 	if id == SingleWriter.Name {
 		causes = append(causes, cause{within: id})
@@ -75,13 +83,12 @@ func causesWithin(id string, all []HistoryRef) []cause {
 	return causes
 }
 
-// Findings groups the violations of a run. Exceptions and violations that clean runs have too are
-// not findings.
-func Findings(c Case, verdicts []Verdict) []Finding {
-	objects := newObjectNames(c)
+// Findings groups the violations of a run. Lost objects are first, as in the verdicts. Exceptions and
+// violations that clean runs have too are not findings.
+func Findings(verdicts []Verdict) []Finding {
 	type group struct {
-		Finding
-		causes []cause // what its violations share
+		violations []FoundViolation
+		causes     []cause // what its violations share
 	}
 	var groups []group
 	for _, v := range verdicts {
@@ -89,108 +96,74 @@ func Findings(c Case, verdicts []Verdict) []Finding {
 			continue
 		}
 		for _, violation := range v.Violations {
-			causes := causesWithin(v.Invariant, objects.causesOf(violation))
-			merged := group{causes: causes}
+			merged := group{causes: causesOf(v.Invariant, violation)}
+			shared := func(c cause) bool { return slices.Contains(merged.causes, c) }
 			groups = slices.DeleteFunc(groups, func(g group) bool {
-				if !slices.ContainsFunc(causes, func(c cause) bool { return slices.Contains(g.causes, c) }) {
+				if !slices.ContainsFunc(g.causes, shared) {
 					return false
 				}
 				merged.causes = append(merged.causes, g.causes...)
-				merged.Violations = append(merged.Violations, g.Violations...)
+				merged.violations = append(merged.violations, g.violations...)
 				return true
 			})
-			merged.Violations = append(merged.Violations, FoundViolation{v.Invariant, violation.Message, violation.Signature})
+			merged.violations = append(merged.violations, FoundViolation{v.Invariant, violation})
 			groups = append(groups, merged)
 		}
 	}
-	findings := make([]Finding, 0, len(groups))
+	var findings []Finding
 	for _, g := range groups {
-		for _, r := range g.causes {
-			if r.Object != "" {
-				g.Objects = append(g.Objects, r.Object)
-			}
-		}
-		for _, v := range g.Violations {
-			if !slices.Contains(g.Invariants, v.Invariant) {
-				g.Invariants = append(g.Invariants, v.Invariant)
-			}
-		}
-		slices.Sort(g.Objects)
-		g.Objects = slices.Compact(g.Objects)
-		findings = append(findings, g.Finding)
+		findings = append(findings, NewFinding(g.violations))
 	}
 	return findings
 }
 
-// objectNames finds the objects that violations refer to.
-type objectNames struct {
-	lease      string
-	byRevision map[uint64]string
-	byRequest  map[string]history.Request
-	byCall     map[string]string
+// NewFinding returns the finding of some violations, with the first one of each signature.
+func NewFinding(violations []FoundViolation) (f Finding) {
+	seen := map[string]bool{}
+	for _, v := range violations {
+		if id := v.Invariant + v.Signature; !seen[id] {
+			f.Violations, seen[id] = append(f.Violations, v), true
+		}
+		f.Invariants, f.Objects = append(f.Invariants, v.Invariant), append(f.Objects, v.Objects...)
+	}
+	slices.SortFunc(f.Invariants, Order)
+	slices.Sort(f.Objects)
+	f.Invariants, f.Objects = slices.Compact(f.Invariants), slices.Compact(f.Objects)
+	return f
 }
 
-func newObjectNames(c Case) *objectNames {
-	normal, index := c.History.Normalizer(), c.History.Index()
-	n := &objectNames{
-		lease:      normal.Replace(c.Contract.Lease.String()),
-		byRevision: map[uint64]string{}, byRequest: map[string]history.Request{}, byCall: map[string]string{},
-	}
-	for _, life := range index.All() {
-		name := normal.Replace(collapsed(life).String())
-		versions := life.Versions
-		if life.End != nil {
-			versions = append(slices.Clone(versions), *life.End)
+// nameObjects notes the objects of the violations: those that they refer to, and those of their
+// requests, calls and revisions. The Lease is no object: all violations of the election refer to it.
+func (b *judgement) nameObjects() {
+	keys := map[HistoryRef]history.Key{}
+	keyOf := func(uid types.UID, key history.Key) history.Key {
+		if life := b.index.Lifetime(uid); life != nil && uid != "" {
+			return collapsed(life)
 		}
-		for _, v := range versions {
-			if revision, exact := v.Exact(); exact {
-				n.byRevision[revision] = name
+		return key
+	}
+	for _, v := range b.History.Versions {
+		for _, r := range revisionOf(v.RevisionRange) {
+			keys[r] = keyOf(v.UID, v.Key)
+		}
+	}
+	for _, r := range b.History.Requests {
+		keys[HistoryRef{Request: r.ID}] = keyOf(r.UID, r.Key)
+	}
+	for _, call := range b.History.Calls {
+		keys[HistoryRef{Call: call.ID}] = keyOf(call.Owner, history.Key{})
+	}
+	normal := b.History.Normalizer()
+	lease := normal.Replace(b.Contract.Lease.String())
+	for n := range b.violations {
+		v := &b.violations[n]
+		for _, r := range v.References {
+			name := cmp.Or(r.Object, event.ReplaceAllString(normal.Replace(keys[r].String()), ".*"))
+			if name != "" && name != lease && !v.Lost && !slices.Contains(v.Objects, name) {
+				v.Objects = append(v.Objects, name)
 			}
 		}
 	}
-	for _, r := range c.History.Requests {
-		if life := index.Lifetime(r.UID); life != nil && r.UID != "" {
-			r.Key = collapsed(life)
-		}
-		r.Namespace, r.Name = normal.Replace(r.Namespace), event.ReplaceAllString(normal.Replace(r.Name), ".*")
-		n.byRequest[r.ID] = r
-	}
-	for _, call := range c.History.Calls {
-		if life := index.Lifetime(call.Owner); life != nil {
-			n.byCall[call.ID] = normal.Replace(collapsed(life).String())
-		}
-	}
-	return n
-}
-
-// causesOf returns what a violation may share with others: its references and their objects. A
-// checkpoint is no cause. The Lease is no object: all violations of the election refer to it.
-func (n *objectNames) causesOf(v Violation) []HistoryRef {
-	var causes []HistoryRef
-	add := func(r HistoryRef) {
-		if r != (HistoryRef{}) && r.Object != n.lease && !slices.Contains(causes, r) {
-			causes = append(causes, r)
-		}
-	}
-	for _, r := range v.References {
-		if r.Checkpoint != "" {
-			continue
-		}
-		add(r)
-		switch {
-		case r.Request != "":
-			request := n.byRequest[r.Request]
-			add(HistoryRef{Object: request.Key.String()})
-			if revision, exact := request.Exact(); exact {
-				add(HistoryRef{Revision: revision})
-			}
-		case r.Call != "":
-			add(HistoryRef{Object: n.byCall[r.Call]})
-		case r.Revision != 0:
-			add(HistoryRef{Object: n.byRevision[r.Revision]})
-		}
-	}
-	return causes
 }
 
 // What differs from run to run in a message: remarks in parentheses, revisions, UIDs, and numbers

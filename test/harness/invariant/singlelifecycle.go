@@ -41,6 +41,7 @@ func judgeLifecycle(b *judgement) {
 		b.addDoubt("there is no clean run to compare with")
 		return
 	}
+	b.judgeLost(clean)
 	if rejected := b.rejectedOnlyHere(); len(rejected) > 0 {
 		b.addDoubt("the counts are not comparable with clean runs: %s", rejected[0])
 		return

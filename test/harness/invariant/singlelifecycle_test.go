@@ -4,7 +4,6 @@ package invariant_test
 
 import (
 	"fmt"
-	"slices"
 	"testing"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -116,15 +115,4 @@ func TestLifecycle(t *testing.T) {
 			touching(room("ns", "n1")))).against(clean...),
 		"NothingThere": wantInconclusive(play()).against(play()),
 	})
-}
-
-// A finding names the object as the scenario does, so it is the same one in each run.
-func TestLifecycle_NamesTheObject(t *testing.T) {
-	h := play(writes("alice", thing()), writes("a", part("p-77", "p1")), ends("a", part("p-77", "p1")),
-		writes("a", part("p-77", "p2")), calledAs(map[string]string{"p-77": "{part}"}))
-	v := invariant.SingleLifecycle.Judge(invariant.Case{History: h, Contract: operator()})
-	want := invariant.HistoryRef{Object: "configmaps ns/{part}"}
-	if len(v.Violations) != 1 || !slices.Contains(v.Violations[0].References, want) {
-		t.Errorf("want a violation that refers to %v, got %v", want, v.Violations)
-	}
 }

@@ -98,7 +98,7 @@ func check(t *testing.T, i invariant.Invariant, rows table) {
 			if want := r.want == invariant.Broken; want != (len(got.Violations) > 0) {
 				t.Errorf("violations %v do not go with %s", got.Violations, r.want)
 			}
-			text := got.String()
+			text := got.Details()
 			for _, part := range append([]string{i.Name, i.Promise}, r.says...) {
 				if !strings.Contains(text, part) {
 					t.Errorf("the verdict lacks %q:\n%s", part, text)
@@ -107,7 +107,7 @@ func check(t *testing.T, i invariant.Invariant, rows table) {
 			if r.lacks != "" && strings.Contains(text, r.lacks) {
 				t.Errorf("the verdict has %q:\n%s", r.lacks, text)
 			}
-			if again := i.Judge(c).String(); again != text {
+			if again := i.Judge(c).Details(); again != text {
 				t.Errorf("judged again:\n%s\nbefore:\n%s", again, text)
 			}
 		})

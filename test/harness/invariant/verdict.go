@@ -46,27 +46,25 @@ type Verdict struct {
 	Doubts []string `json:"doubts,omitempty"`
 }
 
-// maxListed bounds the violations of an invariant that String lists. The summary of a sweep has all
-// of them.
-const maxListed = 20
-
-// String describes the verdict, its first violations and its doubts.
+// String describes the verdict with the first violation of each object, and its doubts.
 func (v Verdict) String() string {
+	v.Violations, v.Known = FirstOfEach(v.Violations), FirstOfEach(v.Known)
+	return v.Details()
+}
+
+// Details describes the verdict with all of its violations.
+func (v Verdict) Details() string {
 	result := string(v.Result)
 	if v.Excepted != "" {
 		result += fmt.Sprintf(", excepted (%s)", v.Excepted)
 	}
 	lines := []string{fmt.Sprintf("%s %s (%d checked): %q", v.Invariant, result, v.Checked, v.Promise)}
-	list := func(kind string, violations []Violation) {
-		for _, violation := range violations[:min(len(violations), maxListed)] {
-			lines = append(lines, "    "+kind+": "+violation.Message)
-		}
-		if more := len(violations) - maxListed; more > 0 {
-			lines = append(lines, fmt.Sprintf("    %s: %d more, which summary.json has", kind, more))
-		}
+	for _, violation := range v.Violations {
+		lines = append(lines, "    broken: "+violation.Message)
 	}
-	list("broken", v.Violations)
-	list("in clean runs, too", v.Known)
+	for _, violation := range v.Known {
+		lines = append(lines, "    in clean runs, too: "+violation.Message)
+	}
 	for _, doubt := range v.Doubts {
 		lines = append(lines, "    inconclusive: "+doubt)
 	}
@@ -149,6 +147,7 @@ func (i Invariant) evaluate(c Case) *judgement {
 		b.addDoubt("the fault %s was not injected, so the run proves nothing", f.Name)
 	}
 	if len(b.violations) > 0 {
+		b.nameObjects()
 		s := newSigner(c.History)
 		for n := range b.violations {
 			s.sign(&b.violations[n])
@@ -192,7 +191,7 @@ func (c Case) reporting() []*history.History {
 // All returns the invariants in the order of tables.
 func All() []Invariant {
 	return []Invariant{
-		EndState, SingleLifecycle, Convergence, Quiescence, SingleWriter, Preconditions, Ownership, FinalizerOrder,
+		SingleLifecycle, EndState, Convergence, Quiescence, SingleWriter, Preconditions, Ownership, FinalizerOrder,
 		ExternalOwnership, TruthfulStatus, SufficientRights, TruthfulReadiness, CleanShutdown, LeaderOnlyCalls,
 		TenantIsolation, ExpectedRights,
 	}

@@ -2,7 +2,12 @@
 
 package invariant
 
-import "leasehold.dev/test/harness/history"
+import (
+	"fmt"
+	"slices"
+
+	"leasehold.dev/test/harness/history"
+)
 
 // Violation is one place where a promise was broken.
 type Violation struct {
@@ -10,6 +15,10 @@ type Violation struct {
 	Message string `json:"message"`
 	// References are the requests, calls, revisions, checkpoints and objects that it is about.
 	References []HistoryRef `json:"references,omitempty"`
+	// Objects are the objects that it is about, by the scenario's names.
+	Objects []string `json:"objects,omitempty"`
+	// Lost means that an object of a user was deleted, and that no step deletes it.
+	Lost bool `json:"lost,omitempty"`
 	// Signature is the message without what differs from run to run: violations of two runs with
 	// the same signature are taken for the same.
 	Signature string `json:"signature,omitempty"`
@@ -24,7 +33,7 @@ type HistoryRef struct {
 	Revision uint64 `json:"revision,omitempty"`
 	// Checkpoint is a name.
 	Checkpoint string `json:"checkpoint,omitempty"`
-	// Object is an object as the scenario calls it, for a violation about one that was not there.
+	// Object is an object in a wrong state, as the scenario calls it. It may not have existed.
 	Object string `json:"object,omitempty"`
 }
 
@@ -33,7 +42,7 @@ func (v *Violation) refer(references ...HistoryRef) *Violation {
 	return v
 }
 
-func (v *Violation) request(r history.Request) *Violation { return v.refer(HistoryRef{Request: r.ID}) }
+func (v *Violation) request(r history.Request) *Violation { return v.refer(requestAndRevision(r)...) }
 
 func (v *Violation) call(c history.Call) *Violation { return v.refer(HistoryRef{Call: c.ID}) }
 
@@ -52,4 +61,32 @@ func revisionOf(r history.RevisionRange) []HistoryRef {
 		return nil
 	}
 	return []HistoryRef{{Revision: revision}}
+}
+
+// requestAndRevision refers to a request and to the revision that it stored.
+func requestAndRevision(r history.Request) []HistoryRef {
+	return append([]HistoryRef{{Request: r.ID}}, revisionOf(r.RevisionRange)...)
+}
+
+// maxListed bounds the objects that FirstOfEach names.
+const maxListed = 20
+
+// FirstOfEach returns the first violation of each object; its message counts the others.
+func FirstOfEach(all []Violation) (first []Violation) {
+	at, more := map[string]int{}, map[string]int{}
+	for _, v := range all {
+		object := append(slices.Clone(v.Objects), v.Message)[0]
+		if _, listed := at[object]; listed {
+			more[object]++
+			continue
+		}
+		at[object], first = len(first), append(first, v)
+	}
+	for object, n := range more {
+		first[at[object]].Message += fmt.Sprintf("; and %d more about %s, in verdicts.txt", n, object)
+	}
+	if n := len(first) - maxListed; n > 0 {
+		first = append(first[:maxListed], Violation{Message: fmt.Sprintf("%d more objects, in verdicts.txt", n)})
+	}
+	return first
 }

@@ -33,7 +33,7 @@ type FindingRun struct {
 	Legal string `json:"legal,omitempty"`
 }
 
-// Findings groups the findings of all runs by their cause. Those of clean runs are first.
+// Findings groups the findings of all runs by their cause. Lost objects are first, then the findings of clean runs.
 func (s *Sweep) Findings() []SweepFinding {
 	var all []SweepFinding
 	for i, o := range slices.Concat(s.Clean, s.Outcomes) {
@@ -57,14 +57,13 @@ func (s *Sweep) Findings() []SweepFinding {
 		}
 	}
 	slices.SortStableFunc(all, func(a, b SweepFinding) int {
-		return cmp.Or(-cmp.Compare(btoi(a.Clean), btoi(b.Clean)), -cmp.Compare(len(a.Runs), len(b.Runs)))
+		return cmp.Or(first(a.Lost(), b.Lost()), first(a.Clean, b.Clean), -cmp.Compare(len(a.Runs), len(b.Runs)))
 	})
 	return all
 }
 
 // mergeFinding adds a finding to those with the same cause, which it may turn into one.
 func mergeFinding(all []SweepFinding, f SweepFinding) []SweepFinding {
-	f.Invariants, f.Objects = slices.Clone(f.Invariants), slices.Clone(f.Objects) // they are the outcome's
 	at := len(all)
 	var others []SweepFinding
 	for i, o := range all {
@@ -74,53 +73,32 @@ func mergeFinding(all []SweepFinding, f SweepFinding) []SweepFinding {
 		}
 		at = min(at, i)
 		f.Clean = f.Clean || o.Clean
-		for _, id := range o.Invariants {
-			if !slices.Contains(f.Invariants, id) {
-				f.Invariants = append(f.Invariants, id)
-			}
-		}
-		f.Objects = slices.Concat(o.Objects, f.Objects)
-		f.Violations = slices.Concat(o.Violations, f.Violations)
+		f.Finding = invariant.NewFinding(slices.Concat(o.Violations, f.Violations))
 		f.Runs = append(slices.Clone(o.Runs), slices.DeleteFunc(f.Runs, func(r FindingRun) bool {
 			return slices.ContainsFunc(o.Runs, func(p FindingRun) bool { return p.Name == r.Name })
 		})...)
 	}
-	slices.SortFunc(f.Invariants, invariant.Order)
-	slices.Sort(f.Objects)
-	f.Objects = slices.Compact(f.Objects)
-	f.Violations = distinct(f.Violations)
 	return slices.Insert(others, min(at, len(others)), f)
-}
-
-// distinct returns the first violation of each signature.
-func distinct(all []invariant.FoundViolation) []invariant.FoundViolation {
-	var first []invariant.FoundViolation
-	for _, v := range all {
-		if !slices.ContainsFunc(first, func(o invariant.FoundViolation) bool {
-			return o.Invariant == v.Invariant && o.Signature == v.Signature
-		}) {
-			first = append(first, v)
-		}
-	}
-	return first
 }
 
 // isKnownIn reports whether a run has a violation of the finding that a clean run reports.
 func (f SweepFinding) isKnownIn(o invariant.Outcome) bool {
 	return slices.ContainsFunc(o.Verdicts, func(v invariant.Verdict) bool {
 		return slices.ContainsFunc(v.Known, func(known invariant.Violation) bool {
-			return slices.ContainsFunc(f.Violations, func(own invariant.FoundViolation) bool {
-				return own.Invariant == v.Invariant && own.Signature == known.Signature
-			})
+			return f.SameCause(invariant.NewFinding([]invariant.FoundViolation{{Invariant: v.Invariant, Violation: known}}))
 		})
 	})
 }
 
-func btoi(b bool) int {
-	if b {
-		return 1
+// first orders what is true before what is not.
+func first(a, b bool) int {
+	switch {
+	case a == b:
+		return 0
+	case a:
+		return -1
 	}
-	return 0
+	return 1
 }
 
 // listFindings writes each finding with its violations and its runs.
@@ -130,8 +108,16 @@ func listFindings(w io.Writer, title string, all []SweepFinding) {
 			fmt.Fprintf(w, "\n%s:\n", title)
 		}
 		fmt.Fprintf(w, "\n%d. %s, in %s\n\n", i+1, f.Finding, f.where())
-		for _, v := range f.Violations {
-			fmt.Fprintf(w, "   - %s: %s\n", v.Invariant, v.Message)
+		for _, id := range f.Invariants {
+			var of []invariant.Violation
+			for _, v := range f.Violations {
+				if v.Invariant == id {
+					of = append(of, v.Violation)
+				}
+			}
+			for _, v := range invariant.FirstOfEach(of) {
+				fmt.Fprintf(w, "   - %s: %s\n", id, v.Message)
+			}
 		}
 		fmt.Fprintf(w, "   - again: `%s`\n", f.Runs[0].Replay)
 		for _, r := range f.Runs {

@@ -4,6 +4,7 @@ package report
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -18,15 +19,14 @@ import (
 func broke(name, plan, replay string, violations ...[2]string) invariant.Outcome {
 	o := invariant.Outcome{Name: name, Scenario: "life", Plan: plan, Replay: replay, Result: invariant.Broken,
 		Took: time.Second}
-	f := invariant.Finding{Objects: []string{"jobs.batch ns/j-*"}}
+	var found []invariant.FoundViolation
 	for _, v := range violations {
-		message := fmt.Sprintf("%s in %s", v[1], name)
+		violation := invariant.Violation{Message: fmt.Sprintf("%s in %s", v[1], name), Signature: v[1], Objects: []string{"jobs.batch ns/j-*"}}
 		o.Verdicts = append(o.Verdicts, invariant.Verdict{Invariant: v[0], Result: invariant.Broken,
-			Violations: []invariant.Violation{{Message: message, Signature: v[1]}}})
-		f.Invariants = append(f.Invariants, v[0])
-		f.Violations = append(f.Violations, invariant.FoundViolation{Invariant: v[0], Message: message, Signature: v[1]})
+			Violations: []invariant.Violation{violation}})
+		found = append(found, invariant.FoundViolation{Invariant: v[0], Violation: violation})
 	}
-	o.Findings = []invariant.Finding{f}
+	o.Findings = []invariant.Finding{invariant.NewFinding(found)}
 	return o
 }
 
@@ -77,12 +77,17 @@ func TestFindings_GroupsRunsOfOneCause(t *testing.T) {
 	g.Expect(findings[0].Again).To(Equal(2))
 	g.Expect(findings[1].Invariants).To(Equal([]string{"end-state", "external-ownership"}))
 	g.Expect(findings[1].Runs).To(HaveLen(3))
-	g.Expect(findings[2].Invariants).To(Equal([]string{"end-state", "single-lifecycle"}))
+	g.Expect(findings[2].Invariants).To(Equal([]string{"single-lifecycle", "end-state"}))
 	g.Expect(findings[2].Runs[0].Replay).To(Equal("make prove PLAN=short"), "the shortest first")
 	g.Expect(s.Held()).To(BeFalse())
+	lost := broke("6", "stale-start", "make prove PLAN=d", [2]string{"single-lifecycle", "deleted"})
+	lost.Findings[0].Violations[0].Lost = true
+	with := &Sweep{Clean: s.Clean, Outcomes: append(slices.Clone(s.Outcomes), lost)}
+	g.Expect(with.Findings()[0].Lost()).To(BeTrue(), "the loss of an object is before all others")
+	g.Expect(with.Findings()[1:]).To(Equal(findings))
 	g.Expect(summaryOf(t, s)).To(And(
 		ContainSubstring("1. truthful-readiness: jobs.batch ns/j-*, in a clean run; also in 2 other runs, judged for everything else\n"),
-		ContainSubstring("\n3. end-state single-lifecycle: jobs.batch ns/j-*, in 2 plans\n\n   - end-state: one more in 1\n   - single-lifecycle: made twice in 1\n   - again: `make prove PLAN=short`\n   - [failed-write](3/timeline.html)\n   - [lost-response](1/timeline.html)\n"),
+		ContainSubstring("\n3. single-lifecycle end-state: jobs.batch ns/j-*, in 2 plans\n\n   - single-lifecycle: made twice in 1\n   - end-state: one more in 1\n   - again: `make prove PLAN=short`\n   - [failed-write](3/timeline.html)\n   - [lost-response](1/timeline.html)\n"),
 		ContainSubstring("; findings: 3\n"),
 	))
 }

@@ -119,7 +119,7 @@ func (r *Run) writeVerdicts(w io.Writer) error {
 		fmt.Fprintln(w, note)
 	}
 	for _, v := range r.Verdicts {
-		fmt.Fprintf(w, "\n%s\n", v)
+		fmt.Fprintf(w, "\n%s\n", v.Details())
 	}
 	_, err := fmt.Fprintf(w, "\n%s", r.LogTails())
 	return err

@@ -28,8 +28,8 @@ func outcome(name, kind string, r invariant.Result) invariant.Outcome {
 	}
 	if r == invariant.Broken {
 		o.Verdicts[0].Violations = []invariant.Violation{{Message: "two wrote"}}
-		o.Findings = []invariant.Finding{{Invariants: []string{"single-writer"}, Objects: []string{"things t"},
-			Violations: []invariant.FoundViolation{{Invariant: "single-writer", Message: "two wrote", Signature: "two wrote"}}}}
+		o.Findings = []invariant.Finding{invariant.NewFinding([]invariant.FoundViolation{{Invariant: "single-writer",
+			Violation: invariant.Violation{Message: "two wrote", Signature: "two wrote", Objects: []string{"things t"}}}})}
 	}
 	if r == invariant.Void {
 		o.Verdicts[0].Result = invariant.Inconclusive

@@ -233,7 +233,7 @@ func TestLoad_ReportsErrors(t *testing.T) {
 		"ScenarioTwice": {map[string]string{"scenarios/other.yaml": life},
 			`other.yaml: there is another scenario called "life"`},
 		"NoSuchInvariant": {map[string]string{"scenarios/life.yaml": strings.Replace(life, "end-state", "no-such-invariant", 1)},
-			`no invariant is called "no-such-invariant"; there are ["end-state"`},
+			`no invariant is called "no-such-invariant"; there are ["single-lifecycle"`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			g := NewWithT(t)

@@ -72,11 +72,12 @@ func TestReadKnown(t *testing.T) {
 	}
 }
 
+func violation(id, signature string) invariant.FoundViolation {
+	return invariant.FoundViolation{Invariant: id, Violation: invariant.Violation{Signature: signature}}
+}
+
 func TestCompare(t *testing.T) {
 	const backup = "backups.example.com default/{backup}"
-	violation := func(id, signature string) invariant.FoundViolation {
-		return invariant.FoundViolation{Invariant: id, Signature: signature}
-	}
 	lost, twice := violation("end-state", missing), violation("single-lifecycle", madeMore)
 	other := violation("single-lifecycle", "jobs.batch default/{backup}-* was deleted # times, in clean runs # times")
 	finding := func(objects []string, violations ...invariant.FoundViolation) report.SweepFinding {
@@ -129,7 +130,7 @@ func TestCompare_OneFindingOfTwoCauses(t *testing.T) {
 		{Violations: []string{"truthful-status: b went back"}, Objects: []string{"b"}},
 	}}
 	found := report.SweepFinding{Finding: invariant.Finding{Objects: []string{"a"}, Violations: []invariant.FoundViolation{
-		{Invariant: "single-writer", Signature: "a was written"}, {Invariant: "leader-only-calls", Signature: "call for a"},
+		violation("single-writer", "a was written"), violation("leader-only-calls", "call for a"),
 	}}}
 	d := compare(k, []report.SweepFinding{found})
 	g.Expect(d.unknown).To(BeEmpty())
@@ -141,7 +142,7 @@ func TestCompare_OneFindingOfTwoCauses(t *testing.T) {
 	k.Findings[0].Objects = []string{"a"}
 	unlisted := found
 	unlisted.Violations = append(slices.Clone(found.Violations),
-		invariant.FoundViolation{Invariant: "leader-only-calls", Signature: "call against a"})
+		violation("leader-only-calls", "call against a"))
 	d = compare(k, []report.SweepFinding{unlisted})
 	g.Expect(d.unknown).To(HaveLen(1))
 	g.Expect(d.unknown[0].Violations).To(Equal(unlisted.Violations[2:]), "what is known already is not reported")

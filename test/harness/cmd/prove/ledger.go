@@ -120,7 +120,7 @@ func (l *ledger) report(r ran, name string) *report.Run {
 	kept.Name = name
 	kept.Invariants = invariant.Necessary(o.History, r.reference.Scenario.Invariants)
 	kept.Releases = len(o.History.Releases)
-	kept.Findings = invariant.Findings(invariant.Case{History: o.History, Contract: l.promises}, o.Verdicts)
+	kept.Findings = invariant.Findings(o.Verdicts)
 	if r.plan != nil {
 		kept.Fault, kept.Plan, kept.Words = string(r.plan.Fault), r.plan.ID(), r.plan.Describe()
 	}

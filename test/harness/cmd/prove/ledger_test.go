@@ -139,6 +139,24 @@ func TestLedger_NamesKnownViolationsOfCleanRuns(t *testing.T) {
 	g.Expect(output.String()).To(MatchRegexp(`run 1: held in \S+\nclean run 2: held in \S+, with 2 violations that an earlier one has shown\n`))
 }
 
+// The output has one line for an object, and verdicts.txt has each violation.
+func TestLedger_ListsObjects(t *testing.T) {
+	g := NewWithT(t)
+	l, output, wait := opened(t, options{})
+	l.expect(1)
+	wait()
+	broken := after(t, invariant.Broken, planID)
+	about := func(message string) invariant.Violation {
+		return invariant.Violation{Message: message, Signature: message, Objects: []string{"things t"}}
+	}
+	broken.outcome.Verdicts[0].Violations = []invariant.Violation{about("first"), about("second")}
+	g.Expect(l.add(broken)).To(Succeed())
+	g.Expect(output.String()).To(ContainSubstring("    broken: first; and 1 more about things t, in verdicts.txt\n"))
+	found, err := report.Find(l.options.dir)
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(os.ReadFile(filepath.Join(found[0], "verdicts.txt"))).To(ContainSubstring("    broken: first\n    broken: second\n"))
+}
+
 // A sweep that is broken off before its first plan has a summary too.
 func TestLedger_NoRunsAreNoError(t *testing.T) {
 	g := NewWithT(t)
