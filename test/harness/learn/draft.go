@@ -3,7 +3,6 @@
 package learn
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -79,20 +78,14 @@ type DraftKind struct {
 	// Watched are resources with objects that the operator wrote and that name no owner.
 	Watched []history.Resource
 
-	definition *apiextensionsv1.CustomResourceDefinition
-	sampled    bool // by an example of the operator's
+	definition  *apiextensionsv1.CustomResourceDefinition
+	definitions []*apiextensionsv1.CustomResourceDefinition // of all kinds
+	samples     []Sample
+	example     *unstructured.Unstructured // the sample of the kind; nil if there is none
 }
 
-// Sample is a file of an operator's examples.
-type Sample struct {
-	File    string
-	Objects []*unstructured.Unstructured
-}
-
-// Kinds drafts one scenario for each kind that the definitions serve: the first sample of it, with
-// the other objects of its file, or the smallest object that its schema allows. The kinds that
-// probably have the most children are first: a sample shows that users create it, and a large schema
-// describes what it consists of.
+// Kinds drafts one scenario for each kind that the definitions serve: the first sample of it, with the other objects of
+// its file and those that they refer to, or the smallest object that its schema allows.
 func Kinds(definitions []*apiextensionsv1.CustomResourceDefinition, samples []Sample) ([]DraftKind, error) {
 	var all []DraftKind
 	for _, d := range definitions {
@@ -105,95 +98,83 @@ func Kinds(definitions []*apiextensionsv1.CustomResourceDefinition, samples []Sa
 		}
 		all = append(all, *k)
 	}
-	slices.SortStableFunc(all, func(a, b DraftKind) int { return cmp.Compare(b.weight(), a.weight()) })
 	if len(all) == 0 {
 		return nil, errors.New("the manifests define no kinds; name the whole installation, such as config/default, or the CustomResourceDefinitions with --crds")
 	}
 	return all, nil
 }
 
-// weight grows with what a kind probably consists of.
-func (k *DraftKind) weight() int {
-	version := versionOf(k.definition, k.Objects[k.Main])
-	if version == nil || version.Schema == nil || version.Schema.OpenAPIV3Schema == nil {
-		return 0
-	}
-	spec := version.Schema.OpenAPIV3Schema.Properties["spec"]
-	weight := fields(&spec)
-	if k.sampled {
-		weight += sampleWeight
-	}
-	return weight
-}
-
-// sampleWeight is more than a schema has fields.
-const sampleWeight = 1_000_000
-
-// fields counts the fields of a schema.
-func fields(schema *apiextensionsv1.JSONSchemaProps) (n int) {
-	for _, field := range schema.Properties {
-		n += 1 + fields(&field)
-	}
-	if schema.Items != nil && schema.Items.Schema != nil {
-		n += fields(schema.Items.Schema)
-	}
-	return n
-}
-
 func kindOf(d *apiextensionsv1.CustomResourceDefinition, definitions []*apiextensionsv1.CustomResourceDefinition,
 	samples []Sample) (*DraftKind, error) {
 	k := &DraftKind{Word: strings.ToLower(d.Spec.Names.Kind), Until: untilExists, Invariants: []string{"single-writer"},
-		definition: d}
+		definition: d, definitions: definitions, samples: samples}
 	k.Resource = history.Resource{Group: d.Spec.Group, Resource: d.Spec.Names.Plural}
 	version, err := storageVersion(d)
 	if err != nil {
 		return nil, err
 	}
-	if s, i := sampleOf(d, version.Name, samples); i >= 0 {
-		for j, o := range s.Objects {
-			switch {
-			case j == i:
-				k.Main = len(k.Objects)
-			case isOf(o, d):
-				continue // one more example of the kind
-			}
-			k.Objects = append(k.Objects, o.DeepCopy())
-		}
-	}
-	k.sampled = len(k.Objects) > 0
-	if !k.sampled {
+	if k.example = example(d, version.Name, samples); k.example == nil {
 		o := &unstructured.Unstructured{}
 		o.SetGroupVersionKind(schema.GroupVersionKind{Group: d.Spec.Group, Version: version.Name, Kind: d.Spec.Names.Kind})
-		o.SetName(k.Word)
 		k.Objects = []*unstructured.Unstructured{o}
 		k.Guesses = append(k.Guesses, fmt.Sprintf("there is no sample of a %s: this is the smallest that its schema allows",
 			d.Spec.Names.Kind))
 	}
-	for _, o := range k.Objects {
-		if err := k.complete(o, definitions); err != nil {
-			return nil, err
-		}
-	}
-	k.rename()
-	return k, nil
+	return k, k.use(form{})
 }
 
-// sampleOf is the first sample with an object of a kind, and the object's index, or -1. An object of the stored version
-// goes first: one of another is converted for each reader, by the operator.
-func sampleOf(d *apiextensionsv1.CustomResourceDefinition, version string, samples []Sample) (Sample, int) {
-	for _, wanted := range []func(*unstructured.Unstructured) bool{
-		func(o *unstructured.Unstructured) bool {
-			return isOf(o, d) && o.GroupVersionKind().Version == version
-		},
-		func(o *unstructured.Unstructured) bool { return isOf(o, d) },
-	} {
-		for _, s := range samples {
-			if i := slices.IndexFunc(s.Objects, wanted); i >= 0 {
-				return s, i
+// form is a way to use the samples: with their own names, or all of them.
+type form struct{ ownNames, whole bool }
+
+// forms are those to try until the operator does something with the sample, the plainest first. Objects with other names
+// in each run do not meet those of earlier runs, and each further object costs plans.
+func (k *DraftKind) forms() []form {
+	all := []form{{}}
+	if k.example == nil {
+		return all
+	}
+	all = append(all, form{ownNames: true})
+	if len(gather(k.example, k.definition, k.samples, true)) > len(k.Objects) {
+		all = append(all, form{whole: true})
+	}
+	return all
+}
+
+// String is what a scenario says about the form.
+func (f form) String() string {
+	switch {
+	case f.ownNames:
+		return "the objects keep the names of the samples"
+	case f.whole:
+		return "the objects are those of all samples"
+	}
+	return ""
+}
+
+// use makes the kind's objects from the samples.
+func (k *DraftKind) use(f form) error {
+	if k.example != nil {
+		k.Objects = nil
+		for _, o := range gather(k.example, k.definition, k.samples, f.whole) {
+			if o == k.example {
+				k.Main = len(k.Objects)
 			}
+			k.Objects = append(k.Objects, o.DeepCopy())
 		}
 	}
-	return Sample{}, -1
+	for _, o := range k.Objects {
+		if err := k.complete(o); err != nil {
+			return err
+		}
+	}
+	if f.ownNames {
+		return nil
+	}
+	names := placeholders(k.Objects, k.Main)
+	for _, o := range k.Objects {
+		o.Object, _ = renamed(o.Object, names).(map[string]any)
+	}
+	return nil
 }
 
 // isOf reports whether an object is of a defined kind.
@@ -231,19 +212,18 @@ func storageVersion(
 }
 
 // complete fills in what the schema requires and where the object is.
-func (k *DraftKind) complete(o *unstructured.Unstructured,
-	definitions []*apiextensionsv1.CustomResourceDefinition) error {
+func (k *DraftKind) complete(o *unstructured.Unstructured) error {
 	o.SetManagedFields(nil)
 	unstructured.RemoveNestedField(o.Object, "status")
 	if o.GetName() == "" {
 		o.SetName(strings.ToLower(o.GetKind()))
 	}
-	i := slices.IndexFunc(definitions, func(d *apiextensionsv1.CustomResourceDefinition) bool { return isOf(o, d) })
+	i := slices.IndexFunc(k.definitions, func(d *apiextensionsv1.CustomResourceDefinition) bool { return isOf(o, d) })
 	if i < 0 {
 		place(o, !slices.Contains(clusterScoped, o.GetKind()))
 		return nil
 	}
-	d := definitions[i]
+	d := k.definitions[i]
 	place(o, d.Spec.Scope == apiextensionsv1.NamespaceScoped)
 	version := versionOf(d, o)
 	if version == nil {
@@ -283,49 +263,4 @@ func place(o *unstructured.Unstructured, namespaced bool) {
 var clusterScoped = []string{
 	"Namespace", "ClusterRole", "ClusterRoleBinding", "PersistentVolume", "StorageClass", "PriorityClass",
 	"IngressClass", "Node",
-}
-
-// rename replaces the objects' names by placeholders throughout the file.
-func (k *DraftKind) rename() {
-	names := map[string]string{}
-	used := map[string]bool{}
-	for i := range k.Objects {
-		o := k.Objects[(k.Main+i)%len(k.Objects)] // the one of the kind has the plain word
-		word := strings.ToLower(o.GetKind())
-		for n := 2; used[word]; n++ {
-			word = fmt.Sprintf("%s-%d", strings.ToLower(o.GetKind()), n)
-		}
-		used[word] = true
-		if _, known := names[o.GetName()]; !known {
-			names[o.GetName()] = "{" + word + "}"
-		}
-	}
-	for _, o := range k.Objects {
-		o.Object, _ = renamed(o.Object, names).(map[string]any)
-	}
-}
-
-// labelKeys are fields with values of labels. These are often the same text as the sample's name, and
-// mean something else, as the version of a program.
-var labelKeys = []string{"labels", "matchLabels", "selector"}
-
-// renamed replaces texts that are names; keys, parts of texts and values of labels stay.
-func renamed(value any, names map[string]string) any {
-	switch value := value.(type) {
-	case map[string]any:
-		for key, inner := range value {
-			if key != "kind" && key != "apiVersion" && !slices.Contains(labelKeys, key) {
-				value[key] = renamed(inner, names)
-			}
-		}
-	case []any:
-		for i, inner := range value {
-			value[i] = renamed(inner, names)
-		}
-	case string:
-		if name, known := names[value]; known {
-			return name
-		}
-	}
-	return value
 }

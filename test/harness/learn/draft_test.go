@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package learn_test
+package learn
 
 import (
 	"strings"
@@ -8,8 +8,8 @@ import (
 
 	. "github.com/onsi/gomega"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
-	"leasehold.dev/test/harness/learn"
 	"leasehold.dev/test/harness/scenario"
 )
 
@@ -18,10 +18,10 @@ func guestbook(metadata, spec string) string {
 	return "{apiVersion: webapp.example.com/v1, kind: Guestbook, metadata: " + metadata + ", spec: " + spec + "}"
 }
 
-func sampleOf(t *testing.T, objects ...string) (s learn.Sample) {
+func sampleOf(t *testing.T, objects ...string) (s Sample) {
 	t.Helper()
 	for _, text := range objects {
-		s.Objects = append(s.Objects, object(t, text))
+		s = append(s, object(t, text))
 	}
 	return s
 }
@@ -40,8 +40,8 @@ func TestKinds_Samples(t *testing.T) {
 			"{apiVersion: v1, kind: Namespace, metadata: {name: guests}}",
 			guestbook("{name: mine, namespace: guests}", "{secret: key}, status: {old: yes}"),
 		}, []string{
-			"{apiVersion: v1, kind: Secret, metadata: {name: '{secret}', namespace: '{namespace}'}, stringData: {a: b}}",
 			"{apiVersion: v1, kind: Namespace, metadata: {name: '{namespace}'}}",
+			"{apiVersion: v1, kind: Secret, metadata: {name: '{secret}', namespace: '{namespace}'}, stringData: {a: b}}",
 			guestbook("{name: '{guestbook}', namespace: '{namespace}'}", "{secret: '{secret}'}"),
 		}, 0},
 		"TwoExamples": {[]string{
@@ -60,9 +60,9 @@ func TestKinds_Samples(t *testing.T) {
 			[]string{guestbook("{name: '{guestbook}', namespace: prod}", "{}")}, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
-			kinds := kindsOf(t, []learn.Sample{sampleOf(t, tc.samples...)}, definition(t, guestbooks))
+			kinds := kindsOf(t, []Sample{sampleOf(t, tc.samples...)}, definition(t, guestbooks))
 			g := NewWithT(t)
-			g.Expect(kinds[0].Objects).To(BeComparableTo(sampleOf(t, tc.want...).Objects))
+			g.Expect(kinds[0].Objects).To(BeComparableTo([]*unstructured.Unstructured(sampleOf(t, tc.want...))))
 			g.Expect(kinds[0].Guesses).To(HaveLen(tc.guesses))
 		})
 	}
@@ -74,7 +74,7 @@ func TestKinds_SampleOfTheStoredVersion(t *testing.T) {
 	older := two.Spec.Versions[0]
 	older.Name, older.Storage = "v1alpha1", false
 	two.Spec.Versions = append([]apiextensionsv1.CustomResourceDefinitionVersion{older}, two.Spec.Versions...)
-	var samples []learn.Sample
+	var samples []Sample
 	for _, version := range []string{"v1alpha1", "v1"} {
 		samples = append(samples, sampleOf(t, strings.Replace(guestbook("{name: mine}", "{}"), "v1", version, 1)))
 	}
@@ -88,10 +88,10 @@ func TestKinds_SampleOfTheStoredVersion(t *testing.T) {
 func TestScenarios_UserOfASample(t *testing.T) {
 	sample := sampleOf(t, "{apiVersion: rbac.authorization.k8s.io/v1, kind: ClusterRole, metadata: {name: guests}}",
 		guestbook("{name: mine, annotations: {prove.leasehold.dev/as: alice}}", "{size: 1}"))
-	g, kinds := NewWithT(t), kindsOf(t, []learn.Sample{sample}, definition(t, guestbooks))
-	d, k := &learn.Draft{Kinds: kinds}, &kinds[0]
-	g.Expect(k.Grow(learn.GrowAll)).To(BeTrue())
-	for name, write := range map[string]func(*learn.DraftKind) ([]byte, error){
+	g, kinds := NewWithT(t), kindsOf(t, []Sample{sample}, definition(t, guestbooks))
+	d, k := &Draft{Kinds: kinds}, &kinds[0]
+	g.Expect(k.Grow(GrowAll)).To(BeTrue())
+	for name, write := range map[string]func(*DraftKind) ([]byte, error){
 		"life": d.Scenario, "observing": d.Observing, "change": d.Change,
 	} {
 		text, err := write(k)
@@ -102,15 +102,15 @@ func TestScenarios_UserOfASample(t *testing.T) {
 			asAlice := step.Patch != nil || step.Delete != nil || step.Apply != nil && step.Apply["kind"] == "Guestbook"
 			g.Expect(asAlice).To(Equal(step.As == "alice"), "%s: the step %s is done as %q", name, step.Name, step.As)
 		}
-		g.Expect(string(text)).NotTo(ContainSubstring(learn.AsAnnotation), name)
+		g.Expect(string(text)).NotTo(ContainSubstring(AsAnnotation), name)
 	}
 }
 
 func TestKinds_Refuses(t *testing.T) {
-	old := []learn.Sample{sampleOf(t, "{apiVersion: webapp.example.com/v1alpha1, kind: Guestbook, metadata: {name: old}}")}
+	old := []Sample{sampleOf(t, "{apiVersion: webapp.example.com/v1alpha1, kind: Guestbook, metadata: {name: old}}")}
 	for name, tc := range map[string]struct {
 		definitions []*apiextensionsv1.CustomResourceDefinition
-		samples     []learn.Sample
+		samples     []Sample
 		says        string
 	}{
 		"NoKinds": {nil, nil, "the manifests define no kinds; name the whole installation"},
@@ -120,19 +120,32 @@ func TestKinds_Refuses(t *testing.T) {
 			strings.Replace(guestbooks, "served: true", "served: false", 1))}, nil, "serves no version"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			_, err := learn.Kinds(tc.definitions, tc.samples)
+			_, err := Kinds(tc.definitions, tc.samples)
 			NewWithT(t).Expect(err).To(MatchError(ContainSubstring(tc.says)))
 		})
 	}
 }
 
-// The kinds that users create, and those with the most fields, are described first.
-func TestKinds_AreInOrder(t *testing.T) {
-	small := definition(t, strings.NewReplacer("guestbook", "visitor", "Guestbook", "Visitor").Replace(guestbooks))
-	large := definition(t, strings.NewReplacer("guestbook", "archive", "Guestbook", "Archive").Replace(guestbooks))
-	large.Spec.Versions[0].Schema.OpenAPIV3Schema.Properties["spec"] =
-		*schemaOf(t, "properties: {a: {}, b: {}, c: {}, d: {}, e: {}}")
-	sample := sampleOf(t, guestbook("{name: mine}", "{}"))
-	NewWithT(t).Expect(kindsOf(t, []learn.Sample{sample}, small, large, definition(t, guestbooks))).To(HaveExactElements(
-		HaveField("Word", "guestbook"), HaveField("Word", "archive"), HaveField("Word", "visitor")))
+// An object comes after those that it names, which may be in other files. What names another kind of object names no other.
+func TestKinds_SamplesInSeveralFiles(t *testing.T) {
+	files := []Sample{
+		sampleOf(t, "{apiVersion: v1, kind: ConfigMap, metadata: {name: other}}"),
+		sampleOf(t, guestbook("{name: mine, namespace: guests}", "{secret: key, selector: {app: other}}"), guestbook("{name: second}", "{}")),
+		sampleOf(t, "{apiVersion: v1, kind: Secret, metadata: {name: key, namespace: guests}, owner: {kind: ConfigMap, name: account}}"),
+		sampleOf(t, "{apiVersion: v1, kind: ServiceAccount, metadata: {name: account}}", "{apiVersion: v1, kind: ConfigMap, metadata: {name: account}}"),
+		sampleOf(t, "{apiVersion: v1, kind: Namespace, metadata: {name: guests}}"),
+	}
+	namespace, account := "{apiVersion: v1, kind: Namespace, metadata: {name: '{namespace}'}}", "{apiVersion: v1, kind: ConfigMap, metadata: "+
+		"{name: '{configmap}', namespace: default}}"
+	secret := "{apiVersion: v1, kind: Secret, metadata: {name: '{secret}', namespace: '{namespace}'}, owner: {kind: ConfigMap, name: '{configmap}'}}"
+	main := guestbook("{name: '{guestbook}', namespace: '{namespace}'}", "{secret: '{secret}', selector: {app: other}}")
+	g, k := NewWithT(t), kindsOf(t, files, definition(t, guestbooks))[0]
+	g.Expect(k.Objects).To(ConsistOf(sampleOf(t, namespace, account, secret, main)))
+	g.Expect(k.Objects[k.Main].GetKind()).To(Equal("Guestbook"))
+	g.Expect(k.Main).To(Equal(3), "what it names is first")
+
+	g.Expect(k.use(form{whole: true})).To(Succeed())
+	g.Expect(k.Objects).To(HaveLen(6), "without the second Guestbook")
+	g.Expect(k.use(form{ownNames: true})).To(Succeed())
+	g.Expect(k.Objects[3]).To(Equal(object(t, guestbook("{name: mine, namespace: guests}", "{secret: key, selector: {app: other}}"))))
 }

@@ -1,14 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package learn_test
+package learn
 
 import (
 	"strings"
 	"testing"
 
 	. "github.com/onsi/gomega"
-
-	"leasehold.dev/test/harness/learn"
 )
 
 const (
@@ -79,24 +77,24 @@ func TestArguments(t *testing.T) {
 		"NoHelp":       {"flag provided but not defined: -help", nil, 8080, []string{lease, probe, metrics}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			var want []learn.Argument
+			var want []Argument
 			for _, text := range tc.want {
 				if strings.HasPrefix(text, "--") {
-					want = append(want, learn.Argument{Text: text})
+					want = append(want, Argument{Text: text})
 				} else {
-					want = append(want, learn.Argument{Comment: text})
+					want = append(want, Argument{Comment: text})
 				}
 			}
-			NewWithT(t).Expect(learn.Arguments(tc.help, tc.shipped, tc.probe)).To(BeComparableTo(want))
+			NewWithT(t).Expect(Arguments(tc.help, tc.shipped, tc.probe)).To(BeComparableTo(want))
 		})
 	}
 }
 
 func TestReplaceArguments(t *testing.T) {
 	g := NewWithT(t)
-	chosen := []learn.Argument{{Comment: "no flag for the Lease"}, {Text: "--metrics-addr=127.0.0.1:{metrics}"},
+	chosen := []Argument{{Comment: "no flag for the Lease"}, {Text: "--metrics-addr=127.0.0.1:{metrics}"},
 		{Text: "--metrics-secure=false"}}
-	want := []learn.Argument{chosen[0], chosen[2], {Text: "--metrics-addr=:1"}, {Text: "--verbose"}}
-	g.Expect(learn.ReplaceArguments(chosen, []string{"--metrics-addr=:1", "--verbose"})).
+	want := []Argument{chosen[0], chosen[2], {Text: "--metrics-addr=:1"}, {Text: "--verbose"}}
+	g.Expect(ReplaceArguments(chosen, []string{"--metrics-addr=:1", "--verbose"})).
 		To(Equal(want))
 }

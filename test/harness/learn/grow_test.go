@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package learn_test
+package learn
 
 import (
 	"slices"
@@ -9,8 +9,6 @@ import (
 
 	. "github.com/onsi/gomega"
 	"sigs.k8s.io/yaml"
-
-	"leasehold.dev/test/harness/learn"
 )
 
 const shop = `
@@ -40,27 +38,27 @@ func TestGrow(t *testing.T) {
 	schema := schemaOf(t, shop)
 	for name, tc := range map[string]struct {
 		sample, want string
-		how          learn.Growth
+		how          Growth
 		added        string
 	}{
 		"Empty": {"{}", `{days: [Sunday, Monday], hosts: [example, example-2], inner: {hour: 1, zone: example}, note: example,
 			parameters: {example-1: example, example-2: example}, rules: [{port: 80}, {port: 82}],
-			single: [example], size: 1, tags: [example, example-2]}`, learn.GrowAll,
+			single: [example], size: 1, tags: [example, example-2]}`, GrowAll,
 			"days[] hosts[] inner.hour inner.zone note parameters.example-1 parameters.example-2 rules[] single[] size tags[]"},
 		"Given": {"{hosts: [a, b], parameters: {a: b}, rules: [{port: 90}]}",
-			"{hosts: [a, b, a-3], parameters: {a: b, example-1: example}, rules: [{port: 90}, {port: 92}]}", learn.GrowGiven,
+			"{hosts: [a, b, a-3], parameters: {a: b, example-1: example}, rules: [{port: 90}, {port: 92}]}", GrowGiven,
 			"hosts[] parameters.example-1 rules[]"},
-		"Enum":    {"{days: [Sunday]}", "{days: [Sunday, Monday]}", learn.GrowGiven, "days[]"},
-		"Limits":  {"{limits: {cpu: 1}}", "{limits: {cpu: 1}}", learn.GrowGiven, ""},
-		"Full":    {"{hosts: [a, b, c], single: [x]}", "{hosts: [a, b, c], single: [x]}", learn.GrowGiven, ""},
-		"Lines":   {`{tags: ["a: b\nc: d"]}`, `{tags: ["a: b\nc: d"]}`, learn.GrowGiven, ""},
-		"Nothing": {"{}", "{}", learn.GrowGiven, ""},
+		"Enum":    {"{days: [Sunday]}", "{days: [Sunday, Monday]}", GrowGiven, "days[]"},
+		"Limits":  {"{limits: {cpu: 1}}", "{limits: {cpu: 1}}", GrowGiven, ""},
+		"Full":    {"{hosts: [a, b, c], single: [x]}", "{hosts: [a, b, c], single: [x]}", GrowGiven, ""},
+		"Lines":   {`{tags: ["a: b\nc: d"]}`, `{tags: ["a: b\nc: d"]}`, GrowGiven, ""},
+		"Nothing": {"{}", "{}", GrowGiven, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			g := NewWithT(t)
 			var sample map[string]any
 			g.Expect(yaml.Unmarshal([]byte(tc.sample), &sample)).To(Succeed())
-			got, added := learn.Grow(schema, sample, tc.how)
+			got, added := Grow(schema, sample, tc.how)
 			text, err := yaml.Marshal(got)
 			g.Expect(err).NotTo(HaveOccurred())
 			g.Expect(text).To(MatchYAML(strings.ReplaceAll(tc.want, "\t", "")))
@@ -73,15 +71,15 @@ func TestGrow(t *testing.T) {
 func TestScenarios_OfAKindThatCannotGrow(t *testing.T) {
 	g := NewWithT(t)
 	sample := sampleOf(t, guestbook("{name: mine}", "{secret: key}"))
-	kinds := kindsOf(t, []learn.Sample{sample}, definition(t, guestbooks))
-	g.Expect(kinds[0].Grow(learn.GrowGiven)).To(BeFalse(), "it grew by %q", kinds[0].Added)
-	g.Expect((&learn.Draft{}).Scenarios(&kinds[0])).To(HaveExactElements(HaveField("Name", "guestbook-life")))
+	kinds := kindsOf(t, []Sample{sample}, definition(t, guestbooks))
+	g.Expect(kinds[0].Grow(GrowGiven)).To(BeFalse(), "it grew by %q", kinds[0].Added)
+	g.Expect((&Draft{}).Scenarios(&kinds[0])).To(HaveExactElements(HaveField("Name", "guestbook-life")))
 }
 
 // A refusal costs the fields that it names, and no others.
 func TestGrow_WithoutWhatIsRefused(t *testing.T) {
 	schema := schemaOf(t, "properties: {note: {type: string}, zone: {type: string}, hosts: {type: array, items: {type: string}}}")
-	_, added := learn.Grow(schema, map[string]any{}, learn.GrowAll)
+	_, added := Grow(schema, map[string]any{}, GrowAll)
 	for message, want := range map[string][]string{
 		`Thing "a" is invalid: spec.zone: Invalid value: "example": no zone`: {"hosts[]", "note"},
 		`admission webhook denied the request: spec.hosts[1]: no host`:       {"note", "zone"},
@@ -89,7 +87,7 @@ func TestGrow_WithoutWhatIsRefused(t *testing.T) {
 		`Invalid value: zone can only be set for a region`: {"hosts[]", "note"},
 		`spec.note: no note without a zone`:                {"hosts[]", "zone"},
 	} {
-		_, rest := learn.Grow(schema, map[string]any{}, learn.GrowAll, learn.Named(added, message)...)
+		_, rest := Grow(schema, map[string]any{}, GrowAll, Named(added, message)...)
 		if !slices.Equal(rest, want) {
 			t.Errorf("%s: added %q, want %q", message, rest, want)
 		}

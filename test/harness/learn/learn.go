@@ -3,6 +3,7 @@
 package learn
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -23,8 +24,8 @@ var judged = []string{"end-state", "single-lifecycle", "convergence", "quiescenc
 // events are resources that each replica may write.
 var events = []history.Resource{{Resource: "events"}, {Group: "events.k8s.io", Resource: "events"}}
 
-// run is one clean run of a kind's scenario.
-type run struct {
+// observation is one clean run of a kind's scenario.
+type observation struct {
 	history *history.History
 	index   *history.Index
 	main    *history.Lifetime
@@ -33,11 +34,11 @@ type run struct {
 // Learn completes a kind from clean runs of its scenario: the finalizer, the state at rest and the
 // children. users are the operator's.
 func (d *Draft) Learn(k *DraftKind, users []string, histories ...*history.History) error {
-	var runs []run
+	var runs []observation
 	for _, h := range histories {
-		r := run{history: h, index: h.Index()}
+		r := observation{history: h, index: h.Index()}
 		for _, life := range r.index.Lifetimes(k.Resource) {
-			if h.Aliases[life.Name] == k.Objects[k.Main].GetName() {
+			if cmp.Or(h.Aliases[life.Name], life.Name) == k.Objects[k.Main].GetName() {
 				r.main = life
 			}
 		}
@@ -51,17 +52,8 @@ func (d *Draft) Learn(k *DraftKind, users []string, histories ...*history.Histor
 	k.learnRest(runs)
 	k.learnPause(runs, users, append(slices.Clone(d.Leases), d.Lease))
 	k.learnChildren(runs, users, d.Lease.Resource)
-	k.Ignored = !slices.ContainsFunc(runs, func(r run) bool { return r.answers(users) })
+	k.Ignored = !slices.ContainsFunc(histories, func(h *history.History) bool { return h.Answered(users, d.Lease.Namespace) })
 	return nil
-}
-
-// answers reports whether the operator created something, or sent a write to an object of the run.
-func (r run) answers(users []string) bool {
-	normal := r.history.Normalizer()
-	return slices.ContainsFunc(r.history.Requests, func(q history.Request) bool {
-		return q.Write() && slices.Contains(users, q.User) &&
-			(q.Made || normal.Replace(q.Key.String()) != q.Key.String())
-	})
 }
 
 // Require makes the scenario of each kind require the promises that clean runs could be judged by.
@@ -87,7 +79,7 @@ func (d *Draft) Require(promises invariant.Contract, histories [][]*history.Hist
 
 // learnUnchanged counts the writes to one object between two checkpoints that changed nothing, as
 // invariant.Quiescence does.
-func (d *Draft) learnUnchanged(runs []run, users []string) {
+func (d *Draft) learnUnchanged(runs []observation, users []string) {
 	for _, r := range runs {
 		type visit struct {
 			history.Key
@@ -107,7 +99,7 @@ func (d *Draft) learnUnchanged(runs []run, users []string) {
 }
 
 // steady returns what a function finds in all runs.
-func steady(runs []run, find func(run) []string) []string {
+func steady(runs []observation, find func(observation) []string) []string {
 	common := find(runs[0])
 	for _, r := range runs[1:] {
 		here := find(r)
@@ -116,9 +108,9 @@ func steady(runs []run, find func(run) []string) []string {
 	return common
 }
 
-func (k *DraftKind) learnFinalizer(runs []run) {
+func (k *DraftKind) learnFinalizer(runs []observation) {
 	own := k.Objects[k.Main].GetFinalizers()
-	found := steady(runs, func(r run) []string {
+	found := steady(runs, func(r observation) []string {
 		var all []string
 		for _, v := range r.main.Versions {
 			for _, f := range v.Object.GetFinalizers() {
@@ -140,7 +132,7 @@ func (k *DraftKind) learnFinalizer(runs []run) {
 }
 
 // atRest is the last version of the object before a user deleted it.
-func (r run) atRest() *unstructured.Unstructured {
+func (r observation) atRest() *unstructured.Unstructured {
 	last := r.main.Versions[0].Object
 	for _, v := range r.main.Versions {
 		if v.Object.GetDeletionTimestamp() == nil {
@@ -159,7 +151,7 @@ type found struct {
 }
 
 // learnChildren finds the objects that the operator created, and their references to the owner.
-func (k *DraftKind) learnChildren(runs []run, users []string, lease history.Resource) {
+func (k *DraftKind) learnChildren(runs []observation, users []string, lease history.Resource) {
 	var all []*found
 	for _, r := range runs {
 		for _, life := range r.created(users) {
@@ -195,7 +187,7 @@ func (k *DraftKind) learnChildren(runs []run, users []string, lease history.Reso
 // watchWritten adds the resources of objects that the operator changes or deletes and that other
 // clients created, such as the taints of Nodes and the claims of a StatefulSet: a wrong write shows
 // nowhere else.
-func (k *DraftKind) watchWritten(runs []run, users []string, lease history.Resource) {
+func (k *DraftKind) watchWritten(runs []observation, users []string, lease history.Resource) {
 	for _, r := range runs {
 		made := r.created(users)
 		for _, q := range r.history.Requests {
@@ -209,7 +201,7 @@ func (k *DraftKind) watchWritten(runs []run, users []string, lease history.Resou
 }
 
 // created are the objects that the operator created and that were recorded.
-func (r run) created(users []string) []*history.Lifetime {
+func (r observation) created(users []string) []*history.Lifetime {
 	var all []*history.Lifetime
 	for _, q := range r.history.Requests {
 		if !q.Done() || !slices.Contains(users, q.User) {
@@ -224,7 +216,7 @@ func (r run) created(users []string) []*history.Lifetime {
 }
 
 // identify finds by what an object names the owner; nil if by nothing.
-func (r run) identify(life *history.Lifetime) *invariant.Child {
+func (r observation) identify(life *history.Lifetime) *invariant.Child {
 	c := &invariant.Child{Resource: life.Resource}
 	owns := func(ref *metav1.OwnerReference) bool { return ref != nil && ref.UID == r.main.UID }
 	last := life.Last()
@@ -251,7 +243,7 @@ func (r run) identify(life *history.Lifetime) *invariant.Child {
 
 // fate reports whether an object ended while its owner was being deleted, and whether it outlived
 // the owner.
-func (r run) fate(life *history.Lifetime) (awaited, abandoned bool) {
+func (r observation) fate(life *history.Lifetime) (awaited, abandoned bool) {
 	began, end := r.main.Terminating(), r.main.End
 	if began == nil || end == nil {
 		return false, false
@@ -261,7 +253,7 @@ func (r run) fate(life *history.Lifetime) (awaited, abandoned bool) {
 }
 
 // namings are the texts that name the owner, the most certain first.
-func (r run) namings(life *history.Lifetime) []string {
+func (r observation) namings(life *history.Lifetime) []string {
 	all := []string{string(r.main.UID), r.main.Namespace + "/" + r.main.Name}
 	if r.main.Namespace == "" || r.main.Namespace == life.Namespace {
 		all = append(all, r.main.Name)

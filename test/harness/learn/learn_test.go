@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package learn_test
+package learn
 
 import (
 	"os"
@@ -19,7 +19,6 @@ import (
 
 	"leasehold.dev/test/harness/history"
 	"leasehold.dev/test/harness/invariant"
-	"leasehold.dev/test/harness/learn"
 	"leasehold.dev/test/harness/run"
 	"leasehold.dev/test/harness/scenario"
 )
@@ -42,10 +41,10 @@ func backups(t *testing.T) *apiextensionsv1.CustomResourceDefinition {
 	return definition(t, string(text))
 }
 
-func kindsOf(t *testing.T, samples []learn.Sample,
-	definitions ...*apiextensionsv1.CustomResourceDefinition) []learn.DraftKind {
+func kindsOf(t *testing.T, samples []Sample,
+	definitions ...*apiextensionsv1.CustomResourceDefinition) []DraftKind {
 	t.Helper()
-	kinds, err := learn.Kinds(definitions, samples)
+	kinds, err := Kinds(definitions, samples)
 	NewWithT(t).Expect(err).NotTo(HaveOccurred())
 	return kinds
 }
@@ -154,16 +153,16 @@ func archive(t *testing.T, name string) *history.History {
 // The archiver's generated files equal its handwritten ones in test/harness/testdata/archiver.
 func TestDraft_OfTheArchiver(t *testing.T) {
 	g := NewWithT(t)
-	d := &learn.Draft{
+	d := &Draft{
 		Name: "archiver", Binary: "../bin/archiver", Manifests: "config/default", Grace: 10,
 		Kinds:     kindsOf(t, nil, backups(t)),
-		Arguments: learn.Arguments(goHelp, []string{"--leader-elect"}, 8081),
+		Arguments: Arguments(goHelp, []string{"--leader-elect"}, 8081),
 		Lease:     history.Key{Resource: history.Leases, Namespace: "archiver-system", Name: "archiver.example.com"},
 	}
 	histories := []*history.History{archive(t, "backup-1-x"), archive(t, "backup-2-y")}
 	g.Expect(d.Learn(&d.Kinds[0], []string{operator}, histories...)).To(Succeed())
 	golden.Assert(t, string(d.Subject()), "archiver.yaml")
-	g.Expect(d.Kinds[0].Grow(learn.GrowAll)).To(BeTrue(), "a Backup has a note, by which it can grow")
+	g.Expect(d.Kinds[0].Grow(GrowAll)).To(BeTrue(), "a Backup has a note, by which it can grow")
 	files, err := d.Scenarios(&d.Kinds[0])
 	g.Expect(err).NotTo(HaveOccurred())
 	for _, file := range files {
@@ -197,7 +196,7 @@ func TestSubject_LimitsUnchangedWrites(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			g := NewWithT(t)
-			d := &learn.Draft{Name: "archiver", Kinds: kindsOf(t, nil, backups(t))}
+			d := &Draft{Name: "archiver", Kinds: kindsOf(t, nil, backups(t))}
 			g.Expect(d.Learn(&d.Kinds[0], []string{operator}, tc.runs...)).To(Succeed())
 			g.Expect(string(d.Subject())).To(ContainSubstring(tc.want))
 		})
@@ -206,7 +205,7 @@ func TestSubject_LimitsUnchangedWrites(t *testing.T) {
 
 // The file names the Deployment, as a subject reads it.
 func TestSubject_OfSeveralDeployments(t *testing.T) {
-	d := &learn.Draft{Name: "shop", Deployment: "shop-controller"}
+	d := &Draft{Name: "shop", Deployment: "shop-controller"}
 	var file struct{ Deployment string }
 	if err := yaml.Unmarshal(d.Subject(), &file); err != nil || file.Deployment != d.Deployment {
 		t.Errorf("%+v, error %v, want the Deployment", file, err)
@@ -217,10 +216,10 @@ func TestSubject_OfSeveralDeployments(t *testing.T) {
 func TestSubject_AnyReplica(t *testing.T) {
 	jobs := history.Resource{Group: "batch", Resource: "jobs"}
 	webhooks := history.Resource{Group: "admissionregistration.k8s.io", Resource: "validatingwebhookconfigurations"}
-	kind := learn.DraftKind{Kind: invariant.Kind{Resource: history.Resource{Resource: "things"},
+	kind := DraftKind{Kind: invariant.Kind{Resource: history.Resource{Resource: "things"},
 		Children: []invariant.Child{{Resource: jobs}}}}
-	d := &learn.Draft{Name: "small", Strays: []history.Resource{{Resource: "events"}, webhooks, jobs, kind.Resource},
-		Kinds: []learn.DraftKind{kind}}
+	d := &Draft{Name: "small", Strays: []history.Resource{{Resource: "events"}, webhooks, jobs, kind.Resource},
+		Kinds: []DraftKind{kind}}
 	want := "anyReplica: [{resource: events}, {group: events.k8s.io, resource: events}, " +
 		"{group: admissionregistration.k8s.io, resource: validatingwebhookconfigurations}]\n"
 	NewWithT(t).Expect(string(d.Subject())).To(ContainSubstring(want))
@@ -241,23 +240,30 @@ spec:
         selector: {type: object, additionalProperties: {type: string}}}}}}}
 `
 
-// A sample without writes of the operator is reported, despite writes of users and to its Lease.
+// A sample without writes of the operator is reported, despite events, its Lease and objects of its own.
 func TestLearn_Ignored(t *testing.T) {
 	lease := history.Request{User: operator, Verb: "update", Effect: history.Stored,
 		Key: history.Key{Resource: history.Leases, Namespace: "archiver-system", Name: "archiver.example.com"}}
 	refused := history.Request{User: operator, Verb: "patch", Effect: history.Refused,
-		Key: history.Key{Resource: history.Resource{Group: "archive.example.com", Resource: "backups"}, Name: "b0"}}
+		Key: history.Key{Resource: history.Resource{Group: "archive.example.com", Resource: "backups"}, Namespace: "default", Name: "b0"}}
+	event, taint, beat := lease, lease, lease
+	event.Key, event.Made = history.Key{Resource: history.Resource{Resource: "events"}, Name: "no-pool"}, true
+	taint.Key = history.Key{Resource: history.Resource{Resource: "nodes"}, Name: "a"}
+	beat.Key = history.Key{Resource: history.Resource{Resource: "configmaps"}, Namespace: "archiver-system", Name: "beat"}
 	for name, tc := range map[string]struct {
 		runs []*history.History
 		want bool
 	}{
+		"Event":    {[]*history.History{untouched(t, event)}, true},
+		"Taint":    {[]*history.History{untouched(t, taint)}, false},
+		"Beat":     {[]*history.History{untouched(t, beat)}, true},
 		"Answered": {[]*history.History{archive(t, "b0"), archive(t, "b1")}, false},
 		"Ignored":  {[]*history.History{untouched(t, lease), untouched(t, lease)}, true},
 		"Refused":  {[]*history.History{untouched(t, lease), untouched(t, lease, refused)}, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			g, kinds := NewWithT(t), kindsOf(t, nil, backups(t))
-			g.Expect((&learn.Draft{}).Learn(&kinds[0], []string{operator}, tc.runs...)).To(Succeed())
+			g.Expect((&Draft{Lease: lease.Key}).Learn(&kinds[0], []string{operator}, tc.runs...)).To(Succeed())
 			g.Expect(kinds[0].Ignored).To(Equal(tc.want))
 		})
 	}
@@ -274,7 +280,7 @@ func TestLearn_WatchesWhatIsOnlyWritten(t *testing.T) {
 		Key: history.Key{Resource: history.Resource{Resource: "nodes"}, Name: "a"}}
 	run := untouched(t, deletes(operator, "persistentvolumeclaims", history.Deleted), taint, deletes(operator, "pods", history.Refused),
 		deletes("admin", "secrets", history.Stored), deletes(operator, "events", history.Stored))
-	g.Expect((&learn.Draft{}).Learn(&kinds[0], []string{operator}, run, run)).To(Succeed())
+	g.Expect((&Draft{}).Learn(&kinds[0], []string{operator}, run, run)).To(Succeed())
 	g.Expect(kinds[0].Watched).To(Equal([]history.Resource{{Resource: "persistentvolumeclaims"}, {Resource: "nodes"}}))
 }
 
@@ -289,6 +295,6 @@ func untouched(t *testing.T, more ...history.Request) *history.History {
 }
 
 func TestLearn_NeedsTheObject(t *testing.T) {
-	NewWithT(t).Expect((&learn.Draft{}).Learn(&kindsOf(t, nil, backups(t))[0], nil, &history.History{})).
+	NewWithT(t).Expect((&Draft{}).Learn(&kindsOf(t, nil, backups(t))[0], nil, &history.History{})).
 		To(MatchError(ContainSubstring("no version of backups.archive.example.com was recorded")))
 }

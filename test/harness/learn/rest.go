@@ -34,9 +34,9 @@ const untilExists, untilCurrent = "exists: true", "current: true"
 
 // learnRest finds what shows that the operator is done: a condition, a phase, the generation that
 // the status observed, or nothing.
-func (k *DraftKind) learnRest(runs []run) {
-	conditions := steady(runs, func(r run) []string { return trueConditions(r.atRest()) })
-	denied := slices.ContainsFunc(runs, func(r run) bool { return deniesSuccess(r.atRest()) })
+func (k *DraftKind) learnRest(runs []observation) {
+	conditions := steady(runs, func(r observation) []string { return trueConditions(r.atRest()) })
+	denied := slices.ContainsFunc(runs, func(r observation) bool { return deniesSuccess(r.atRest()) })
 	i := slices.IndexFunc(preferred, func(name string) bool { return slices.Contains(conditions, name) })
 	switch {
 	case i >= 0:
@@ -51,7 +51,7 @@ func (k *DraftKind) learnRest(runs []run) {
 		return
 	}
 	for _, field := range phases {
-		values := steady(runs, func(r run) []string {
+		values := steady(runs, func(r observation) []string {
 			value, _, _ := unstructured.NestedString(r.atRest().Object, "status", field)
 			return []string{value}
 		})
@@ -63,9 +63,9 @@ func (k *DraftKind) learnRest(runs []run) {
 	}
 	k.Until = untilExists
 	switch {
-	case !slices.ContainsFunc(runs, func(r run) bool { return hasStatus(r.atRest()) }):
+	case !slices.ContainsFunc(runs, func(r observation) bool { return hasStatus(r.atRest()) }):
 		k.Guesses = append(k.Guesses, "the operator wrote no status, so nothing shows that it is done")
-	case slices.ContainsFunc(runs, func(r run) bool { return !reportsSuccess(r.atRest()) }):
+	case slices.ContainsFunc(runs, func(r observation) bool { return !reportsSuccess(r.atRest()) }):
 		k.Fails, k.Unfinished = true, true // learnPause may find that it rests
 		k.Guesses = append(k.Guesses, "the status reported no success, so the sample may need what is not there: one that works here shows more")
 	default:
@@ -126,7 +126,7 @@ const observing, shortest, shortestUnknown = 11 * time.Second, 3 * time.Second, 
 // again at times, or waits before it tries again. Only a longer silence shows that it is done. Where the
 // sample does not succeed, the operator may try again after twice its last pause, as work queues do, and a write
 // that changes nothing or is refused is such a try.
-func (k *DraftKind) learnPause(runs []run, users []string, leases []history.Key) {
+func (k *DraftKind) learnPause(runs []observation, users []string, leases []history.Key) {
 	rests := false
 	for _, r := range runs {
 		if len(r.history.Checkpoints) == 0 || r.history.Checkpoints[0].Acted.IsZero() {

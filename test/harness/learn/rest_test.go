@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package learn_test
+package learn
 
 import (
 	"cmp"
@@ -14,7 +14,6 @@ import (
 
 	"leasehold.dev/test/harness/history"
 	"leasehold.dev/test/harness/invariant"
-	"leasehold.dev/test/harness/learn"
 )
 
 // What an operator writes into a status decides what its scenario waits for.
@@ -54,7 +53,7 @@ func TestLearn_Rest(t *testing.T) {
 					"kind: Backup, metadata: {namespace: default, name: b%d, uid: b%d}, status: %s}", i, i, status)))
 				histories = append(histories, &r.History)
 			}
-			g.Expect((&learn.Draft{}).Learn(&kinds[0], []string{operator}, histories...)).To(Succeed())
+			g.Expect((&Draft{}).Learn(&kinds[0], []string{operator}, histories...)).To(Succeed())
 			g.Expect(kinds[0].Until).To(Equal(tc.want))
 			g.Expect(kinds[0].Unfinished).To(Equal(tc.want == "exists: true" && name != "Nothing"))
 		})
@@ -103,7 +102,7 @@ func TestLearn_Pause(t *testing.T) {
 					Key: history.Key{Resource: history.Resource{Resource: "configmaps"}}, Received: at(seconds)})
 			}
 			h.Checkpoints = []history.Checkpoint{{Name: "made", Acted: at(0), Began: at(tc.began), Ended: at(tc.began + 5)}}
-			d := &learn.Draft{}
+			d := &Draft{}
 			g.Expect(d.Learn(&kinds[0], []string{operator}, h, h)).To(Succeed())
 			g.Expect(kinds[0].Fails).To(Equal(tc.status == failed))
 			text, err := d.Scenario(&kinds[0])
@@ -131,7 +130,7 @@ func TestRequire_Restless(t *testing.T) {
 		false: {"end-state", "single-lifecycle", "preconditions"},
 		true:  {"preconditions"},
 	} {
-		d := &learn.Draft{Kinds: []learn.DraftKind{{Unfinished: unfinished}}}
+		d := &Draft{Kinds: []DraftKind{{Unfinished: unfinished}}}
 		d.Require(promises, runs)
 		got := slices.DeleteFunc(slices.Clone(d.Kinds[0].Invariants), func(id string) bool {
 			return !slices.Contains([]string{"end-state", "single-lifecycle", "quiescence", "preconditions"}, id)

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package learn_test
+package learn
 
 import (
 	"testing"
@@ -8,8 +8,6 @@ import (
 	. "github.com/onsi/gomega"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"sigs.k8s.io/yaml"
-
-	"leasehold.dev/test/harness/learn"
 )
 
 func schemaOf(t *testing.T, text string) *apiextensionsv1.JSONSchemaProps {
@@ -76,7 +74,7 @@ func TestComplete(t *testing.T) {
 			g := NewWithT(t)
 			var given any
 			g.Expect(yaml.Unmarshal([]byte(tc.given), &given)).To(Succeed())
-			got, guesses := learn.Complete(schemaOf(t, tc.schema), given)
+			got, guesses := Complete(schemaOf(t, tc.schema), given)
 			text, err := yaml.Marshal(got)
 			g.Expect(err).NotTo(HaveOccurred())
 			g.Expect(text).To(MatchYAML(tc.want))
@@ -90,9 +88,9 @@ func TestComplete_GeneratesForAPattern(t *testing.T) {
 	g := NewWithT(t)
 	const pattern = `^arn:[a-z]{3}:[0-9]{12}$`
 	s := schemaOf(t, "{type: string, pattern: '"+pattern+"', maxLength: 20}")
-	got, _ := learn.Complete(s, nil)
+	got, _ := Complete(s, nil)
 	text, _ := got.(string)
 	g.Expect(text).To(MatchRegexp(pattern))
-	again, _ := learn.Complete(s, nil)
+	again, _ := Complete(s, nil)
 	g.Expect(again).To(Equal(got))
 }

@@ -14,11 +14,15 @@ import (
 	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta/testrestmapper"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	dynamicfake "k8s.io/client-go/dynamic/fake"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	clienttesting "k8s.io/client-go/testing"
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
@@ -176,6 +180,27 @@ func TestExecution_RemovesLeftovers(t *testing.T) {
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Expect(list.Items).To(HaveLen(5))
 	g.Expect(list.Items).NotTo(ContainElement(HaveField("GetName()", "left")))
+}
+
+// The next run may create the owner again, under the same name.
+func TestExecution_WaitsForTheGarbageCollector(t *testing.T) {
+	g := NewWithT(t)
+	run := newExecution(t, interceptor.Funcs{})
+	owned := &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: "owned", OwnerReferences: []metav1.OwnerReference{{UID: "a"}}}}
+	o, err := runtime.DefaultUnstructuredConverter.ToUnstructured(owned)
+	g.Expect(err).NotTo(HaveOccurred())
+	reads := 0
+	run.prover.dynamic.(*dynamicfake.FakeDynamicClient).PrependReactor("get", "clusterroles",
+		func(clienttesting.Action) (bool, runtime.Object, error) {
+			if reads++; reads > 1 {
+				return true, nil, apierrors.NewNotFound(schema.GroupResource{}, "owned")
+			}
+			return true, &unstructured.Unstructured{Object: o}, nil
+		})
+	role := history.Resource{Group: "rbac.authorization.k8s.io", Resource: "clusterroles"}
+	g.Expect(run.removeLeftovers(t.Context(), &history.History{Requests: []history.Request{{User: operator, Made: true,
+		Key: history.Key{Resource: role, Name: "owned"}, Effect: history.Stored}}})).To(Succeed())
+	g.Expect(reads).To(Equal(2))
 }
 
 // Each replica may write a webhook's certificate, before and without leading.

@@ -21,8 +21,8 @@ const leftoverTimeout = 2 * time.Second
 
 // removeLeftovers deletes the objects that the operator created in this run and left behind, and notes
 // those in the history. An object of a fixed name would otherwise be a part of every later run on this
-// control plane. The garbage collector deletes an object with an owner, and the operator keeps objects
-// of its own in its namespace.
+// control plane. The garbage collector deletes an object with an owner: this waits for that, because
+// the owner may have the same name in the next run. The operator keeps objects of its own in its namespace.
 func (ex *execution) removeLeftovers(ctx context.Context, h *history.History) error {
 	contract := ex.prover.subject.Contract
 	var created []history.Key
@@ -45,11 +45,12 @@ func (ex *execution) removeLeftovers(ctx context.Context, h *history.History) er
 		objects := ex.prover.dynamic.Resource(version).Namespace(key.Namespace)
 		for {
 			o, err := objects.Get(ctx, key.Name, metav1.GetOptions{})
+			late := ex.prover.clock.Now().After(end)
 			if apierrors.IsNotFound(err) ||
-				err == nil && (len(o.GetOwnerReferences()) > 0 || o.GetDeletionTimestamp() != nil) {
+				err == nil && late && (len(o.GetOwnerReferences()) > 0 || o.GetDeletionTimestamp() != nil) {
 				break
 			}
-			if err == nil && ex.prover.clock.Now().After(end) {
+			if err == nil && late {
 				err = objects.Delete(ctx, key.Name, *metav1.NewPreconditionDeleteOptions(string(o.GetUID())))
 				if isAnswer(err) {
 					ex.reject("", key.String(), err)

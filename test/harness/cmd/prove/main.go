@@ -23,6 +23,7 @@ import (
 
 	"leasehold.dev/test/harness/docs"
 	"leasehold.dev/test/harness/env"
+	"leasehold.dev/test/harness/learn"
 	"leasehold.dev/test/harness/program"
 	"leasehold.dev/test/harness/report"
 	"leasehold.dev/test/harness/run"
@@ -167,7 +168,7 @@ func isolationNotice(missing error) string {
 func proveAll(ctx context.Context, o options, s *subject.Suite, wanted []scenario.Scenario, random *rand.Rand,
 	sw *sweeper) error {
 	fleet := run.StartFleet(ctx, run.Options{Subject: s.Subject, Random: random}, o.workers)
-	return errors.Join(sw.run(ctx, fleet, wanted), noteNotEnded(sw.output, fleet.Stop(ctx)))
+	return errors.Join(sw.run(ctx, fleet, wanted), learn.NoteNotEnded(sw.output, fleet.Stop(ctx)))
 }
 
 // whole are the scenarios in which everything is tried, or all if there is none:

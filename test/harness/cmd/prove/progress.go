@@ -7,7 +7,6 @@ import (
 	"io"
 	"os"
 	"sync"
-	"time"
 
 	"golang.org/x/term"
 )
@@ -56,33 +55,4 @@ func (t *terminal) setProgress(line string) bool {
 	t.line = line
 	fmt.Fprint(t.to, eraseLine, line)
 	return true
-}
-
-// timedWriter begins each text with the time since its first one.
-type timedWriter struct {
-	mu      sync.Mutex
-	to      io.Writer
-	now     func() time.Time
-	began   time.Time
-	midLine bool
-}
-
-func newTimedWriter(to io.Writer, now func() time.Time) *timedWriter {
-	return &timedWriter{to: to, now: now, began: now()}
-}
-
-// Write implements io.Writer. The rest of a line, and more lines of a text, have no time.
-func (t *timedWriter) Write(text []byte) (int, error) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if len(text) == 0 {
-		return 0, nil
-	}
-	if !t.midLine {
-		if _, err := fmt.Fprintf(t.to, "%6s ", t.now().Sub(t.began).Round(time.Second)); err != nil {
-			return 0, err
-		}
-	}
-	t.midLine = text[len(text)-1] != '\n'
-	return t.to.Write(text)
 }

@@ -13,6 +13,7 @@ import (
 	"strings"
 	"sync"
 
+	"leasehold.dev/test/harness/history"
 	"leasehold.dev/test/harness/invariant"
 	"leasehold.dev/test/harness/report"
 	"leasehold.dev/test/harness/run"
@@ -33,7 +34,7 @@ type sweeper struct {
 	options options
 	output  io.Writer
 	plans   func(*run.Reference) []run.Plan
-	silent  []string // scenarios without a write in their clean runs
+	silent  []string // scenarios in whose clean runs the operator did nothing
 
 	base *report.Sweep // nil without --base
 
@@ -137,6 +138,11 @@ func againIfVoid(once func() (run.Judged, error)) (run.Judged, error) {
 // depend on the seed alone, so that a plan can be repeated.
 func (s *sweeper) jobs(references []*run.Reference) ([]job, error) {
 	var jobs []job
+	for _, ref := range references {
+		if !s.answered(ref) {
+			s.silent = append(s.silent, ref.Scenario.Name)
+		}
+	}
 	if s.options.clean > 0 {
 		for i := range s.options.clean {
 			jobs = append(jobs, job{references[i%len(references)], nil})
@@ -150,6 +156,9 @@ func (s *sweeper) jobs(references []*run.Reference) ([]job, error) {
 	matching := 0 // in all shards
 	isChanged := s.changed()
 	for _, ref := range references {
+		if slices.Contains(s.silent, ref.Scenario.Name) {
+			continue
+		}
 		plans := s.plans(ref)
 		if len(plans) == 0 {
 			s.silent = append(s.silent, ref.Scenario.Name)
@@ -166,8 +175,7 @@ func (s *sweeper) jobs(references []*run.Reference) ([]job, error) {
 	}
 	switch {
 	case len(s.silent) == len(references):
-		return nil, fmt.Errorf("deriving plans: the operator wrote nothing in the clean runs "+
-			"of %s", strings.Join(s.silent, ", "))
+		return nil, fmt.Errorf("deriving plans: %w", s.taughtNothing())
 	case matching == 0 && s.base == nil:
 		return nil, fmt.Errorf("choosing plans: none has %s in its ID", s.options.match)
 	}
@@ -177,6 +185,21 @@ func (s *sweeper) jobs(references []*run.Reference) ([]job, error) {
 		jobs = byValue(jobs, s.options.seed)
 	}
 	return slices.Repeat(jobs, s.options.repeat), nil
+}
+
+// answered reports whether the operator did something in the clean runs of a scenario. Otherwise, plans of what it
+// receives would hold, and show nothing.
+func (s *sweeper) answered(ref *run.Reference) bool {
+	return slices.ContainsFunc(ref.Histories, func(h *history.History) bool {
+		return h.Answered(s.ledger.promises.Users, s.ledger.promises.Lease.Namespace)
+	})
+}
+
+// taughtNothing is an error about the silent scenarios.
+func (s *sweeper) taughtNothing() error {
+	return fmt.Errorf("the operator wrote nothing in the clean runs of %s, except for its Lease and events, so that their "+
+		"plans show nothing; add the objects that the scenario needs, such as the pool of a claim, or remove the scenario",
+		strings.Join(s.silent, ", "))
 }
 
 // changed returns whether a plan is of a request whose number has changed since the base. A start and a watch have
@@ -257,8 +280,7 @@ func (s *sweeper) finish(undone error) error {
 		}
 	}
 	if len(s.silent) > 0 && undone == nil {
-		errs = append(errs, fmt.Errorf("%w: the operator wrote nothing in the clean runs "+
-			"of %s", errFound, strings.Join(s.silent, ", ")))
+		errs = append(errs, fmt.Errorf("%w: %w", errFound, s.taughtNothing()))
 	}
 	return errors.Join(append(errs, s.ledger.close(s.base))...)
 }

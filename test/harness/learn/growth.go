@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package main
+package learn
 
 import (
 	"context"
@@ -14,7 +14,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"leasehold.dev/test/harness/history"
-	"leasehold.dev/test/harness/learn"
 	"leasehold.dev/test/harness/run"
 	"leasehold.dev/test/harness/scenario"
 )
@@ -28,9 +27,9 @@ const maxGrowths = 3
 // grow finds how far the kind's object can be grown: until the API server or a webhook refuses it or
 // what the operator makes of it, or it does not become ready. Fields that a refusal names are left
 // out in another trial. A kind that cannot grow has no scenario with a change.
-func (l *learner) grow(ctx context.Context, prover *run.Prover, k *learn.DraftKind, users []string) error {
+func (l *learner) grow(ctx context.Context, prover *run.Prover, k *DraftKind, users []string) error {
 	var without []string
-	for _, how := range []learn.Growth{learn.GrowAll, learn.GrowGiven} {
+	for _, how := range []Growth{GrowAll, GrowGiven} {
 		for range maxGrowths {
 			if !k.Grow(how, without...) {
 				break
@@ -39,7 +38,7 @@ func (l *learner) grow(ctx context.Context, prover *run.Prover, k *learn.DraftKi
 			if err != nil || problem == "" {
 				return err
 			}
-			named := learn.Named(k.Added, problem)
+			named := Named(k.Added, problem)
 			if len(named) == 0 {
 				fmt.Fprintf(l.output, "%s: the sample stays without that: %s\n", k.ChangeName(), problem)
 				break
@@ -53,7 +52,7 @@ func (l *learner) grow(ctx context.Context, prover *run.Prover, k *learn.DraftKi
 }
 
 // growthOf tries the grown object, and returns why it is of no use; "" if it is.
-func (l *learner) growthOf(ctx context.Context, prover *run.Prover, k *learn.DraftKind,
+func (l *learner) growthOf(ctx context.Context, prover *run.Prover, k *DraftKind,
 	users []string) (string, error) {
 	trial, err := l.growthTrial(k)
 	if err != nil {
@@ -72,7 +71,7 @@ func (l *learner) growthOf(ctx context.Context, prover *run.Prover, k *learn.Dra
 }
 
 // growthTrial is the scenario with the change up to the grown object.
-func (l *learner) growthTrial(k *learn.DraftKind) (scenario.Scenario, error) {
+func (l *learner) growthTrial(k *DraftKind) (scenario.Scenario, error) {
 	text, err := l.draft.Change(k)
 	if err != nil {
 		return scenario.Scenario{}, err
