@@ -1,10 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package learn drafts the description of an operator: it derives a subject and its scenarios from
-// the manifests of the operator and from the records of two clean runs.
+// Package learn runs an operator that has no description, and writes its subject and its scenarios.
 //
-//	help text, CRDs, samples -> Propose -> Draft -> two runs of each scenario -> Learn -> Draft -> Write
+//	help text, CRDs, samples -> propose -> Draft -> findLease, two runs of each scenario -> Learn -> Draft -> write
 //
-// The package handles only data; the caller runs the operator. Values that are not certain are marked
-// as guesses in the written files.
+// Values that are not certain are marked as guesses in the written files.
 package learn

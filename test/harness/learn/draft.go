@@ -20,17 +20,9 @@ import (
 
 // Draft is a subject and its scenarios, as far as they are known.
 type Draft struct {
-	// Name, Binary and Manifests are as in a subject.
-	Name, Binary, Manifests string
-	// Deployment is the one that runs Binary; empty if the manifests have no other.
-	Deployment string
-	CRDs       []string
-	// Env are variables of the program besides the Deployment's. Values is a file for a chart.
-	// WorkingDir is where it runs.
-	Env                map[string]string
-	Values, WorkingDir string
-	// Node means that the operator may create what has Pods.
-	Node      bool
+	// Options name the program and what the operator ships.
+	Options
+	Name      string
 	Arguments []Argument
 	// Lease has the name and the namespace; Leases are all that the operator acquired.
 	Lease  history.Key
@@ -41,7 +33,7 @@ type Draft struct {
 	Unchanged int
 	// Strays are resources that replicas wrote in clean runs while they did not lead.
 	Strays []history.Resource
-	Kinds  []DraftKind
+	Kinds  []DraftKind // hides those of the options
 }
 
 // DraftKind is a kind that the operator may reconcile, with its scenario.

@@ -9,8 +9,6 @@ import (
 	. "github.com/onsi/gomega"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-
-	"leasehold.dev/test/harness/scenario"
 )
 
 // guestbook is an object of the kind, in YAML.
@@ -81,28 +79,6 @@ func TestKinds_SampleOfTheStoredVersion(t *testing.T) {
 	for n, want := range map[int]string{1: "webapp.example.com/v1alpha1", 2: "webapp.example.com/v1"} {
 		got := kindsOf(t, samples[:n], two)[0].Objects[0].GetAPIVersion()
 		NewWithT(t).Expect(got).To(Equal(want), "with %d samples", n)
-	}
-}
-
-// The user of a sample makes, changes and deletes its object; an administrator does the rest.
-func TestScenarios_UserOfASample(t *testing.T) {
-	sample := sampleOf(t, "{apiVersion: rbac.authorization.k8s.io/v1, kind: ClusterRole, metadata: {name: guests}}",
-		guestbook("{name: mine, annotations: {prove.leasehold.dev/as: alice}}", "{size: 1}"))
-	g, kinds := NewWithT(t), kindsOf(t, []Sample{sample}, definition(t, guestbooks))
-	d, k := &Draft{Kinds: kinds}, &kinds[0]
-	g.Expect(k.Grow(GrowAll)).To(BeTrue())
-	for name, write := range map[string]func(*DraftKind) ([]byte, error){
-		"life": d.Scenario, "observing": d.Observing, "change": d.Change,
-	} {
-		text, err := write(k)
-		g.Expect(err).NotTo(HaveOccurred())
-		s, err := scenario.Parse(text)
-		g.Expect(err).NotTo(HaveOccurred(), "%s:\n%s", name, text)
-		for _, step := range s.Steps {
-			asAlice := step.Patch != nil || step.Delete != nil || step.Apply != nil && step.Apply["kind"] == "Guestbook"
-			g.Expect(asAlice).To(Equal(step.As == "alice"), "%s: the step %s is done as %q", name, step.Name, step.As)
-		}
-		g.Expect(string(text)).NotTo(ContainSubstring(AsAnnotation), name)
 	}
 }
 

@@ -120,17 +120,6 @@ func (p purpose) listensAt(port int, help string, shipped []string) bool {
 	return address[strings.LastIndex(address, ":")+1:] == strconv.Itoa(port)
 }
 
-// ReplaceArguments adds arguments to those that were chosen, in place of those with the same flags.
-func ReplaceArguments(chosen []Argument, own []string) []Argument {
-	all := slices.DeleteFunc(slices.Clone(chosen), func(a Argument) bool {
-		return a.Text != "" && isSet(flagOf(a.Text), own)
-	})
-	for _, text := range own {
-		all = append(all, Argument{Text: text})
-	}
-	return all
-}
-
 func flagOf(arg string) string {
 	name, _, _ := strings.Cut(strings.TrimLeft(arg, "-"), "=")
 	return name

@@ -89,12 +89,3 @@ func TestArguments(t *testing.T) {
 		})
 	}
 }
-
-func TestReplaceArguments(t *testing.T) {
-	g := NewWithT(t)
-	chosen := []Argument{{Comment: "no flag for the Lease"}, {Text: "--metrics-addr=127.0.0.1:{metrics}"},
-		{Text: "--metrics-secure=false"}}
-	want := []Argument{chosen[0], chosen[2], {Text: "--metrics-addr=:1"}, {Text: "--verbose"}}
-	g.Expect(ReplaceArguments(chosen, []string{"--metrics-addr=:1", "--verbose"})).
-		To(Equal(want))
-}

@@ -10,7 +10,6 @@ import (
 
 	. "github.com/onsi/gomega"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"sigs.k8s.io/yaml"
 )
 
 // files writes files into a new folder.
@@ -95,19 +94,6 @@ func TestWrite_LeavesNoEarlierScenario(t *testing.T) {
 	g.Expect(written[1]).NotTo(BeAnExistingFile())
 	g.Expect(own).To(BeAnExistingFile())
 	g.Expect(os.ReadFile(written[0])).To(ContainSubstring("There is no scenario of it: the operator wrote nothing for the sample."))
-}
-
-func TestMakesWorkloads(t *testing.T) {
-	for text, want := range map[string]bool{
-		"{apiGroups: [apps], resources: [statefulsets], verbs: [get, create]}": true,
-		"{apiGroups: ['*'], resources: ['*'], verbs: ['*']}":                   true,
-		"{apiGroups: [''], resources: [pods], verbs: [get, list, watch]}":      false,
-		"{apiGroups: [''], resources: [secrets], verbs: [create]}":             false,
-	} {
-		o := &unstructured.Unstructured{}
-		NewWithT(t).Expect(yaml.Unmarshal([]byte("kind: ClusterRole\nrules: ["+text+"]"), &o.Object)).To(Succeed())
-		NewWithT(t).Expect(makesWorkloads([]*unstructured.Unstructured{o})).To(Equal(want), text)
-	}
 }
 
 // The operator is probed at the port of its metrics, and has an init container. Namespaces of samples

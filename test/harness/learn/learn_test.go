@@ -154,7 +154,7 @@ func archive(t *testing.T, name string) *history.History {
 func TestDraft_OfTheArchiver(t *testing.T) {
 	g := NewWithT(t)
 	d := &Draft{
-		Name: "archiver", Binary: "../bin/archiver", Manifests: "config/default", Grace: 10,
+		Options: Options{Binary: "../bin/archiver", Manifests: "config/default"}, Name: "archiver", Grace: 10,
 		Kinds:     kindsOf(t, nil, backups(t)),
 		Arguments: Arguments(goHelp, []string{"--leader-elect"}, 8081),
 		Lease:     history.Key{Resource: history.Leases, Namespace: "archiver-system", Name: "archiver.example.com"},
@@ -200,15 +200,6 @@ func TestSubject_LimitsUnchangedWrites(t *testing.T) {
 			g.Expect(d.Learn(&d.Kinds[0], []string{operator}, tc.runs...)).To(Succeed())
 			g.Expect(string(d.Subject())).To(ContainSubstring(tc.want))
 		})
-	}
-}
-
-// The file names the Deployment, as a subject reads it.
-func TestSubject_OfSeveralDeployments(t *testing.T) {
-	d := &Draft{Name: "shop", Deployment: "shop-controller"}
-	var file struct{ Deployment string }
-	if err := yaml.Unmarshal(d.Subject(), &file); err != nil || file.Deployment != d.Deployment {
-		t.Errorf("%+v, error %v, want the Deployment", file, err)
 	}
 }
 
@@ -292,6 +283,15 @@ func untouched(t *testing.T, more ...history.Request) *history.History {
 	r.store("admin", "backups.archive.example.com", backup)
 	r.Requests = append(r.Requests, more...)
 	return &r.History
+}
+
+// An object that keeps the sample's name has no placeholder.
+func TestLearn_OwnName(t *testing.T) {
+	g, kinds, run := NewWithT(t), kindsOf(t, nil, backups(t)), untouched(t)
+	run.Aliases = nil
+	g.Expect((&Draft{}).Learn(&kinds[0], nil, run)).To(MatchError(ContainSubstring("was recorded")))
+	kinds[0].Objects[0].SetName("b0")
+	g.Expect((&Draft{}).Learn(&kinds[0], nil, run)).To(Succeed())
 }
 
 func TestLearn_NeedsTheObject(t *testing.T) {

@@ -15,10 +15,8 @@ import (
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
-	rbacv1 "k8s.io/api/rbac/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime"
 
 	"leasehold.dev/test/harness/env"
 	"leasehold.dev/test/harness/subject"
@@ -29,8 +27,7 @@ const helpTimeout = 10 * time.Second
 
 // propose drafts the description from what the operator ships.
 func propose(ctx context.Context, o Options, output io.Writer) (*Draft, error) {
-	d := &Draft{Binary: o.Binary, Manifests: o.Manifests, Deployment: o.Deployment, CRDs: o.CRDs, Env: o.Env, Values: o.Values,
-		WorkingDir: o.WorkingDir}
+	d := &Draft{Options: o}
 	install, err := d.installation()
 	if err != nil {
 		return nil, err
@@ -58,7 +55,6 @@ func propose(ctx context.Context, o Options, output io.Writer) (*Draft, error) {
 	if d.Kinds, err = Kinds(definitions, samples); err != nil {
 		return nil, fmt.Errorf("reading the manifests: %w", err)
 	}
-	d.Node = makesWorkloads(objects)
 	if d.Name == "" {
 		d.Name = nameOf(deployment)
 	}
@@ -71,8 +67,10 @@ func propose(ctx context.Context, o Options, output io.Writer) (*Draft, error) {
 	if err != nil {
 		return nil, err
 	}
-	chosen := Arguments(help, args, env.ProbePort(pod.Containers[0]))
-	d.Arguments = ReplaceArguments(chosen, o.Args)
+	d.Arguments = Arguments(help, args, env.ProbePort(pod.Containers[0]))
+	for _, text := range o.Args { // the last one of a flag counts
+		d.Arguments = append(d.Arguments, Argument{Text: text})
+	}
 	return d, nil
 }
 
@@ -123,30 +121,6 @@ func (o *Options) definitions(manifests []*unstructured.Unstructured) (
 	return slices.DeleteFunc(all, func(d *apiextensionsv1.CustomResourceDefinition) bool {
 		return len(o.Kinds) > 0 && !slices.Contains(o.Kinds, d.Spec.Names.Kind)
 	}), nil
-}
-
-// makesWorkloads reports whether a role of the manifests allows the creation of what has Pods or
-// volumes. Without a node, such an object would never be ready.
-func makesWorkloads(objects []*unstructured.Unstructured) bool {
-	with := []string{"pods", "deployments", "statefulsets", "daemonsets", "replicasets", "jobs", "cronjobs",
-		"persistentvolumeclaims", "*"}
-	verbs := []string{"create", "patch", "*"}
-	for _, o := range objects {
-		if o.GetKind() != "ClusterRole" && o.GetKind() != "Role" {
-			continue
-		}
-		var role rbacv1.ClusterRole
-		if runtime.DefaultUnstructuredConverter.FromUnstructured(o.Object, &role) != nil {
-			continue // the API server reports it
-		}
-		for _, rule := range role.Rules {
-			if slices.ContainsFunc(rule.Resources, func(r string) bool { return slices.Contains(with, r) }) &&
-				slices.ContainsFunc(rule.Verbs, func(v string) bool { return slices.Contains(verbs, v) }) {
-				return true
-			}
-		}
-	}
-	return false
 }
 
 func nameOf(d appsv1.Deployment) string {

@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
@@ -116,11 +115,6 @@ func (d *Draft) Change(k *DraftKind) ([]byte, error) {
 	return w.end()
 }
 
-// AsAnnotation of a sample names the user who makes, changes and deletes the object, such as one that
-// an operator allows its owner alone. What gives that user the right is in the sample too. The object
-// is applied without it.
-const AsAnnotation = "prove.leasehold.dev/as"
-
 // head is what a scenario has before its steps.
 type head struct {
 	about, name                 string
@@ -149,18 +143,6 @@ func (d *Draft) begin(k *DraftKind, h head) *scenarioWriter {
 	if len(h.faults) > 0 {
 		w.line("faults: [%s]", strings.Join(h.faults, ", "))
 	}
-	var users []string
-	for _, o := range k.Objects {
-		if user := o.GetAnnotations()[AsAnnotation]; user != "" && !slices.Contains(users, user) {
-			users = append(users, user)
-		}
-	}
-	if len(users) > 0 {
-		w.line("users:")
-	}
-	for _, user := range users {
-		w.line("- name: %s", quoted(user))
-	}
 	w.line("steps:")
 	for i, o := range k.Objects {
 		name := "create"
@@ -179,23 +161,10 @@ func (w *scenarioWriter) end() ([]byte, error) {
 	return []byte(w.String()), nil
 }
 
-// as names the user of a step for this object, if it is not an administrator.
-func (w *scenarioWriter) as(o *unstructured.Unstructured) {
-	if user := o.GetAnnotations()[AsAnnotation]; user != "" {
-		w.line("  as: %s", quoted(user))
-	}
-}
-
 func (w *scenarioWriter) apply(name string, o *unstructured.Unstructured) {
-	object := o.DeepCopy()
-	unstructured.RemoveNestedField(object.Object, "metadata", "annotations", AsAnnotation)
-	if len(object.GetAnnotations()) == 0 {
-		object.SetAnnotations(nil)
-	}
-	body, err := yaml.Marshal(object.Object)
+	body, err := yaml.Marshal(o.Object)
 	w.errs = errors.Join(w.errs, err)
 	w.line("- name: %s", name)
-	w.as(o)
 	w.line("  apply:")
 	for line := range strings.Lines(string(body)) {
 		if line = strings.TrimRight(line, "\n"); line != "" {
@@ -214,13 +183,11 @@ func (w *scenarioWriter) shrink() {
 	patch, err := jsonmergepatch.CreateThreeWayJSONMergePatch(grown, first, grown)
 	w.errs = errors.Join(w.errs, errGrown, errFirst, err)
 	w.line("- name: shrink")
-	w.as(main)
 	w.line("  patch: {object: %s, merge: %s}", w.kind.ref(), patch)
 }
 
 func (w *scenarioWriter) delete() {
 	w.line("- name: delete")
-	w.as(w.kind.Objects[w.kind.Main])
 	w.line("  delete: %s", w.kind.ref())
 }
 

@@ -3,7 +3,6 @@
 package learn
 
 import (
-	"cmp"
 	"encoding/json"
 	"math"
 	"regexp"
@@ -91,50 +90,7 @@ func (c *completion) object(schema *apiextensionsv1.JSONSchemaProps, given map[s
 		}
 		all[name] = c.madeUp(&field, path+"."+name)
 	}
-	c.alternatives(schema, all, path)
 	return all
-}
-
-// hasField is a test for a field in a rule, as controller-gen writes it for ExactlyOneOf and
-// AtLeastOneOf.
-var hasField = regexp.MustCompile(`has\(self\.(\w+)\)`)
-
-// alternatives completes the alternative of which most is there, where the schema requires one and none is complete.
-func (c *completion) alternatives(schema *apiextensionsv1.JSONSchemaProps, all map[string]any, path string) {
-	var choices [][][]string // of alternatives, each the fields that it requires
-	for _, rule := range schema.XValidations {
-		if !strings.Contains(rule.Message, "one of the fields in [") || strings.HasPrefix(rule.Message, "at most") {
-			continue
-		}
-		var fields [][]string
-		for _, match := range hasField.FindAllStringSubmatch(rule.Rule, -1) {
-			fields = append(fields, match[1:])
-		}
-		choices = append(choices, fields)
-	}
-	for _, branches := range [][]apiextensionsv1.JSONSchemaProps{schema.OneOf, schema.AnyOf} {
-		var fields [][]string
-		for _, branch := range branches {
-			fields = append(fields, branch.Required)
-		}
-		choices = append(choices, fields)
-	}
-	missing := func(fields []string) []string {
-		return slices.DeleteFunc(slices.Clone(fields), func(name string) bool { return all[name] != nil })
-	}
-	for _, alternatives := range choices {
-		if len(alternatives) == 0 {
-			continue
-		}
-		nearest := slices.MinFunc(alternatives, func(a, b []string) int {
-			return cmp.Compare(len(missing(a)), len(missing(b)))
-		})
-		for _, name := range missing(nearest) {
-			if field, known := schema.Properties[name]; known {
-				all[name] = c.madeUp(&field, path+"."+name)
-			}
-		}
-	}
 }
 
 // madeUp is the plainest value of a schema.

@@ -54,21 +54,6 @@ func TestComplete(t *testing.T) {
 		"ItemsCompleted": {"{type: object, properties: {a: {type: array, items: {type: object, required: [name], properties: {name: {type: string}}}}}}", "{a: [{}]}", "{a: [{name: example}]}", []string{"a[].name"}},
 		"EmptyList":      {"{type: object, properties: {a: {type: array, items: {type: string}}}}", "{a: []}", "{a: []}", nil},
 		"MapCompleted":   {"{type: object, additionalProperties: {type: object, required: [name], properties: {name: {type: string}}}}", "{x: {}}", "{x: {name: example}}", []string{"x.name"}},
-		"ExactlyOneOf": {`{type: object, properties: {a: {type: string}, b: {type: string}}, x-kubernetes-validations:
-			[{rule: '(has(self.a)?1:0)+(has(self.b)?1:0) == 1', message: 'exactly one of the fields in [a b] must be set'}]}`,
-			"{}", "{a: example}", []string{"a"}},
-		"AtLeastOneOfIsThere": {`{type: object, properties: {a: {type: string}, b: {type: string}}, x-kubernetes-validations:
-			[{rule: 'has(self.a)||has(self.b)', message: 'at least one of the fields in [a b] must be set'}]}`,
-			"{b: x}", "{b: x}", nil},
-		"AtMostOneOf": {`{type: object, properties: {a: {type: string}, b: {type: string}}, x-kubernetes-validations:
-			[{rule: '(has(self.a)?1:0)+(has(self.b)?1:0) <= 1', message: 'at most one of the fields in [a b] may be set'}]}`,
-			"{}", "{}", nil},
-		"RequiredOfOneOf": {"{type: object, properties: {a: {type: string}, b: {type: string}}, oneOf: [{required: [a]}, {required: [b]}]}",
-			"{}", "{a: example}", []string{"a"}},
-		"RestOfOneOf": {"{type: object, properties: {a: {type: string}, b: {type: string}, c: {type: string}}, oneOf: [{required: [a, b]}, {required: [c, b]}]}",
-			"{c: x}", "{c: x, b: example}", []string{"b"}},
-		"CompleteOneOf": {"{type: object, properties: {a: {type: string}, b: {type: string}, c: {type: string}}, oneOf: [{required: [a, b]}, {required: [c]}]}",
-			"{a: x, c: x}", "{a: x, c: x}", nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			g := NewWithT(t)

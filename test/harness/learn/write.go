@@ -61,10 +61,8 @@ func (d *Draft) Subject() []byte {
 		w.line("# The Lease cannot be shortened, so the harness releases it for processes that a fault has killed.")
 		w.line("releaseLease: true")
 	}
-	if d.Node {
-		w.line("# Pods run nothing, and are Ready after a moment: the operator may create what has Pods.")
-		w.line("node: {}")
-	}
+	w.line("# If the operator creates Pods, they run nothing, and are Ready after a moment.")
+	w.line("node: {}")
 	w.given("deployment: %s", d.Deployment)
 	w.line("contract:")
 	if len(d.Leases) > 1 {

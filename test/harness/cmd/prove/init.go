@@ -26,9 +26,7 @@ an object, and one that changes the object and reverts the change.
 MANIFESTS is the kustomize directory, YAML files or Helm chart of the whole installation; to combine several, list
 them in a kustomization. An example of a kind is applied with the other objects of its file, and with the objects of
 other files that these refer to by name. If the operator does nothing with it, or the API server refuses it, init
-tries the names of the samples, and then all samples together. The exit code is 2 if nothing was learned from a sample.
-The annotation ` + learn.AsAnnotation + ` names the user that creates an object, if an administrator is not allowed
-to create it.`,
+tries the names of the samples, and then all samples together. The exit code is 2 if nothing was learned from a sample.`,
 		Example: `  prove init config/default --binary bin/manager
   prove init config/default --binary bin/manager --subject test/prove`,
 		Args: cobra.ExactArgs(1),

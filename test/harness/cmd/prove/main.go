@@ -190,22 +190,18 @@ func chosenScenarios(all []scenario.Scenario, names []string, plan string) ([]sc
 		}
 		names = []string{p.Scenario}
 	}
-	some, missing, known := chosen(all, names, func(s scenario.Scenario) string { return s.Name })
-	if len(missing) > 0 {
-		return nil, fmt.Errorf("looking for the scenario: none is called %q; there are %q", missing[0], known)
-	}
-	return some, nil
-}
-
-// chosen are the items that are named, or all if none is. It also returns the names that no item
-// has, and the names of all.
-func chosen[T any](all []T, names []string, nameIt func(T) string) (some []T, missing, known []string) {
-	for _, item := range all {
-		known = append(known, nameIt(item))
-		if len(names) == 0 || slices.Contains(names, nameIt(item)) {
-			some = append(some, item)
+	var some []scenario.Scenario
+	var known []string
+	for _, s := range all {
+		known = append(known, s.Name)
+		if len(names) == 0 || slices.Contains(names, s.Name) {
+			some = append(some, s)
 		}
 	}
-	missing = slices.DeleteFunc(slices.Clone(names), func(name string) bool { return slices.Contains(known, name) })
-	return some, missing, known
+	for _, name := range names {
+		if !slices.Contains(known, name) {
+			return nil, fmt.Errorf("looking for the scenario: none is called %q; there are %q", name, known)
+		}
+	}
+	return some, nil
 }
