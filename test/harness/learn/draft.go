@@ -118,8 +118,8 @@ func kindOf(d *apiextensionsv1.CustomResourceDefinition, definitions []*apiexten
 // form is a way to use the samples: with their own names, or all of them.
 type form struct{ ownNames, whole bool }
 
-// forms are those to try until the operator does something with the sample, the plainest first. Objects with other names
-// in each run do not meet those of earlier runs, and each further object costs plans.
+// forms are those to try until the operator does something with the sample, the plainest first. Objects with other
+// names in each run do not meet those of earlier runs, and each further object costs plans.
 func (k *DraftKind) forms() []form {
 	all := []form{{}}
 	if k.example == nil {

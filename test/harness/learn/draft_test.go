@@ -102,7 +102,7 @@ func TestKinds_Refuses(t *testing.T) {
 	}
 }
 
-// An object comes after those that it names, which may be in other files. What names another kind of object names no other.
+// An object comes after those that it names, which may be in other files. A name beside a kind is one of that kind.
 func TestKinds_SamplesInSeveralFiles(t *testing.T) {
 	files := []Sample{
 		sampleOf(t, "{apiVersion: v1, kind: ConfigMap, metadata: {name: other}}"),

@@ -50,7 +50,9 @@ func (d *Draft) Learn(k *DraftKind, users []string, histories ...*history.Histor
 	k.learnRest(runs)
 	k.learnPause(runs, users, append(slices.Clone(d.Leases), d.Lease))
 	k.learnChildren(runs, users, d.Lease.Resource)
-	k.Ignored = !slices.ContainsFunc(histories, func(h *history.History) bool { return h.Answered(users, d.Lease.Namespace) })
+	k.Ignored = !slices.ContainsFunc(histories, func(h *history.History) bool {
+		return h.Answered(users, d.Lease.Namespace)
+	})
 	return nil
 }
 

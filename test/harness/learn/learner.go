@@ -188,17 +188,19 @@ func (a attempt) depends() bool {
 
 // says is why another form is tried.
 func (a attempt) says() string {
+	refused := (*run.RefusedError)(nil)
 	switch {
-	case errors.Is(a.err, errIgnored):
-		return "the operator wrote nothing"
+	case errors.As(a.err, &refused):
+		return "the API server answers: " + strings.Join(strings.Fields(refused.Message), " ")
 	case a.err != nil:
-		return strings.Join(strings.Fields(a.err.Error()), " ")
+		return "the operator writes nothing"
 	}
-	return "the status reported no success"
+	return "the status reports no success"
 }
 
 // learnKind learns from runs of a kind's scenario, and grows its object.
-func (l *learner) learnKind(ctx context.Context, prover *run.Prover, k *DraftKind, users []string) ([]*history.History, error) {
+func (l *learner) learnKind(ctx context.Context, prover *run.Prover, k *DraftKind,
+	users []string) ([]*history.History, error) {
 	best := choose(*k, func(k DraftKind, why string) (a attempt) {
 		if why != "" {
 			fmt.Fprintf(l.output, "%s: once more: %s\n", k.ScenarioName(), why)
@@ -219,7 +221,8 @@ func (l *learner) learnKind(ctx context.Context, prover *run.Prover, k *DraftKin
 }
 
 // observeKind runs a kind's scenario twice, and learns from the runs.
-func (l *learner) observeKind(ctx context.Context, prover *run.Prover, k *DraftKind, users []string) ([]*history.History, error) {
+func (l *learner) observeKind(ctx context.Context, prover *run.Prover, k *DraftKind,
+	users []string) ([]*history.History, error) {
 	text, err := l.draft.Observing(k)
 	if err != nil {
 		return nil, err

@@ -109,8 +109,8 @@ func TestChoose(t *testing.T) {
 		tried     int
 	}{
 		"Plain":        {nil, plain, "", 1},
-		"OwnNames":     {map[string]error{plain: refused}, own, "keep the names of the samples, because otherwise the API server refused the sample", 2},
-		"Whole":        {map[string]error{plain: errIgnored, own: errIgnored}, whole, "those of all samples, because otherwise the operator wrote nothing", 3},
+		"OwnNames":     {map[string]error{plain: refused}, own, "keep the names of the samples, because otherwise the API server answers: the name is not main", 2},
+		"Whole":        {map[string]error{plain: errIgnored, own: errIgnored}, whole, "those of all samples, because otherwise the operator writes nothing", 3},
 		"FailsInAll":   {map[string]error{plain: fails, own: fails, whole: refused}, plain, "", 3},
 		"BetterFails":  {map[string]error{plain: errIgnored, own: refused, whole: fails}, whole, "", 3},
 		"RefusedInAll": {map[string]error{plain: refused, own: refused, whole: refused}, plain, "", 3},

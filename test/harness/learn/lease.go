@@ -114,7 +114,8 @@ type restartable interface {
 }
 
 // waitForLease returns the Leases that the operator has taken while it ran.
-func waitForLease(ctx context.Context, c client.Client, before []history.Key, running func() bool) (taken []history.Key, err error) {
+func waitForLease(ctx context.Context, c client.Client, before []history.Key,
+	running func() bool) (taken []history.Key, err error) {
 	err = wait.PollUntilContextTimeout(ctx, leaseInterval, leaseTimeout, true, func(ctx context.Context) (bool, error) {
 		now, err := leases(ctx, c)
 		taken = slices.DeleteFunc(now, func(k history.Key) bool { return slices.Contains(before, k) })

@@ -118,6 +118,19 @@ func TestExecution_ObservesItsOwnWritesOnly(t *testing.T) {
 	}))
 }
 
+// Objects of fixed names are the run's own, too. A name that is a part of another word is none.
+func TestIsOwn(t *testing.T) {
+	g := NewWithT(t)
+	h := &history.History{Aliases: map[string]string{"thing-1": "{thing}"}}
+	ex := &execution{created: []scenario.Ref{{Namespace: "thing-1", Name: "held"}, {Namespace: "shop", Name: "cluster"}, {Name: "shop"}}}
+	isOwn := ex.isOwn(h)
+	for text, want := range map[string]bool{"things ns/thing-1": true, "jobs shop/other": true, "configmaps ns/shop.cluster": true,
+		"jobs ns/cluster-x7k2p": true, "clusterroles.rbac ": false, "pods ns/held": false, "pods ns/workshop": false} {
+		g.Expect(isOwn(text)).To(Equal(want), text)
+	}
+	g.Expect((&execution{}).isOwn(h)("pods ns/a")).To(BeFalse())
+}
+
 // newExecution is an execution against a store in memory, with an empty audit log.
 func newExecution(t *testing.T, funcs interceptor.Funcs) *execution {
 	t.Helper()

@@ -21,7 +21,7 @@ type answered struct {
 // answeredRequests returns the operator's requests to the run's own objects, and its lists, in the order in which they
 // reached the proxies. A request without an answer is left out, because its effect is unknown.
 func (ex *execution) answeredRequests(h *history.History) []answered {
-	promises, normal := ex.prover.subject.Contract, h.Normalizer()
+	promises, normal, isOwn := ex.prover.subject.Contract, h.Normalizer(), ex.isOwn(h)
 	known := map[string]history.Request{} // by the audit log's ID
 	for _, r := range h.Requests {
 		known[r.ID] = r
@@ -34,8 +34,7 @@ func (ex *execution) answeredRequests(h *history.History) []answered {
 	var all []answered
 	for _, request := range asked {
 		r, isKnown := known[request.AuditID]
-		about := normal.Replace(r.Key.String())
-		if !isKnown || r.Verb != "list" && about == r.Key.String() ||
+		if !isKnown || r.Verb != "list" && !isOwn(r.Key.String()) ||
 			r.Key == promises.Lease || slices.Contains(promises.AnyReplica, r.Resource) {
 			continue
 		}

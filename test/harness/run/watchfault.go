@@ -158,12 +158,12 @@ func (a *activeFault) describeWithheld(r *replica, since time.Time) string {
 // watchEvents returns the watch events about the run's own objects that occurred soon after a step.
 // A later event may be too late for a fault that begins with the step.
 func (ex *execution) watchEvents(h *history.History) []watchEvent {
-	normal := h.Normalizer()
+	normal, isOwn := h.Normalizer(), ex.isOwn(h)
 	var all []watchEvent
 	for _, r := range ex.prover.replicas {
 		journal := r.proxy.Journal()
 		for _, f := range journal.Frames {
-			if normal.Replace(f.Name) == f.Name && normal.Replace(f.Namespace) == f.Namespace {
+			if !isOwn(f.Namespace + "/" + f.Name) {
 				continue
 			}
 			action := 0

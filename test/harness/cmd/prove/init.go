@@ -26,7 +26,8 @@ an object, and one that changes the object and reverts the change.
 MANIFESTS is the kustomize directory, YAML files or Helm chart of the whole installation; to combine several, list
 them in a kustomization. An example of a kind is applied with the other objects of its file, and with the objects of
 other files that these refer to by name. If the operator does nothing with it, or the API server refuses it, init
-tries the names of the samples, and then all samples together. The exit code is 2 if nothing was learned from a sample.`,
+tries the names of the samples, and then all samples together. If nothing was learned from a sample, the exit code
+is 2.`,
 		Example: `  prove init config/default --binary bin/manager
   prove init config/default --binary bin/manager --subject test/prove`,
 		Args: cobra.ExactArgs(1),

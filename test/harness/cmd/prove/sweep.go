@@ -197,8 +197,8 @@ func (s *sweeper) answered(ref *run.Reference) bool {
 
 // taughtNothing is an error about the silent scenarios.
 func (s *sweeper) taughtNothing() error {
-	return fmt.Errorf("the operator wrote nothing in the clean runs of %s, except for its Lease and events, so that their "+
-		"plans show nothing; add the objects that the scenario needs, such as the pool of a claim, or remove the scenario",
+	return fmt.Errorf("in the clean runs of %s, the operator wrote nothing about their objects but events, so that plans would "+
+		"show nothing; add the objects that the scenario needs, such as the pool of a claim, or remove the scenario",
 		strings.Join(s.silent, ", "))
 }
 

@@ -42,7 +42,8 @@ var promises = invariant.Contract{Users: []string{"operator"}}
 // busy is a scenario in whose clean run the operator writes.
 func busy(name string) *run.Reference {
 	write := history.Request{User: "operator", Effect: history.Stored, Made: true}
-	return &run.Reference{Scenario: scenario.Scenario{Name: name}, Histories: []*history.History{{Requests: []history.Request{write}}}}
+	return &run.Reference{Scenario: scenario.Scenario{Name: name},
+		Histories: []*history.History{{Requests: []history.Request{write}}}}
 }
 
 // A scenario without a write of the operator in its clean runs is an error, although it has plans of what the operator
@@ -63,10 +64,10 @@ func TestSweep_ScenarioThatTeachesNothing(t *testing.T) {
 	finished := newSweep(options{dir: t.TempDir(), repeat: 1}, invariant.Contract{}, io.Discard)
 	finished.silent = s.silent
 	g.Expect(finished.finish(nil)).To(And(MatchError(errFound),
-		MatchError(ContainSubstring("nothing in the clean runs of silent"))))
+		MatchError(ContainSubstring("in the clean runs of silent, the operator wrote nothing"))))
 	s.silent = nil
 	_, err := s.jobs([]*run.Reference{silent})
-	g.Expect(err).To(MatchError(HavePrefix("deriving plans: the operator wrote nothing in the clean runs of silent, ")))
+	g.Expect(err).To(MatchError(HavePrefix("deriving plans: in the clean runs of silent, the operator wrote nothing ")))
 	s.silent = nil
 	s.options = asked(t, "--match=nothing")
 	_, err = s.jobs([]*run.Reference{silent, busy})
