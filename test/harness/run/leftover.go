@@ -11,6 +11,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/dynamic"
 
 	"leasehold.dev/test/harness/history"
 )
@@ -42,32 +43,41 @@ func (ex *execution) removeLeftovers(ctx context.Context, h *history.History) er
 		if err != nil {
 			return fmt.Errorf("looking for objects that the operator left behind: %w", err)
 		}
-		objects := ex.prover.dynamic.Resource(version).Namespace(key.Namespace)
-		for {
-			o, err := objects.Get(ctx, key.Name, metav1.GetOptions{})
-			late := ex.prover.clock.Now().After(end)
-			if apierrors.IsNotFound(err) ||
-				err == nil && late && (len(o.GetOwnerReferences()) > 0 || o.GetDeletionTimestamp() != nil) {
-				break
-			}
-			if err == nil && late {
-				err = objects.Delete(ctx, key.Name, *metav1.NewPreconditionDeleteOptions(string(o.GetUID())))
-				if isAnswer(err) {
-					ex.reject("", key.String(), err)
-					break
-				}
-				if err == nil {
-					h.Leftovers = append(h.Leftovers, key)
-					break
-				}
-			}
-			if err == nil {
-				err = sleep(ctx, ex.prover.clock, pollInterval)
-			}
-			if err != nil {
-				return fmt.Errorf("removing the object %s, which the operator left behind: %w", key, err)
-			}
+		left, err := ex.removeLeftover(ctx, ex.prover.dynamic.Resource(version).Namespace(key.Namespace), key, end)
+		if err != nil {
+			return fmt.Errorf("removing the object %s, which the operator left behind: %w", key, err)
+		}
+		if left {
+			h.Leftovers = append(h.Leftovers, key)
 		}
 	}
 	return nil
+}
+
+// removeLeftover deletes an object that exists at the end, unless it has an owner or is being deleted.
+func (ex *execution) removeLeftover(ctx context.Context, objects dynamic.ResourceInterface, key history.Key,
+	end time.Time) (left bool, err error) {
+	for {
+		o, err := objects.Get(ctx, key.Name, metav1.GetOptions{})
+		if apierrors.IsNotFound(err) {
+			return false, nil
+		}
+		if err != nil {
+			return false, err
+		}
+		if ex.prover.clock.Now().After(end) {
+			if len(o.GetOwnerReferences()) > 0 || o.GetDeletionTimestamp() != nil {
+				return false, nil
+			}
+			err = objects.Delete(ctx, key.Name, *metav1.NewPreconditionDeleteOptions(string(o.GetUID())))
+			if isAnswer(err) {
+				ex.reject("", key.String(), err)
+				return false, nil
+			}
+			return err == nil, err
+		}
+		if err := sleep(ctx, ex.prover.clock, pollInterval); err != nil {
+			return false, err
+		}
+	}
 }
