@@ -22,15 +22,17 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"leasehold.dev/test/harness/program"
 )
 
-// program is one thing to build.
-type program struct {
+// binary is one thing to build.
+type binary struct {
 	name string // of the binary
 	pkg  string // import path of its main package; a `tool` of go.mod keeps it there
 }
 
-var programs = []program{
+var programs = []binary{
 	{"etcd", "go.etcd.io/etcd/server/v3"},
 	{"kube-apiserver", "k8s.io/kubernetes/cmd/kube-apiserver"},
 	{"kubectl", "k8s.io/kubernetes/cmd/kubectl"},
@@ -152,23 +154,15 @@ func compile(ctx context.Context, cmd *exec.Cmd, name string, log io.Writer) err
 	cmd.Stdout, cmd.Stderr = &printed, &printed
 
 	began := time.Now()
-	done := make(chan error, 1)
-	go func() { done <- cmd.Run() }()
-	tick := time.NewTicker(heartbeat)
-	defer tick.Stop()
-	for {
-		select {
-		case err := <-done:
-			if ctx.Err() != nil {
-				return errors.New("interrupted")
-			}
-			if err != nil {
-				return fmt.Errorf("%w\n%s", err, printed.String())
-			}
-			fmt.Fprintf(log, "%s: built in %.1f s\n", name, time.Since(began).Seconds())
-			return nil
-		case <-tick.C:
-			fmt.Fprintf(log, "%s: still compiling, %.0f s so far\n", name, time.Since(began).Seconds())
-		}
+	stop := program.Progress(log, heartbeat, name+": still compiling")
+	err := cmd.Run()
+	stop()
+	if ctx.Err() != nil {
+		return errors.New("interrupted")
 	}
+	if err != nil {
+		return fmt.Errorf("%w\n%s", err, printed.String())
+	}
+	fmt.Fprintf(log, "%s: built in %.1f s\n", name, time.Since(began).Seconds())
+	return nil
 }

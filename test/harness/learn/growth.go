@@ -60,7 +60,7 @@ func (l *learner) growthOf(ctx context.Context, prover *run.Prover, k *DraftKind
 	}
 	fmt.Fprintf(l.output, "%s: init added %s to the sample, as the schema allows; "+
 		"a clean run shows whether the operator accepts that\n", k.ChangeName(), strings.Join(k.Added, ", "))
-	reference, err := prover.Reference(ctx, trial, 1)
+	reference, err := l.reference(ctx, prover, trial, 1)
 	if refused := (*run.RefusedError)(nil); errors.As(err, &refused) {
 		return refused.Error(), nil
 	}

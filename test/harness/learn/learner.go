@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"leasehold.dev/test/harness/history"
+	"leasehold.dev/test/harness/program"
 	"leasehold.dev/test/harness/report"
 	"leasehold.dev/test/harness/run"
 	"leasehold.dev/test/harness/scenario"
@@ -24,6 +25,9 @@ import (
 
 // cleanRuns is the number of runs from which a scenario is learned: two show incidental differences.
 const cleanRuns = 2
+
+// heartbeat is the period of the lines that show that runs go on.
+const heartbeat = 30 * time.Second
 
 // learner runs an operator to complete its description.
 type learner struct {
@@ -220,6 +224,13 @@ func (l *learner) learnKind(ctx context.Context, prover *run.Prover, k *DraftKin
 	return best.histories, l.grow(ctx, prover, k, users)
 }
 
+// reference runs a scenario without faults, and prints how long that takes.
+func (l *learner) reference(ctx context.Context, prover *run.Prover, s scenario.Scenario,
+	runs int) (*run.Reference, error) {
+	defer program.Progress(l.output, heartbeat, s.Name+": it runs")()
+	return prover.Reference(ctx, s, runs)
+}
+
 // observeKind runs a kind's scenario twice, and learns from the runs.
 func (l *learner) observeKind(ctx context.Context, prover *run.Prover, k *DraftKind,
 	users []string) ([]*history.History, error) {
@@ -231,7 +242,7 @@ func (l *learner) observeKind(ctx context.Context, prover *run.Prover, k *DraftK
 	if err != nil {
 		return nil, err
 	}
-	reference, err := prover.Reference(ctx, s, cleanRuns)
+	reference, err := l.reference(ctx, prover, s, cleanRuns)
 	if refused := (*run.RefusedError)(nil); errors.As(err, &refused) {
 		return nil, fmt.Errorf("the API server refused the sample: %w", refused)
 	}
