@@ -6,7 +6,6 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
@@ -95,25 +94,4 @@ func removalPolicy(t *v1beta1.Tenant, live *corev1.Namespace) v1beta1.NamespaceD
 		return v1beta1.NamespaceRetain
 	}
 	return policyOf(t)
-}
-
-// policyOf returns the policy of the spec, or Retain for a deletion with --cascade=orphan.
-func policyOf(t *v1beta1.Tenant) v1beta1.NamespaceDeletionPolicy {
-	if !t.DeletionTimestamp.IsZero() && slices.Contains(t.Finalizers, metav1.FinalizerOrphanDependents) ||
-		t.Spec.NamespaceDeletionPolicy == v1beta1.NamespaceRetain {
-		return v1beta1.NamespaceRetain
-	}
-	return v1beta1.NamespaceDelete
-}
-
-// wantedNames returns the full names of the spec; the value is false for refused names. A terminating
-// Tenant wants none.
-func wantedNames(t *v1beta1.Tenant, refused map[string]bool) map[string]bool {
-	wanted := map[string]bool{}
-	if t.DeletionTimestamp.IsZero() {
-		for _, name := range namespaceNames(t) {
-			wanted[name] = !refused[name]
-		}
-	}
-	return wanted
 }

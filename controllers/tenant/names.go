@@ -113,3 +113,15 @@ func nameError(name string, o Options) string {
 func reserved(name string) bool {
 	return name == "default" || strings.HasPrefix(name, "kube-") || strings.HasPrefix(name, "openshift-")
 }
+
+// wantedNames returns the full names of the spec; the value is false for refused names. A terminating
+// Tenant wants none.
+func wantedNames(t *v1beta1.Tenant, refused map[string]bool) map[string]bool {
+	wanted := map[string]bool{}
+	if t.DeletionTimestamp.IsZero() {
+		for _, name := range namespaceNames(t) {
+			wanted[name] = !refused[name]
+		}
+	}
+	return wanted
+}
