@@ -62,15 +62,21 @@ func (b *judgement) judgeRest(m history.Checkpoint) {
 	}
 }
 
-// starts reports whether the request is a part of its replica's start: it came before the first request for the
-// Lease, or it is the replica's first write to the object and changed nothing. A replica without an HTTP probe may
-// still start during a checkpoint.
+// starts reports whether the request is a part of the start of its process: it came before the first request for the
+// Lease, or it is the first write to the object and changed nothing. A replica without an HTTP probe may still start
+// during a checkpoint.
 func (b *judgement) starts(r history.Request) bool {
+	var started time.Time
+	for _, p := range b.History.Replicas {
+		if p.Name == r.Replica && p.Started.After(started) && !p.Started.After(r.Received) {
+			started = p.Started
+		}
+	}
 	elected, later, wrote := false, false, false
 	for _, o := range b.History.Requests {
 		before := o.Received.Before(r.Received)
 		switch {
-		case o.Replica != r.Replica || r.Replica == "":
+		case o.Replica != r.Replica || r.Replica == "" || o.Received.Before(started):
 		case o.Key == b.Contract.Lease:
 			elected, later = elected || before, later || !before
 		case o.Key == r.Key:
