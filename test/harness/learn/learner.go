@@ -184,10 +184,12 @@ func choose(k DraftKind, try func(k DraftKind, why string) attempt) attempt {
 	return best
 }
 
-// depends reports whether another form of the samples may show more.
+// depends reports whether another form of the samples may show more. It has the same fields, so one that the schema
+// does not have is refused again.
 func (a attempt) depends() bool {
 	refused := (*run.RefusedError)(nil)
-	return a.err == nil || errors.Is(a.err, errIgnored) || errors.As(a.err, &refused)
+	return a.err == nil || errors.Is(a.err, errIgnored) ||
+		errors.As(a.err, &refused) && !strings.Contains(refused.Message, "not declared in schema")
 }
 
 // says is why another form is tried.

@@ -101,6 +101,7 @@ func TestChoose(t *testing.T) {
 		sampleOf(t, "{apiVersion: v1, kind: Secret, metadata: {name: key}}"), sampleOf(t, "{apiVersion: v1, kind: Secret, metadata: {name: pool}}")}
 	const plain, own, whole = "{guestbook} {secret}", "main key", "{guestbook} {secret-2} {secret}"
 	refused := fmt.Errorf("the API server refused the sample: %w", &run.RefusedError{Rejection: history.Rejection{Message: "the name is\nnot main"}})
+	stale := &run.RefusedError{Rejection: history.Rejection{Message: ".spec.old: field not declared in schema"}}
 	broken := errors.New("no control plane")
 	fails := errors.New("the status reports a failure")
 	for name, tc := range map[string]struct {
@@ -114,6 +115,7 @@ func TestChoose(t *testing.T) {
 		"FailsInAll":   {map[string]error{plain: fails, own: fails, whole: refused}, plain, "", 3},
 		"BetterFails":  {map[string]error{plain: errIgnored, own: refused, whole: fails}, whole, "", 3},
 		"RefusedInAll": {map[string]error{plain: refused, own: refused, whole: refused}, plain, "", 3},
+		"StaleSample":  {map[string]error{plain: stale}, plain, "", 1},
 		"HarnessFails": {map[string]error{plain: broken}, plain, "", 1},
 	} {
 		t.Run(name, func(t *testing.T) {
