@@ -40,18 +40,19 @@ func (b *judgement) judgeLost(clean []*history.History) {
 }
 
 // lost returns the objects of users that were deleted, or that are being deleted, although no user deleted them, their
-// namespaces or their owners.
+// namespaces or the owners that they were created with. The operator may add its own object as an owner, whose deletion
+// does not ask for that of the user's.
 func (b *judgement) lost(h *history.History) []*history.Lifetime {
 	byUser := func(r history.Request) bool { return isPerson(r.User) && !b.ours(r) }
 	created, index := objectsOf(h, func(r history.Request) bool { return byUser(r) && r.Made }), h.Index()
 	var intended func(*history.Lifetime, int) bool
 	intended = func(life *history.Lifetime, above int) bool {
-		last := life.Last()
 		return slices.ContainsFunc(h.Requests, func(r history.Request) bool { return byUser(r) && deletes(r, life) }) ||
-			last != nil && slices.ContainsFunc(last.Object.GetOwnerReferences(), func(o metav1.OwnerReference) bool {
-				owner := index.Lifetime(o.UID)
-				return owner != nil && above < maxOwners && intended(owner, above+1)
-			})
+			len(life.Versions) > 0 &&
+				slices.ContainsFunc(life.Versions[0].Object.GetOwnerReferences(), func(o metav1.OwnerReference) bool {
+					owner := index.Lifetime(o.UID)
+					return owner != nil && above < maxOwners && intended(owner, above+1)
+				})
 	}
 	return slices.DeleteFunc(slices.Clone(index.All()), func(life *history.Lifetime) bool {
 		return !created[life.UID] || life.Last() == nil || life.End == nil && life.Terminating() == nil || intended(life, 0)

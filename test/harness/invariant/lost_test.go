@@ -52,6 +52,8 @@ func TestLost(t *testing.T) {
 			writes("alice", part("mine", "m1")), ""},
 		"OwnerByOperator": {[]step{writes("alice", part("mine", "m1")), ends(gc, part("mine", "m1"))},
 			writes("alice", part("mine", "m1")), "configmaps ns/mine"},
+		"OwnerAddedByOperator": {[]step{user, writes("a", part("mine", "m1")), ends("alice", thing()), ends(gc, mine)}, user,
+			"configmaps ns/mine"},
 		"Fault":        {[]step{user, ends("a", mine), touching(mine)}, user, ""},
 		"CleanRun":     {[]step{user, ends("a", mine)}, all(user, ends(gc, mine)), ""},
 		"CleanRunWill": {[]step{user, ends("a", mine)}, all(user, writes("a", part("mine", "m1", leaving))), ""},
