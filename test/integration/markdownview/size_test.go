@@ -3,6 +3,7 @@
 package markdownview_test
 
 import (
+	"context"
 	"encoding/json"
 	"strings"
 
@@ -34,14 +35,18 @@ func largest(name string) *v1beta1.MarkdownView {
 
 var _ = Describe("The stored size of a MarkdownView", func() {
 	It("leaves space for every status", func(ctx SpecContext) {
-		v := given(ctx, largest(unique("largest")))
+		v := largest(unique("largest"))
+		Eventually(func() error { // on a busy machine the webhook may not receive such a body in time
+			return k8s.Create(ctx, v)
+		}).WithContext(ctx).WithTimeout(expect.Medium).Should(Succeed())
+		DeferCleanup(func(ctx context.Context) { Expect(k8s.Delete(ctx, v)).To(Succeed()) })
 		eventuallyObserved(ctx, v)
 		By("refusing an annotation that uses the space")
 		annotated := v.DeepCopy()
 		annotated.Annotations = map[string]string{"example.com/a": strings.Repeat("<", 10000)}
-		Eventually(func() error { // on a busy machine the webhook may not receive such a body in time
+		Eventually(func() error {
 			return k8s.Patch(ctx, annotated.DeepCopy(), client.MergeFrom(v))
-		}).WithContext(ctx).Should(MatchError(ContainSubstring("shorten the annotations")))
+		}).WithContext(ctx).WithTimeout(expect.Medium).Should(MatchError(ContainSubstring("shorten the annotations")))
 		By("scaling, which calls no webhook")
 		Expect(suite.Kubectl(ctx, "scale", "markdownview/"+v.Name, "-n", v.Namespace, "--replicas=2")).NotTo(BeEmpty())
 		eventuallyObserved(ctx, v)
