@@ -118,9 +118,8 @@ UNPROVABLE   := $(if $(filter true,$(USE_EXISTING_CLUSTER)),USE_EXISTING_CLUSTER
 test: needs-go $(CONTROLPLANE) s3server build $(TOOLS)/gotestsum $(TOOLS)/ginkgo $(TOOLS)/helm ## Run all tests except the slow ones. The last line shows the totals; JUnit reports are in artifacts/.
 	@$(GO) build -o $(TOOLS)/testsummary ./hack/testsummary
 	@unit=0; integration=0; prove=0; \
-	nice -n 5 $(MAKE) --no-print-directory unit & \
 	$(MAKE) --no-print-directory integration || integration=$$?; \
-	wait $$! || unit=$$?; \
+	$(MAKE) --no-print-directory unit || unit=$$?; \
 	$(MAKE) --no-print-directory prove SMOKE=1 || prove=$$?; \
 	echo; \
 	$(TOOLS)/testsummary \
