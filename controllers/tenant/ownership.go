@@ -124,7 +124,8 @@ func stricterLevel(flag string, live *corev1.Namespace) string {
 
 // drift names the labels, annotations and owner references of want that an object does not carry.
 func drift(o metav1.Object, want metav1.ObjectMeta) []string {
-	fields := append(driftOf("label", o.GetLabels(), want.Labels), driftOf("annotation", o.GetAnnotations(), want.Annotations)...)
+	fields := append(driftOf("label", o.GetLabels(), want.Labels),
+		driftOf("annotation", o.GetAnnotations(), want.Annotations)...)
 	for _, owner := range want.OwnerReferences {
 		if !slices.ContainsFunc(o.GetOwnerReferences(), func(ref metav1.OwnerReference) bool {
 			return equality.Semantic.DeepEqual(ref, owner)

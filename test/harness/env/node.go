@@ -215,7 +215,7 @@ func (n *Node) serve(ctx context.Context, pod *corev1.Pod, program Program) erro
 	url := fmt.Sprintf("http://127.0.0.1:%d", ports[0])
 	ready := wait.PollUntilContextCancel(ctx, readyPoll, true, func(ctx context.Context) (bool, error) {
 		if !p.Running() {
-			return false, errors.New("it has ended")
+			return false, errors.New("it has exited")
 		}
 		return isReady(ctx, pod, url), nil
 	})
@@ -232,7 +232,7 @@ func (n *Node) serve(ctx context.Context, pod *corev1.Pod, program Program) erro
 	case <-ctx.Done():
 		return ctx.Err()
 	case <-p.Ended:
-		return fmt.Errorf("running %s: it has ended (%v):\n%s", program.Binary, p.State, process.Tail(p.Log, 5))
+		return fmt.Errorf("running %s: it has exited (%v):\n%s", program.Binary, p.State, process.Tail(p.Log, 5))
 	}
 }
 

@@ -302,7 +302,7 @@ func (r *Replica) Ready(ctx context.Context) (err error) {
 		}
 	}()
 	if !r.Running() {
-		return errors.New("it has ended")
+		return errors.New("it has exited")
 	}
 	if r.readiness() == nil {
 		return nil

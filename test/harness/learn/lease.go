@@ -90,7 +90,7 @@ const maxRestarts = 5
 // errProgramEnded means that a program ended each time that it was started.
 var errProgramEnded = errors.New("the program ended")
 
-// restarting returns a function that starts a program again if it has ended, as a kubelet does, and
+// restarting returns a function that starts a program again if it has exited, as a kubelet does, and
 // reports whether it runs then. A program may end until a Secret or a webhook is there.
 func (l *learner) restarting(replica restartable) func() bool {
 	restarts := 0

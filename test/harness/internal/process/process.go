@@ -57,16 +57,16 @@ func Current(r *Restartable) *Process {
 	return r.process
 }
 
-// Pid returns the id of the process, also of one that has ended.
+// Pid returns the id of the process, also of one that has exited.
 func (r *Restartable) Pid() int { return Current(r).Pid() }
 
 // Running reports whether the process exists; a paused one does.
 func (r *Restartable) Running() bool { return Current(r).Running() }
 
-// Done is closed when the process that runs now has ended. A restart begins another.
+// Done is closed when the current process exits. Each restart has another channel.
 func (r *Restartable) Done() <-chan struct{} { return Current(r).Ended }
 
-// Signal sends s to the process. A process that has ended is no error.
+// Signal sends s to the process. A process that has exited is no error.
 func (r *Restartable) Signal(s os.Signal) error { return Current(r).Signal(s) }
 
 // stoppedPoll is the period of checks of whether a paused process has stopped.
@@ -74,7 +74,7 @@ const stoppedPoll = 5 * time.Millisecond
 
 // Pause stops the process from running until Resume: it gets no signal that it can handle, and its
 // connections stay open. It returns when the process has stopped, or with an error when ctx ends or
-// the process has ended.
+// the process has exited.
 func (r *Restartable) Pause(ctx context.Context) error {
 	p := Current(r)
 	if err := p.Signal(syscall.SIGSTOP); err != nil {
@@ -83,7 +83,7 @@ func (r *Restartable) Pause(ctx context.Context) error {
 	// Sending the signal only begins the stop.
 	err := wait.PollUntilContextCancel(ctx, stoppedPoll, true, func(ctx context.Context) (bool, error) {
 		if !p.Running() {
-			return false, errors.New("it has ended")
+			return false, errors.New("it has exited")
 		}
 		state, err := exec.CommandContext(ctx, "ps", "-o", "stat=", "-p", strconv.Itoa(p.Pid())).Output()
 		if err != nil {
@@ -141,7 +141,7 @@ func (w *Watchdog) Start(s Spec) (*Process, error) {
 	return p, nil
 }
 
-// Pid returns the id of the process, also of one that has ended.
+// Pid returns the id of the process, also of one that has exited.
 func (p *Process) Pid() int { return p.cmd.Process.Pid }
 
 // Running reports whether the process exists; a paused one does.
@@ -154,7 +154,7 @@ func (p *Process) Running() bool {
 	}
 }
 
-// Signal sends s to the process. One that has ended is not an error: nothing a
+// Signal sends s to the process. One that has exited is not an error: nothing a
 // caller could do about it would be different.
 func (p *Process) Signal(s os.Signal) error {
 	if err := p.cmd.Process.Signal(s); err != nil && !errors.Is(err, os.ErrProcessDone) {
@@ -163,10 +163,10 @@ func (p *Process) Signal(s os.Signal) error {
 	return nil
 }
 
-// Kill kills the process and its process group, and waits until it has ended.
+// Kill kills the process and its process group, and waits until it has exited.
 func (p *Process) Kill() {
 	if p.Running() {
-		// The process is the leader of its group, which may have ended already.
+		// The process is the leader of its group, which may have exited already.
 		_ = syscall.Kill(-p.Pid(), syscall.SIGKILL)
 	}
 	<-p.Ended

@@ -26,11 +26,11 @@ var scripts embed.FS
 // milliseconds if there is nothing to kill, and bounds itself to 5 seconds.
 const watchdogPatience = 30 * time.Second
 
-// Watchdog kills the children of this process when this process has ended.
+// Watchdog kills the children of this process after this process has exited.
 type Watchdog struct {
 	Dir  string        // its scripts and the folder pids, one note a child
 	pipe *os.File      // the end that keeps it waiting
-	gone chan struct{} // closed when it has ended
+	gone chan struct{} // closed when it has exited
 }
 
 // StartWatchdog keeps its files in dir. If removes is not empty, that folder is
