@@ -5,6 +5,7 @@ package runners
 import (
 	"bytes"
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -28,11 +29,16 @@ const (
 	mostValues = 1 << 15
 	// bodyTimeout bounds how long a body takes room before it has arrived. The API server waits for 5 s.
 	bodyTimeout = 10 * time.Second
+	// reviewTimeout bounds the hook. The API server waits no longer: it is timeoutSeconds of the webhooks.
+	reviewTimeout = 5 * time.Second
 )
 
 // BoundBodies returns server with webhooks that bound what requests need: the bytes of a review, by limits
 // for paths, its JSON values, and the bytes of large reviews at once. It counts before anything is decoded.
 // Any Pod can send such requests. A large one that gets no room waits until its client gives up.
+//
+// The end of the manager cancels the contexts of all requests. A hook has a context of its own with a
+// deadline, so that a process which stops still answers the reviews that have arrived.
 func BoundBodies(server webhook.Server, limits map[string]int64, c clock.PassiveClock) webhook.Server {
 	return &boundedBodies{Server: server, limits: limits, clock: c, room: semaphore.NewWeighted(bodyRoom)}
 }
@@ -59,7 +65,8 @@ func (b *boundedBodies) Register(path string, hook http.Handler) {
 			size = limit
 		}
 		if size > largeBody {
-			if err := b.room.Acquire(r.Context(), size); err != nil {
+			// Acquire alone fails in a process that stops, even if there is room.
+			if !b.room.TryAcquire(size) && b.room.Acquire(r.Context(), size) != nil {
 				http.Error(w, "too many large requests at the same time; try again later", http.StatusServiceUnavailable)
 				return
 			}
@@ -84,6 +91,9 @@ func (b *boundedBodies) Register(path string, hook http.Handler) {
 				http.StatusRequestEntityTooLarge)
 			return
 		}
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), reviewTimeout)
+		defer cancel()
+		r = r.WithContext(ctx)
 		r.Body = io.NopCloser(&body)
 		hook.ServeHTTP(w, r)
 	}))

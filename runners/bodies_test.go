@@ -5,6 +5,7 @@ package runners_test
 import (
 	"bytes"
 	"context"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -132,6 +133,29 @@ func TestBoundBodies_client_gives_up(t *testing.T) {
 	for _, answer := range []chan int{first, third} {
 		if status := <-answer; status != http.StatusOK {
 			t.Errorf("status %d, want 200", status)
+		}
+	}
+}
+
+// The end of the manager cancels the contexts of the requests. Reviews that have arrived, small and large, are
+// still answered, each within the time that the API server waits.
+func TestBoundBodies_stopping(t *testing.T) {
+	for _, size := range []int{1, 1 << 20} {
+		server := webhook.NewServer(webhook.Options{})
+		runners.BoundBodies(server, nil, clock.RealClock{}).Register("/hook", http.HandlerFunc(
+			func(w http.ResponseWriter, r *http.Request) {
+				deadline, isBound := r.Context().Deadline()
+				if err := r.Context().Err(); err != nil || !isBound || time.Until(deadline) > 5*time.Second {
+					http.Error(w, fmt.Sprintf("error %v, deadline %s", err, deadline), http.StatusInternalServerError)
+				}
+			}))
+		stopped, stop := context.WithCancel(t.Context())
+		stop()
+		answer := httptest.NewRecorder()
+		server.WebhookMux().ServeHTTP(answer, httptest.NewRequestWithContext(stopped, http.MethodPost, "/hook",
+			strings.NewReader(strings.Repeat(" ", size))))
+		if answer.Code != http.StatusOK {
+			t.Errorf("%d bytes: status %d: %s", size, answer.Code, answer.Body)
 		}
 	}
 }
