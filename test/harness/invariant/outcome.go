@@ -31,6 +31,8 @@ type Outcome struct {
 	Phases []Phase `json:"phases,omitempty"`
 	// Releases counts those of the Lease by the harness.
 	Releases int `json:"releases,omitempty"`
+	// Leftovers are the objects that the operator created and left behind, which the harness deleted.
+	Leftovers []string `json:"leftovers,omitempty"`
 	// Requests are those of a clean run.
 	Requests []RequestCount `json:"requests,omitempty"`
 }

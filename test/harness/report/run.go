@@ -133,10 +133,9 @@ func (r *Run) Notes() (lines []string) {
 	for _, release := range r.History.Releases {
 		lines = append(lines, fmt.Sprintf("release: %s", release))
 	}
-	normal := r.History.Normalizer()
-	for _, key := range r.History.Leftovers {
+	for _, object := range r.Leftovers {
 		lines = append(lines, fmt.Sprintf("left behind: the operator created %s, and did not delete it after the objects of "+
-			"the users were gone; the harness deleted it", normal.Replace(key.String())))
+			"the users were gone; the harness deleted it", object))
 	}
 	return lines
 }

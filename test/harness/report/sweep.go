@@ -133,6 +133,7 @@ func (s *Sweep) WriteTable(w io.Writer) error {
 	s.listReleases(w)
 	s.listExceptions(w)
 	listFindings(w, "Findings", sum.Findings)
+	s.listLeftovers(w)
 	s.listUnproven(w)
 	var parts []string
 	for _, r := range columns {
@@ -165,6 +166,30 @@ func (s *Sweep) listUnproven(w io.Writer) {
 		fmt.Fprintf(w, "- %s: [%s](%s/%s)\n", strings.TrimSpace(string(o.Result)+" "+strings.Join(because, " ")),
 			cmp.Or(o.Plan, o.Name), o.Name, timelineFile)
 	}
+}
+
+// listLeftovers names the objects that the operator left behind. That is no finding: an operator may keep an
+// object on purpose.
+func (s *Sweep) listLeftovers(w io.Writer) {
+	clean, all := leftovers(s.Clean), leftovers(slices.Concat(s.Clean, s.Outcomes))
+	for i, object := range slices.Sorted(maps.Keys(all)) {
+		if i == 0 {
+			fmt.Fprint(w, "\nLeft behind by the operator after the objects of the users were gone:\n\n")
+		}
+		fmt.Fprintf(w, "- %s: in %d of %d clean runs and in %d of %d others\n", object, clean[object], len(s.Clean),
+			all[object]-clean[object], len(s.Outcomes))
+	}
+}
+
+// leftovers counts the runs that left an object behind.
+func leftovers(of []invariant.Outcome) map[string]int {
+	runs := map[string]int{}
+	for _, o := range of {
+		for _, object := range o.Leftovers {
+			runs[object]++
+		}
+	}
+	return runs
 }
 
 // countTable writes how often each name has each result.

@@ -121,6 +121,10 @@ func (l *ledger) report(r ran, name string) *report.Run {
 	kept.Invariants = invariant.Necessary(o.History, r.reference.Scenario.Invariants)
 	kept.Releases = len(o.History.Releases)
 	kept.Findings = invariant.Findings(o.Verdicts)
+	normal := o.History.Normalizer()
+	for _, key := range o.History.Leftovers {
+		kept.Leftovers = append(kept.Leftovers, normal.Replace(key.String()))
+	}
 	if r.plan != nil {
 		kept.Fault, kept.Plan, kept.Words = string(r.plan.Fault), r.plan.ID(), r.plan.Describe()
 	}
