@@ -156,7 +156,7 @@ func problem(p plan, res *result, run rollout) (bad metav1.Condition) {
 		bad.Reason, bad.Message = v1beta1.ReasonChildConflict, namesOf(p.with(conflict))+inTheWay
 	case len(res.Failed) > 0:
 		// The message of a denial names the policy, webhook or quota, which a user can change.
-		bad.Reason, bad.Message = failure.Of(res.Failed[0]).Reason(), res.Failed[0].Error()
+		bad.Reason, bad.Message = failure.Of(res.Failed[0]).Reason, res.Failed[0].Error()
 	case run.rejected != "":
 		bad.Reason, bad.Message = refusalOf(run.rejected), "the viewers' Pods cannot be created: "+run.rejected
 	case run.exceeded != "":

@@ -66,5 +66,5 @@ func refusalOf(message string) string {
 		return v1beta1.ReasonReconcileFailed
 	}
 	return failure.Of(&apierrors.StatusError{ErrStatus: metav1.Status{Reason: metav1.StatusReasonForbidden,
-		Message: message}}).Reason()
+		Message: message}}).Reason
 }

@@ -60,14 +60,14 @@ func (r *Reconciler) reportPaused(ctx context.Context, b *v1beta1.StorageBucket)
 func (r *Reconciler) fail(ctx context.Context, b *v1beta1.StorageBucket, err error) error {
 	kind, isFirst := failure.Of(err), !r.probes.of(b, r.Clock.Now()).retrying
 	r.probes.retry(b, r.Clock.Now())
-	if isFirst && ctx.Err() == nil && !kind.IsDenial() && len(b.Status.Conditions) > 0 {
+	if isFirst && ctx.Err() == nil && !kind.IsDenial && len(b.Status.Conditions) > 0 {
 		return err
 	}
 	return reconciler.Fail(err, func() error {
 		r.metrics.up.WithLabelValues(b.Namespace, b.Name).Set(0)
 		status := *b.Status.DeepCopy()
 		setReady(&status, b.Generation, r.Clock.Now(), metav1.Condition{
-			Status: metav1.ConditionUnknown, Reason: kind.Reason(),
+			Status: metav1.ConditionUnknown, Reason: kind.Reason,
 			Message: fmt.Sprintf("the operator cannot probe the bucket and will retry: %s", err)})
 		return r.write(ctx, b, status, nil)
 	})

@@ -55,7 +55,7 @@ func (r *Reconciler) act(ctx context.Context, o *observation, p plan) (*result, 
 		ns, err := r.actOn(ctx, o, s, res)
 		ns.name = s.name
 		if err != nil {
-			ns.reason, ns.detail = failure.Of(err).Reason(), err.Error()
+			ns.reason, ns.detail = failure.Of(err).Reason, err.Error()
 			res.Record(fmt.Errorf("reconciling namespace %s: %w", s.name, err))
 		}
 		res.states = append(res.states, ns)
@@ -63,7 +63,7 @@ func (r *Reconciler) act(ctx context.Context, o *observation, p plan) (*result, 
 	if p.deleting {
 		r.removeReader(ctx, o, res)
 	} else if err := r.ensureReader(ctx, o, res); err != nil {
-		res.states = append(res.states, state{reason: failure.Of(err).Reason(), detail: err.Error()})
+		res.states = append(res.states, state{reason: failure.Of(err).Reason, detail: err.Error()})
 		res.Record(fmt.Errorf("reconciling the admins' permission to read the Tenant: %w", err))
 	}
 	reporting.Flush(r.Recorder, o.tenant, res.events)

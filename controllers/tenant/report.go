@@ -47,7 +47,7 @@ func (r *Reconciler) fail(ctx context.Context, t *v1beta1.Tenant, err error) err
 		status := *t.Status.DeepCopy()
 		status.ObservedGeneration = t.Generation
 		reporting.SetReady(&status.Conditions, t.Generation, r.Clock.Now(),
-			notReady(failure.Of(err).Reason(), err.Error()))
+			notReady(failure.Of(err).Reason, err.Error()))
 		return r.write(ctx, t, t.Status, status, false)
 	})
 }
@@ -131,7 +131,7 @@ func ready(o *observation, p plan, res *result) metav1.Condition {
 	}
 	switch {
 	case len(res.Failed) > 0:
-		return notReady(failure.Of(res.Failed[0]).Reason(), res.Failed[0].Error())
+		return notReady(failure.Of(res.Failed[0]).Reason, res.Failed[0].Error())
 	case p.deleting:
 		return notReady(v1beta1.ReasonDeleting, "removing the last permissions of the admins")
 	case o.missingAdminRole != "":

@@ -77,7 +77,7 @@ func (r *Reconciler) correctBinding(ctx context.Context, t *v1beta1.Tenant, live
 	dryRun := want.DeepCopy()
 	dryRun.Name, dryRun.GenerateName = "", "leasehold-tenant-admin-"
 	switch err := apply.TryCreate(ctx, r.Client, dryRun); {
-	case failure.Of(err).IsDenial():
+	case failure.Of(err).IsDenial:
 		return cmp.Or(r.restrictBinding(ctx, t, live, res),
 			fmt.Errorf("creating the replacement before deleting the old role binding: %w", err))
 	case err != nil: // an outage, which a removed admin cannot cause

@@ -20,89 +20,57 @@ import (
 	"leasehold.dev/api/v1beta1"
 )
 
-// Kind is the cause of an error.
-type Kind int
-
-const (
-	// None means that there is no error.
-	None Kind = iota
-	// Other is any error that has no kind of its own.
-	Other
-	// Changed is a Conflict: an object has changed since it was read.
-	Changed
-	// Fenced is a denial by the fence. The fence allows writes only by the Pod that holds the election Lease. It
-	// denies them if another replica leads, and until the API server has observed that this one does.
-	Fenced
-	// Canceled is the end of a request because the operator stops.
-	Canceled
-	// Terminating is a creation in a namespace that is being deleted.
-	Terminating
-	// Foreign is an object under the name of a child that has another owner.
-	Foreign
-	// Unstorable is an object that the API server cannot store: it is invalid or too large, or etcd fails.
-	Unstorable
-	// RBAC is a denial by the authorizer.
-	RBAC
-	// Grant is a denial by the escalation check of role bindings: without the verb bind, a binding must not
-	// grant more rights than its writer has.
-	Grant
-	// Policy is a denial by a ValidatingAdmissionPolicy or a MutatingAdmissionPolicy.
-	Policy
-	// Webhook is a denial by an admission webhook.
-	Webhook
-	// Quota is a denial by a ResourceQuota that is exceeded, or that does not allow such a request.
-	Quota
-	// Admission is a denial by an admission plugin of the API server.
-	Admission
-)
-
-// kinds is the table.
-var kinds = map[Kind]struct {
-	reason string // of conditions
-	// isSilent errors are no failure of the object: its status does not report them.
-	isSilent bool
-	// isWatched errors end by a change that the operator watches, so the queue does not retry them.
-	isWatched bool
-	isDenial  bool // a retry alone does not help
-}{
-	None:        {isSilent: true},
-	Other:       {reason: v1beta1.ReasonReconcileFailed},
-	Changed:     {reason: v1beta1.ReasonReconcileFailed, isSilent: true},
-	Fenced:      {reason: v1beta1.ReasonReconcileFailed, isSilent: true},
-	Canceled:    {reason: v1beta1.ReasonReconcileFailed, isSilent: true},
-	Terminating: {reason: v1beta1.ReasonNamespaceTerminating, isWatched: true},
-	Foreign:     {reason: v1beta1.ReasonChildConflict, isWatched: true},
-	Unstorable:  {reason: v1beta1.ReasonReconcileFailed},
-	RBAC:        {reason: v1beta1.ReasonRBACForbidden, isDenial: true},
-	Grant:       {reason: v1beta1.ReasonRBACForbidden, isDenial: true},
-	Policy:      {reason: v1beta1.ReasonAdmissionDenied, isDenial: true},
-	Webhook:     {reason: v1beta1.ReasonAdmissionDenied, isDenial: true},
-	Quota:       {reason: v1beta1.ReasonQuotaExceeded, isDenial: true},
-	Admission:   {reason: v1beta1.ReasonAdmissionDenied, isDenial: true},
+// Kind is the cause of an error. Kinds are compared by identity.
+type Kind struct {
+	// Reason is that of conditions, "" if there is no error.
+	Reason string
+	// IsSilent errors are no failure of the object: its status does not report them.
+	IsSilent bool
+	// IsWatched errors end by a change that the operator watches, so the queue does not retry them.
+	IsWatched bool
+	// IsDenial means that the API server denied a request for a reason that a retry does not resolve.
+	IsDenial bool
 }
 
-// Reason returns the reason of the error, "" if there is none.
-func (k Kind) Reason() string { return kinds[k].reason }
-
-// IsSilent reports whether the status does not report the error.
-func (k Kind) IsSilent() bool { return kinds[k].isSilent }
-
-// IsWatched reports whether a watch event follows when the cause ends.
-func (k Kind) IsWatched() bool { return kinds[k].isWatched }
-
-// IsDenial reports whether the API server denied a request for a reason that a retry does not resolve.
-func (k Kind) IsDenial() bool { return kinds[k].isDenial }
+var (
+	// None means that there is no error.
+	None = &Kind{IsSilent: true}
+	// Other is any error that has no kind of its own.
+	Other = &Kind{Reason: v1beta1.ReasonReconcileFailed}
+	// Changed is a Conflict: an object has changed since it was read.
+	Changed = &Kind{Reason: v1beta1.ReasonReconcileFailed, IsSilent: true}
+	// Fenced is a denial by the fence. The fence allows writes only by the Pod that holds the election Lease. It
+	// denies them if another replica leads, and until the API server has observed that this one does.
+	Fenced = &Kind{Reason: v1beta1.ReasonReconcileFailed, IsSilent: true}
+	// Canceled is the end of a request because the operator stops.
+	Canceled = &Kind{Reason: v1beta1.ReasonReconcileFailed, IsSilent: true}
+	// Terminating is a creation in a namespace that is being deleted.
+	Terminating = &Kind{Reason: v1beta1.ReasonNamespaceTerminating, IsWatched: true}
+	// Foreign is an object under the name of a child that has another owner.
+	Foreign = &Kind{Reason: v1beta1.ReasonChildConflict, IsWatched: true}
+	// Unstorable is an object that the API server cannot store: it is invalid or too large, or etcd fails.
+	Unstorable = &Kind{Reason: v1beta1.ReasonReconcileFailed}
+	// RBAC is a denial by the authorizer.
+	RBAC = &Kind{Reason: v1beta1.ReasonRBACForbidden, IsDenial: true}
+	// Grant is a denial by the escalation check of role bindings: without the verb bind, a binding must not
+	// grant more rights than its writer has.
+	Grant = &Kind{Reason: v1beta1.ReasonRBACForbidden, IsDenial: true}
+	// Quota is a denial by a ResourceQuota that is exceeded, or that does not allow such a request.
+	Quota = &Kind{Reason: v1beta1.ReasonQuotaExceeded, IsDenial: true}
+	// Admission is a denial by a webhook, a policy or an admission plugin of the API server.
+	Admission = &Kind{Reason: v1beta1.ReasonAdmissionDenied, IsDenial: true}
+)
 
 // kindError is an error that a controller has found itself.
 type kindError struct {
-	kind Kind
+	kind *Kind
 	text string
 }
 
 func (e *kindError) Error() string { return e.text }
 
 // New returns an error of a kind.
-func New(kind Kind, text string) error { return &kindError{kind, text} }
+func New(kind *Kind, text string) error { return &kindError{kind, text} }
 
 // The patterns are anchored, because the rest of a message can repeat parts of the request.
 var (
@@ -116,15 +84,15 @@ var (
 
 // Of returns the kind of err. What a controller has found itself counts unless the joined error of a request
 // is none to report.
-func Of(err error) Kind {
+func Of(err error) *Kind {
 	kind := ofRequest(err)
-	if own, ok := errors.AsType[*kindError](err); ok && !kind.IsSilent() {
+	if own, ok := errors.AsType[*kindError](err); ok && !kind.IsSilent {
 		return own.kind
 	}
 	return kind
 }
 
-func ofRequest(err error) Kind {
+func ofRequest(err error) *Kind {
 	var status apierrors.APIStatus
 	switch {
 	case err == nil:
@@ -138,17 +106,17 @@ func ofRequest(err error) Kind {
 }
 
 // ofAnswer returns the kind of a response of the API server.
-func ofAnswer(err error, answer metav1.Status) Kind {
+func ofAnswer(err error, answer metav1.Status) *Kind {
 	// A webhook chooses its causes, and not how its message begins.
 	if webhookText.MatchString(answer.Message) {
-		return Webhook
+		return Admission
 	}
 	if name, ok := policyOf(answer.Details); ok {
 		// The suffix of the name of the policy in config/fencing; the prefix may differ.
 		if strings.HasSuffix(name, "fence.leasehold.dev") {
 			return Fenced
 		}
-		return Policy
+		return Admission
 	}
 	switch {
 	case apierrors.IsConflict(err):
@@ -164,7 +132,7 @@ func ofAnswer(err error, answer metav1.Status) Kind {
 }
 
 // ofForbidden returns the kind of a 403 that no policy or webhook has sent, by its message.
-func ofForbidden(text string) Kind {
+func ofForbidden(text string) *Kind {
 	if _, rest, ok := strings.Cut(text, " is forbidden: "); ok {
 		text = rest
 	}

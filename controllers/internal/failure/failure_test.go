@@ -62,7 +62,7 @@ func TestOf(t *testing.T) {
 	)
 	for name, tc := range map[string]struct {
 		err    error
-		want   Kind
+		want   *Kind
 		reason string
 	}{
 		"authorizer": {forbidden(
@@ -83,27 +83,27 @@ func TestOf(t *testing.T) {
 			RBAC, rbac},
 
 		"policy, 403": {byPolicy(http.StatusForbidden, "limits.example.com", "no"),
-			Policy, admission},
+			Admission, admission},
 		"policy, default reason": {byPolicy(http.StatusUnprocessableEntity, "limits.example.com", "no"),
-			Policy, admission},
+			Admission, admission},
 		"policy quoting RBAC": {byPolicy(http.StatusForbidden, "p", `User "op" cannot create`),
-			Policy, admission},
+			Admission, admission},
 		"mutating policy": {byMutatingPolicy(`policy 'cost.example.com' with binding 'b' denied request: expression failed: no such key: x`),
-			Policy, admission},
+			Admission, admission},
 		"mutating policy, no binding": {byMutatingPolicy(`policy "cost.example.com" denied request: no params found`),
-			Policy, admission},
+			Admission, admission},
 		"webhook with the causes of a policy": {withCause(byWebhook(http.StatusForbidden,
 			`admission webhook "w.example.com" denied the request: no`), "policy 'p' with binding 'b' denied request: x"),
-			Webhook, admission},
+			Admission, admission},
 		"webhook, dry run": {byWebhook(http.StatusBadRequest, `admission webhook "w.example.com" does not support dry run`),
-			Webhook, admission},
+			Admission, admission},
 		"webhook, 403": {byWebhook(http.StatusForbidden,
-			`admission webhook "w.example.com" denied the request: no`), Webhook, admission},
+			`admission webhook "w.example.com" denied the request: no`), Admission, admission},
 		"webhook, 400": {byWebhook(http.StatusBadRequest,
 			`admission webhook "w.example.com" denied the request without explanation`),
-			Webhook, admission},
+			Admission, admission},
 		"webhook quoting quota": {byWebhook(http.StatusForbidden,
-			`admission webhook "w" denied the request: x is forbidden: exceeded quota: q,`), Webhook, admission},
+			`admission webhook "w" denied the request: x is forbidden: exceeded quota: q,`), Admission, admission},
 		"plugin": {forbidden(`violates PodSecurity "restricted:latest"`), Admission, admission},
 
 		"quota":                   {forbidden(exceeded), Quota, quota},
@@ -118,7 +118,7 @@ func TestOf(t *testing.T) {
 		"namespace on its way out": {forbidden("unable to create new content",
 			metav1.StatusCause{Type: corev1.NamespaceTerminatingCause}), Terminating, v1beta1.ReasonNamespaceTerminating},
 		"conflict": {apierrors.NewConflict(bindings, "a", errors.New(exceeded)), Changed, failed},
-		"conflict by a webhook": {byWebhook(http.StatusConflict, `admission webhook "w" denied the request: no`), Webhook,
+		"conflict by a webhook": {byWebhook(http.StatusConflict, `admission webhook "w" denied the request: no`), Admission,
 			admission},
 		"conflict beside an error of ours": {errors.Join(New(Foreign, "x"), apierrors.NewConflict(bindings, "a", nil)),
 			Changed, failed},
@@ -136,8 +136,8 @@ func TestOf(t *testing.T) {
 		"no error":                         {nil, None, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if got := Of(tc.err); got != tc.want || got.Reason() != tc.reason {
-				t.Errorf("Of(%v) = %d with reason %q, want %d with %q", tc.err, got, got.Reason(), tc.want, tc.reason)
+			if got := Of(tc.err); got != tc.want || got.Reason != tc.reason {
+				t.Errorf("Of(%v) = %v with reason %q, want %v with %q", tc.err, got, got.Reason, tc.want, tc.reason)
 			}
 		})
 	}

@@ -28,8 +28,8 @@ type Errors struct {
 // Record adds the error of a step. An error that ends by a change which the operator watches is in no list.
 func (e *Errors) Record(err error) {
 	switch kind := failure.Of(err); {
-	case err == nil, kind.IsWatched():
-	case kind.IsSilent():
+	case err == nil, kind.IsWatched:
+	case kind.IsSilent:
 		e.Retry = err
 	default:
 		e.Failed = append(e.Failed, err)
@@ -68,7 +68,7 @@ func (b *Base) Report(ctx context.Context, before, after client.Object, events .
 // would claim what was not checked. It returns no Conflict of the report, which for Finish would be no failure, as
 // the retry reports again, and nothing of an object that is gone.
 func Fail(err error, report func() error) error {
-	if failure.Of(err).IsSilent() {
+	if failure.Of(err).IsSilent {
 		return err
 	}
 	failed := report()
