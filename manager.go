@@ -5,12 +5,12 @@ package main
 import (
 	"context"
 	"fmt"
+	"maps"
 	"time"
 
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
-	"k8s.io/apimachinery/pkg/util/sets"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
 	"k8s.io/utils/clock"
@@ -57,11 +57,7 @@ func newManager(o *options, certificate *servingcert.Source) (ctrl.Manager, *ele
 	}
 	// The lock has its own client, so renewals pass.
 	restConfig.Wrap(term.GuardWrites)
-	options, err := managerOptions(o, lock, certificate)
-	if err != nil {
-		return nil, nil, err
-	}
-	mgr, err := ctrl.NewManager(restConfig, options)
+	mgr, err := ctrl.NewManager(restConfig, managerOptions(o, lock, certificate))
 	if err != nil {
 		return nil, nil, fmt.Errorf("building the manager: %w", err)
 	}
@@ -86,15 +82,14 @@ func lockOptions(o *options) election.Options {
 
 // managerOptions returns the manager's options. Each line of the log names the replica as the Lease
 // does, which shows which of two containers of a Pod wrote it.
-func managerOptions(o *options, lock resourcelock.Interface, certificate *servingcert.Source) (ctrl.Options, error) {
-	cached, err := cacheOptions(markdownview.CacheByObject(), storagebucket.CacheByObject(), tenant.CacheByObject())
-	if err != nil {
-		return ctrl.Options{}, err
-	}
+func managerOptions(o *options, lock resourcelock.Interface, certificate *servingcert.Source) ctrl.Options {
+	byObject := markdownview.CacheByObject() // what the cache keeps; each kind of object in one of the three
+	maps.Copy(byObject, storagebucket.CacheByObject())
+	maps.Copy(byObject, tenant.CacheByObject())
 	logger := ctrl.Log.WithValues("replica", lock.Identity())
 	return ctrl.Options{
 		Scheme: newScheme(),
-		Cache:  cached,
+		Cache:  cache.Options{DefaultTransform: cache.TransformStripManagedFields(), ByObject: byObject},
 		// A read waits until the cache has this replica's writes, so no reconcile repeats one.
 		Client: client.Options{Cache: &client.CacheOptions{EnableReadYourWritesConsistency: new(true)}},
 
@@ -123,24 +118,7 @@ func managerOptions(o *options, lock resourcelock.Interface, certificate *servin
 
 		Logger:      logger,
 		BaseContext: func() context.Context { return log.IntoContext(context.Background(), logger) },
-	}, nil
-}
-
-// cacheOptions bound what the cache keeps. Two controllers that declare one kind of object are an error: the
-// keys are pointers, so controller-runtime would take either.
-func cacheOptions(declared ...map[client.Object]cache.ByObject) (cache.Options, error) {
-	all, kinds := map[client.Object]cache.ByObject{}, sets.New[string]()
-	for _, byObject := range declared {
-		for object, options := range byObject {
-			kind := fmt.Sprintf("%T", object)
-			if kinds.Has(kind) {
-				return cache.Options{}, fmt.Errorf("two controllers declare cache options for %s", kind)
-			}
-			kinds.Insert(kind)
-			all[object] = options
-		}
 	}
-	return cache.Options{DefaultTransform: cache.TransformStripManagedFields(), ByObject: all}, nil
 }
 
 func newScheme() *runtime.Scheme {

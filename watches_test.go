@@ -34,6 +34,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/config"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllertest"
+	"sigs.k8s.io/controller-runtime/pkg/event"
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	"leasehold.dev/api/v1beta1"
@@ -137,13 +138,16 @@ var (
 	end = metav1.ObjectMeta{Namespace: "x-dev"}
 
 	tenants = setup{func(ctx context.Context, mgr ctrl.Manager) error {
-		return tenant.SetupWithManager(ctx, mgr, tenant.Options{AdminClusterRole: "admin", MaxConcurrentReconciles: 1})
+		return tenant.SetupWithManager(ctx, mgr, tenant.Options{AdminClusterRole: "admin", MaxConcurrentReconciles: 1,
+			Ticks: make(chan event.GenericEvent)})
 	}, &v1beta1.Tenant{ObjectMeta: end}}
 	views = setup{func(_ context.Context, mgr ctrl.Manager) error {
-		return markdownview.SetupWithManager(mgr, markdownview.Options{MaxConcurrentReconciles: 1})
+		return markdownview.SetupWithManager(mgr, markdownview.Options{MaxConcurrentReconciles: 1,
+			Ticks: make(chan event.GenericEvent)})
 	}, &v1beta1.MarkdownView{ObjectMeta: end}}
 	buckets = setup{func(_ context.Context, mgr ctrl.Manager) error {
-		return storagebucket.SetupWithManager(mgr, storagebucket.Options{MaxConcurrentReconciles: 1})
+		return storagebucket.SetupWithManager(mgr, storagebucket.Options{MaxConcurrentReconciles: 1,
+			Ticks: make(chan event.GenericEvent)})
 	}, &v1beta1.StorageBucket{ObjectMeta: end}}
 )
 

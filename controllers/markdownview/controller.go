@@ -9,8 +9,8 @@ package markdownview
 
 import (
 	"context"
-	"fmt"
 
+	"github.com/prometheus/client_golang/prometheus"
 	ctrl "sigs.k8s.io/controller-runtime"
 
 	"leasehold.dev/api/v1beta1"
@@ -21,30 +21,20 @@ import (
 type Reconciler struct {
 	reconciler.Base
 
-	Options Options
-	metrics *metrics
+	Options   Options
+	available *prometheus.GaugeVec
 }
 
 // Reconcile implements reconcile.Reconciler.
 func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
-	v, err := reconciler.Get(ctx, r.Client, req.NamespacedName, &v1beta1.MarkdownView{})
-	switch {
-	case err != nil:
-		return reconciler.Finish(ctrl.Result{}, fmt.Errorf("reading markdownview: %w", err))
-	case v == nil:
-		r.metrics.forget(req.NamespacedName)
-		return ctrl.Result{}, nil
-	}
-	return reconciler.Finish(r.reconcile(ctx, v))
+	return reconciler.Run(ctx, r.Client, req, &v1beta1.MarkdownView{}, reconciler.Steps[*v1beta1.MarkdownView]{
+		Forget: r.forget, Pause: r.reportPaused, Reconcile: r.reconcile})
 }
 
-// reconcile observes (reads into one struct), decides (pure, a plan of steps), acts (carries out the plan) and
-// reports (one status write, events).
+// reconcile leaves a view that is being deleted to the garbage collector. Creating its children again would block
+// the deletion.
 func (r *Reconciler) reconcile(ctx context.Context, v *v1beta1.MarkdownView) (ctrl.Result, error) {
-	if reconciler.Paused(v) {
-		return ctrl.Result{}, r.reportPaused(ctx, v)
-	}
-	if r.idle(v) {
+	if !v.DeletionTimestamp.IsZero() {
 		return ctrl.Result{}, nil
 	}
 	o, err := r.observe(ctx, v)
@@ -58,7 +48,3 @@ func (r *Reconciler) reconcile(ctx context.Context, v *v1beta1.MarkdownView) (ct
 	}
 	return r.report(ctx, o, p, res)
 }
-
-// idle reports whether a view needs nothing: the garbage collector deletes the children of one that is being deleted.
-// Creating them again would block it.
-func (r *Reconciler) idle(v *v1beta1.MarkdownView) bool { return !v.DeletionTimestamp.IsZero() }

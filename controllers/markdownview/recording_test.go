@@ -48,13 +48,9 @@ func newRecording(t testing.TB, objects ...client.Object) *recording {
 		cached: r.Intercept(interceptor.NewClient(r.stored, interceptor.Funcs{Get: r.getCached}), true),
 		live:   r.Intercept(r.stored, false),
 	}
-	var err error
-	r.Reconciler, err = New(mgr, Options{DefaultViewerImage: defaultImage})
-	if err != nil {
-		t.Fatal(err)
-	}
+	r.Reconciler = New(mgr, Options{DefaultViewerImage: defaultImage})
 	r.Recorder, r.Clock = &r.Recording, testingclock.NewFakePassiveClock(epoch)
-	r.metrics.available.Reset() // all Reconcilers of a process have one gauge
+	r.available.Reset() // all Reconcilers of a process have one gauge
 	return r
 }
 
@@ -133,7 +129,7 @@ func (r *recording) run(steps ...func(*recording)) string {
 	now := testingclock.NewFakePassiveClock(epoch)
 	r.Clock = now
 	r.Run(r.Reconciler, request, now, time.Minute, len(steps), func(i int) { steps[i](r) })
-	r.Series(r.metrics.available)
+	r.Series(r.available)
 	return r.Since(epoch)
 }
 

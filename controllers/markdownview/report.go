@@ -46,12 +46,20 @@ func (r *Reconciler) report(ctx context.Context, o *observation, p plan, res *re
 
 // reportPaused reports that an annotation suspends the view. It leaves the other conditions as they are.
 func (r *Reconciler) reportPaused(ctx context.Context, v *v1beta1.MarkdownView) error {
-	return r.write(ctx, v, paused(v, r.Clock.Now()), plan{})
+	status := *v.Status.DeepCopy()
+	reporting.SetPaused(&status.Conditions, v.Generation, r.Clock.Now(), "reconciliation of this MarkdownView is paused")
+	return r.write(ctx, v, status, plan{})
 }
 
-// fail reports an error that prevented the reconcile, and returns it.
+// fail reports an error that prevented the reconcile, and returns it. It reports nothing new about the viewers.
 func (r *Reconciler) fail(ctx context.Context, v *v1beta1.MarkdownView, err error) error {
-	return reconciler.Fail(err, func() error { return r.write(ctx, v, failed(v, err, r.Clock.Now()), plan{}) })
+	return reconciler.Fail(err, func() error {
+		status := *v.Status.DeepCopy()
+		status.ObservedGeneration = v.Generation
+		setProblem(&status, v, metav1.Condition{Reason: failure.Of(err).Reason, Message: reporting.Bounded(err.Error())},
+			r.Clock.Now())
+		return r.write(ctx, v, status, plan{})
+	})
 }
 
 // write writes a status that differs from the stored one, sets the metrics, and records the events of the change.
@@ -59,7 +67,7 @@ func (r *Reconciler) write(ctx context.Context, v *v1beta1.MarkdownView, status 
 	p plan) error {
 	after := v.DeepCopy()
 	after.Status = status
-	r.metrics.set(after)
+	r.measure(after)
 	return r.Report(ctx, v, after, transitions(v, after, p)...)
 }
 
@@ -102,29 +110,12 @@ func summarize(o *observation, p plan, res *result, now time.Time) v1beta1.Markd
 	return status
 }
 
-// failed returns the status after an error that prevented the reconcile. It reports nothing new
-// about the viewers.
-func failed(v *v1beta1.MarkdownView, err error, now time.Time) v1beta1.MarkdownViewStatus {
-	status := *v.Status.DeepCopy()
-	status.ObservedGeneration = v.Generation
-	res := &result{Errors: reconciler.Errors{Failed: []error{err}}}
-	setProblem(&status, v, problem(plan{}, res, rollout{}), now)
-	return status
-}
-
 // setProblem sets the conditions of a problem.
 func setProblem(status *v1beta1.MarkdownViewStatus, v *v1beta1.MarkdownView, bad metav1.Condition, now time.Time) {
 	reporting.SetCondition(&status.Conditions, v.Generation, now,
 		condition(v1beta1.ConditionDegraded, true, bad.Reason, bad.Message))
 	reporting.SetReady(&status.Conditions, v.Generation, now,
 		condition(v1beta1.ConditionReady, false, bad.Reason, bad.Message))
-}
-
-// paused returns the status of a view that an annotation suspends.
-func paused(v *v1beta1.MarkdownView, now time.Time) v1beta1.MarkdownViewStatus {
-	status := *v.Status.DeepCopy()
-	reporting.SetPaused(&status.Conditions, v.Generation, now, "reconciliation of this MarkdownView is paused")
-	return status
 }
 
 // availability returns the Available condition, and whether it is known. Until the Deployment

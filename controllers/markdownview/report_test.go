@@ -15,6 +15,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	testingclock "k8s.io/utils/clock/testing"
 
 	"leasehold.dev/api/v1beta1"
 	"leasehold.dev/controllers/internal/reconciler"
@@ -213,10 +214,24 @@ func TestPauseLeavesTheStatus(t *testing.T) {
 	o.view.Status = summarize(o, plan{}, succeeded(), epoch)
 	o.view.Generation++
 	o.view.Annotations = map[string]string{v1beta1.AnnotationRequestedAt: "1"}
-	got := paused(o.view, epoch)
-	before := o.view.DeepCopy()
-	o.view.Status = *got.DeepCopy()
-	if again := paused(o.view, epoch.Add(time.Hour)); !cmp.Equal(got, again) {
+	r := newRecording(t, o.view)
+	stored := func() *v1beta1.MarkdownView {
+		v := &v1beta1.MarkdownView{}
+		if err := r.stored.Get(t.Context(), request.NamespacedName, v); err != nil {
+			t.Fatal(err)
+		}
+		return v
+	}
+	pause := func(now time.Time) v1beta1.MarkdownViewStatus {
+		r.Clock = testingclock.NewFakePassiveClock(now)
+		if err := r.reportPaused(t.Context(), stored()); err != nil {
+			t.Fatal(err)
+		}
+		return stored().Status
+	}
+	before := stored()
+	got := pause(epoch)
+	if again := pause(epoch.Add(time.Hour)); !cmp.Equal(got, again) {
 		t.Errorf("it is reported again: %+v", again)
 	}
 	meta.RemoveStatusCondition(&got.Conditions, v1beta1.ConditionPaused)

@@ -4,7 +4,6 @@ package markdownview
 
 import (
 	"context"
-	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -21,7 +20,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
-	"sigs.k8s.io/controller-runtime/pkg/log"
 	ctrlmetrics "sigs.k8s.io/controller-runtime/pkg/metrics"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 	"sigs.k8s.io/controller-runtime/pkg/source"
@@ -36,7 +34,7 @@ type Options struct {
 	DefaultViewerImage string
 	// MaxConcurrentReconciles bounds the views that are reconciled at the same time.
 	MaxConcurrentReconciles int
-	// Ticks triggers a reconcile of all views; nil disables it.
+	// Ticks triggers a reconcile of all views.
 	Ticks <-chan event.GenericEvent
 }
 
@@ -111,32 +109,23 @@ func WatchedObjects() []client.Object {
 }
 
 // New returns a Reconciler that uses the manager's client.
-func New(mgr ctrl.Manager, o Options) (*Reconciler, error) {
-	m, err := newMetrics(ctrlmetrics.Registry)
-	return &Reconciler{Base: reconciler.NewBase(mgr, "leasehold-markdownview"), Options: o, metrics: m}, err
+func New(mgr ctrl.Manager, o Options) *Reconciler {
+	return &Reconciler{Base: reconciler.NewBase(mgr, "leasehold-markdownview"), Options: o,
+		available: newMetric(ctrlmetrics.Registry)}
 }
 
 // SetupWithManager adds the controller to the manager.
 func SetupWithManager(mgr ctrl.Manager, o Options) error {
-	r, err := New(mgr, o)
-	if err != nil {
-		return err
-	}
-	child := handler.EnqueueRequestsFromMapFunc(viewsOf)
-	b := ctrl.NewControllerManagedBy(mgr).Named("markdownview").
+	r, child := New(mgr, o), handler.EnqueueRequestsFromMapFunc(viewsOf)
+	return ctrl.NewControllerManagedBy(mgr).Named("markdownview").
 		WithOptions(controller.Options{MaxConcurrentReconciles: o.MaxConcurrentReconciles,
 			RateLimiter: reconciler.RateLimiter(reconciler.FirstRetry)}).
 		For(&v1beta1.MarkdownView{}, builder.WithPredicates(reconciler.Changed)).
 		Watches(&corev1.ConfigMap{}, child).
 		Watches(&appsv1.Deployment{}, child).
-		Watches(&corev1.Service{}, child)
-	if o.Ticks != nil {
-		b = b.WatchesRawSource(source.Channel(o.Ticks, reconciler.Resync(r.allViews)))
-	}
-	if err := b.Complete(r); err != nil {
-		return fmt.Errorf("adding markdownview controller: %w", err)
-	}
-	return nil
+		Watches(&corev1.Service{}, child).
+		WatchesRawSource(source.Channel(o.Ticks, reconciler.Resync(r.allViews))).
+		Complete(r)
 }
 
 // viewsOf maps a child to the views that it may affect: the one that its owner reference names, and
@@ -164,17 +153,7 @@ func viewsOf(_ context.Context, o client.Object) []reconcile.Request {
 	return requests
 }
 
-// allViews maps a tick to all views. A map function cannot return an error, and the cache fails only
-// while it stops.
+// allViews maps a tick to all views.
 func (r *Reconciler) allViews(ctx context.Context, _ client.Object) []reconcile.Request {
-	var list v1beta1.MarkdownViewList
-	if err := r.Client.List(ctx, &list, client.UnsafeDisableDeepCopy,
-		client.DisableReadYourWritesConsistency); err != nil {
-		log.FromContext(ctx).Error(err, "listing markdownviews")
-	}
-	var all []reconcile.Request
-	for i := range list.Items {
-		all = append(all, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&list.Items[i])})
-	}
-	return all
+	return reconciler.Requests(ctx, r.Client, &v1beta1.MarkdownViewList{}, nil)
 }

@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
-	"math"
 	"slices"
 	"strings"
 	"unicode/utf8"
@@ -90,10 +89,7 @@ func validateSize(v *v1beta1.MarkdownView) field.ErrorList {
 // storedBytes returns the size of a view in etcd. The API server stores custom resources as JSON,
 // with the escapes of encoding/json.
 func storedBytes(v *v1beta1.MarkdownView) int {
-	text, err := json.Marshal(v)
-	if err != nil {
-		return math.MaxInt // no field of the type can cause an error
-	}
+	text, _ := json.Marshal(v) // no field of the type can cause an error
 	return len(text)
 }
 
@@ -137,22 +133,18 @@ func ValidateImage(image string) error {
 
 // unpinned returns why the image of this name can change; "" if its name is pinned.
 func unpinned(image string) string {
-	named, err := reference.ParseNormalizedNamed(image)
-	if err != nil {
-		return "" // validate returns the error
-	}
-	if _, ok := named.(reference.Digested); ok {
-		return ""
-	}
-	tagged, ok := named.(reference.Tagged)
+	named, err := reference.ParseNormalizedNamed(image) // validate returns the error
+	_, isDigested := named.(reference.Digested)
+	tagged, isTagged := named.(reference.Tagged)
 	switch {
-	case !ok:
+	case err != nil, isDigested:
+		return ""
+	case !isTagged:
 		return "has no tag and no digest"
 	case tagged.Tag() == "latest":
 		return "has the tag latest"
-	default:
-		return ""
 	}
+	return ""
 }
 
 // truncate bounds what a message quotes of a name.

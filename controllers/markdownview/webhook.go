@@ -4,7 +4,6 @@ package markdownview
 
 import (
 	"context"
-	"fmt"
 	"maps"
 	"slices"
 
@@ -26,19 +25,13 @@ import (
 // request. No webhook writes the default image into a spec: a later default of the operator could
 // not replace it there.
 func SetupWebhookWithManager(mgr ctrl.Manager) error {
-	err := ctrl.NewWebhookManagedBy(mgr, &v1beta1.MarkdownView{}).WithValidator(&Webhook{}).
+	return ctrl.NewWebhookManagedBy(mgr, &v1beta1.MarkdownView{}).WithValidator(&Webhook{}).
 		WithLogConstructor(reporting.LogOfReview).Complete()
-	if err != nil {
-		return fmt.Errorf("adding markdownview webhook: %w", err)
-	}
-	return nil
 }
 
 // Webhook validates MarkdownViews. It sends no requests, and parses no Markdown, which would take the memory and
 // time of all authors. Anyone may call it with any object, so lists are counted before their elements are read.
 type Webhook struct{}
-
-var _ admission.Validator[*v1beta1.MarkdownView] = &Webhook{}
 
 // ValidateCreate returns all errors of the spec, and warnings for probable mistakes.
 func (w *Webhook) ValidateCreate(_ context.Context, v *v1beta1.MarkdownView) (admission.Warnings, error) {

@@ -27,8 +27,8 @@ type result struct {
 // act carries out the steps of a plan, up to the first one that the endpoint refuses.
 func (r *Reconciler) act(ctx context.Context, o *observation, p plan) (*result, error) {
 	res := &result{verdict: p.verdict, provisioning: p.provisioning}
-	for _, s := range p.steps {
-		err := r.actOn(ctx, o, s)
+	for _, action := range p.steps {
+		err := r.actOn(ctx, o, action)
 		if ctx.Err() != nil {
 			return nil, fmt.Errorf("changing the bucket: %w", ctx.Err())
 		}
@@ -38,13 +38,13 @@ func (r *Reconciler) act(ctx context.Context, o *observation, p plan) (*result, 
 		if err != nil {
 			return nil, err
 		}
-		res.released = s.action == release
+		res.released = action == release
 	}
 	return res, nil
 }
 
-func (r *Reconciler) actOn(ctx context.Context, o *observation, s step) error {
-	switch s.action {
+func (r *Reconciler) actOn(ctx context.Context, o *observation, a action) error {
+	switch a {
 	case create:
 		if err := r.declare(ctx, o); err != nil {
 			return err

@@ -2,9 +2,6 @@
 
 // Package storagebucket implements the controller of the StorageBucket kind. Buckets are outside the
 // cluster and send no watch events, so most reconciles are periodic.
-//
-// A reconcile observes the bucket by a probe, decides (a pure function), acts on the bucket and the
-// finalizer, and reports by one status write and events.
 package storagebucket
 
 import (
@@ -36,23 +33,12 @@ type Reconciler struct {
 
 // Reconcile implements reconcile.Reconciler.
 func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
-	b, err := reconciler.Get(ctx, r.Client, req.NamespacedName, &v1beta1.StorageBucket{})
-	switch {
-	case err != nil:
-		return reconciler.Finish(ctrl.Result{}, fmt.Errorf("reading the object: %w", err))
-	case b == nil:
-		r.forget(req.NamespacedName)
-		return ctrl.Result{}, nil
-	}
-	return reconciler.Finish(r.reconcile(ctx, b))
+	return reconciler.Run(ctx, r.Client, req, &v1beta1.StorageBucket{}, reconciler.Steps[*v1beta1.StorageBucket]{
+		Forget: r.forget, Pause: r.reportPaused, Reconcile: r.reconcile})
 }
 
-// reconcile adds the finalizer before any request to the endpoint. Then it observes (reads into one struct, by a
-// probe), decides (pure, a plan of steps), acts (carries out the plan) and reports (one status write, events).
+// reconcile adds the finalizer before any request to the endpoint.
 func (r *Reconciler) reconcile(ctx context.Context, b *v1beta1.StorageBucket) (ctrl.Result, error) {
-	if reconciler.Paused(b) {
-		return ctrl.Result{}, r.reportPaused(ctx, b)
-	}
 	if r.idle(b) {
 		return ctrl.Result{}, nil
 	}

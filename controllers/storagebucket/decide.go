@@ -19,13 +19,10 @@ const (
 	release action = "release" // remove the finalizer
 )
 
-// step is one action of a plan.
-type step struct{ action action }
-
 // plan is the decision of one reconcile.
 type plan struct {
 	// steps are in the order of their execution.
-	steps []step
+	steps []action
 	// verdict and provisioning are reported if all steps succeed. The latter leaves the status unchanged if it is "".
 	verdict      s3.Verdict
 	provisioning v1beta1.BucketProvisioning
@@ -57,7 +54,7 @@ func decide(o *observation) plan {
 	switch {
 	case b.Spec.ManagementPolicy != v1beta1.BucketManage:
 	case o.verdict.Missing():
-		p.steps = []step{{create}}
+		p.steps = []action{create}
 		p.verdict, p.provisioning = s3.Succeeded, v1beta1.BucketCreated
 	case o.verdict == s3.Denied && b.Status.Provisioning != v1beta1.BucketCreated:
 		p.verdict = s3.DeniedName
@@ -73,7 +70,7 @@ func decide(o *observation) plan {
 // decideRemoval returns the plan for a terminating StorageBucket. A bucket stays if nothing can prove
 // that the operator created it, and if its namespace has lost the keys, as it accepts no new ones.
 func decideRemoval(o *observation) plan {
-	b, p := o.bucket, plan{steps: []step{{release}}, verdict: o.verdict}
+	b, p := o.bucket, plan{steps: []action{release}, verdict: o.verdict}
 	keep := func(reason, message string) {
 		p.kept = reason
 		p.events = []reporting.PendingEvent{reporting.Warning(v1beta1.EventBucketRetained, "Release",
@@ -92,7 +89,7 @@ func decideRemoval(o *observation) plan {
 			"kept bucket %s, because %s", b.Spec.BucketName, why)}
 	case o.verdict.Missing():
 	case o.verdict.OK() && owns(b, o.tags):
-		p.steps = []step{{remove}, {release}}
+		p.steps = []action{remove, release}
 	case o.verdict.OK():
 		keep(v1beta1.ReasonBucketConflict, "the bucket does not have the tag "+v1beta1.BucketTagOwner+
 			" with the UID of this StorageBucket")

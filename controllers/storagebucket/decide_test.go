@@ -27,32 +27,32 @@ func TestDecide(t *testing.T) {
 	for name, tc := range map[string]struct {
 		with    func(*v1beta1.StorageBucket)
 		o       observation
-		steps   []step
+		steps   []action
 		verdict string
 		kept    string
 	}{
 		"observed, exists":   {func(*v1beta1.StorageBucket) {}, observation{verdict: good}, nil, good.Reason, ""},
 		"observed, missing":  {func(*v1beta1.StorageBucket) {}, observation{verdict: missing}, nil, missing.Reason, ""},
-		"managed, missing":   {manage, observation{verdict: missing}, []step{{create}}, good.Reason, ""},
+		"managed, missing":   {manage, observation{verdict: missing}, []action{create}, good.Reason, ""},
 		"managed, ours":      {manage, observation{verdict: good, tags: ours}, nil, good.Reason, ""},
 		"managed, theirs":    {manage, observation{verdict: good, tags: theirs}, nil, v1beta1.ReasonBucketConflict, ""},
 		"managed, no tag":    {manage, observation{verdict: good}, nil, v1beta1.ReasonBucketConflict, ""},
 		"managed, timed out": {manage, observation{verdict: timedOut}, nil, timedOut.Reason, ""},
-		"removed, ours":      {terminating, observation{verdict: good, tags: ours}, []step{{remove}, {release}}, good.Reason, ""},
-		"removed, missing":   {terminating, observation{verdict: missing}, []step{{release}}, missing.Reason, ""},
-		"removed, orphaned":  {terminating, observation{orphaned: true, tags: ours}, []step{{release}}, "", ""},
+		"removed, ours":      {terminating, observation{verdict: good, tags: ours}, []action{remove, release}, good.Reason, ""},
+		"removed, missing":   {terminating, observation{verdict: missing}, []action{release}, missing.Reason, ""},
+		"removed, orphaned":  {terminating, observation{orphaned: true, tags: ours}, []action{release}, "", ""},
 		"removed, timed out": {terminating, observation{verdict: timedOut}, nil, timedOut.Reason, ""},
 		"removed, keys lost": {terminating, observation{verdict: timedOut, lost: true}, nil, timedOut.Reason, ""},
 		"removed, with all": {terminating, observation{verdict: timedOut, lost: true, namespace: &corev1.Namespace{}},
-			[]step{{release}}, timedOut.Reason, timedOut.Reason},
-		"removed, theirs": {terminating, observation{verdict: good, tags: theirs}, []step{{release}}, good.Reason,
+			[]action{release}, timedOut.Reason, timedOut.Reason},
+		"removed, theirs": {terminating, observation{verdict: good, tags: theirs}, []action{release}, good.Reason,
 			v1beta1.ReasonBucketConflict},
-		"removed, no tags":    {terminating, observation{verdict: noTags}, []step{{release}}, noTags.Reason, noTags.Reason},
+		"removed, no tags":    {terminating, observation{verdict: noTags}, []action{release}, noTags.Reason, noTags.Reason},
 		"removed, no service": {terminating, observation{verdict: failed(v1beta1.ReasonServerError)}, nil, v1beta1.ReasonServerError, ""},
 	} {
 		tc.o.bucket = bucket("b", tc.with)
 		got := decide(&tc.o)
-		if diff := cmp.Diff(tc.steps, got.steps, cmp.AllowUnexported(step{})); diff != "" ||
+		if diff := cmp.Diff(tc.steps, got.steps); diff != "" ||
 			got.verdict.Reason != tc.verdict || got.kept != tc.kept {
 			t.Errorf("%s: %+v, want the verdict %q and kept %q, steps (-want +got):\n%s", name, got, tc.verdict, tc.kept, diff)
 		}
@@ -83,13 +83,13 @@ func TestDecideProperties(t *testing.T) {
 			o.namespace = &corev1.Namespace{}
 		}
 		p, ends := decide(o), !b.DeletionTimestamp.IsZero()
-		has := func(a action) bool { return slices.Contains(p.steps, step{a}) }
+		has := func(a action) bool { return slices.Contains(p.steps, a) }
 		ours := o.verdict.OK() && o.tags[v1beta1.BucketTagOwner] == "uid-b"
 		switch {
 		case has(create) && (ends || b.Spec.ManagementPolicy != v1beta1.BucketManage || !o.verdict.Missing()):
 			t.Fatalf("creates a bucket: %+v of %+v", p, o)
 		case has(remove) && (!ends || !ours || o.orphaned || b.Spec.DeletionPolicy != v1beta1.BucketDelete ||
-			b.Status.Provisioning == "" || p.steps[len(p.steps)-1] != step{release}):
+			b.Status.Provisioning == "" || p.steps[len(p.steps)-1] != release):
 			t.Fatalf("removes a bucket: %+v of %+v", p, o)
 		case has(release) && !ends, !ends && p.kept != "":
 			t.Fatalf("releases a StorageBucket that exists: %+v of %+v", p, o)

@@ -220,11 +220,10 @@ func newFixture(t testing.TB, s scenario) *fixture {
 		err = errors.Join(err, w.stored.Delete(t.Context(), b), w.stored.Get(t.Context(), bKey, b))
 		w.clock.SetTime(b.DeletionTimestamp.Time)
 	}
-	m, failed := newMetrics(prometheus.NewRegistry())
-	if err := errors.Join(err, failed); err != nil {
+	if err != nil {
 		t.Fatal(err)
 	}
-	w.Reconciler = &Reconciler{metrics: m,
+	w.Reconciler = &Reconciler{metrics: newMetrics(prometheus.NewRegistry()),
 		Base:    reconciler.Base{Client: w.stored, Live: w.stored, Recorder: w.recorder, Clock: w.clock},
 		Cluster: func(context.Context) ([]netip.Addr, error) { return nil, nil }}
 	if !s.forbidden {

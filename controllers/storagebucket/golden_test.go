@@ -109,10 +109,7 @@ func TestReconcileGolden(t *testing.T) {
 // retained bucket are exposed from the start.
 func TestMetricsGolden(t *testing.T) {
 	registry := prometheus.NewRegistry()
-	m, err := newMetrics(registry)
-	if err != nil {
-		t.Fatal(err)
-	}
+	m := newMetrics(registry)
 	m.countProbe(bucket("b"), &observation{verdict: good, took: 1500 * time.Millisecond}, good)
 	m.countProbe(bucket("c"), &observation{verdict: bad, took: 0}, bad)
 	golden.Assert(t, reconcilertest.Exposed(t, registry), "metrics.txt")

@@ -3,8 +3,6 @@
 package storagebucket
 
 import (
-	"errors"
-
 	"github.com/prometheus/client_golang/prometheus"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -21,23 +19,22 @@ type metrics struct {
 	retained *prometheus.CounterVec
 }
 
-func newMetrics(registry prometheus.Registerer) (*metrics, error) {
+func newMetrics(registry prometheus.Registerer) *metrics {
 	var m metrics
-	var errs [4]error
-	m.probes, errs[0] = reporting.RegisterMetric(registry, prometheus.NewCounterVec(prometheus.CounterOpts{
+	m.probes = reporting.RegisterMetric(registry, prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "leasehold_storagebucket_probes_total",
 		Help: "The number of probes of StorageBuckets, by result: a reason of the Ready condition.",
 	}, []string{"result"}))
-	m.duration, errs[1] = reporting.RegisterMetric(registry, prometheus.NewHistogramVec(prometheus.HistogramOpts{
+	m.duration = reporting.RegisterMetric(registry, prometheus.NewHistogramVec(prometheus.HistogramOpts{
 		Name:    "leasehold_storagebucket_probe_duration_seconds",
 		Help:    "The duration of probes that sent a request, by result.",
 		Buckets: []float64{.005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 15},
 	}, []string{"result"}))
-	m.up, errs[2] = reporting.RegisterMetric(registry, prometheus.NewGaugeVec(prometheus.GaugeOpts{
+	m.up = reporting.RegisterMetric(registry, prometheus.NewGaugeVec(prometheus.GaugeOpts{
 		Name: "leasehold_storagebucket_up",
 		Help: "Whether the last probe of a StorageBucket succeeded (1) or not (0).",
 	}, []string{"namespace", "name"}))
-	m.retained, errs[3] = reporting.RegisterMetric(registry, prometheus.NewCounterVec(prometheus.CounterOpts{
+	m.retained = reporting.RegisterMetric(registry, prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "leasehold_storagebucket_retained_buckets_total",
 		Help: "The number of buckets that were kept although deletionPolicy is Delete, by cause: a reason of the " +
 			"Ready condition.",
@@ -47,7 +44,7 @@ func newMetrics(registry prometheus.Registerer) (*metrics, error) {
 		v1beta1.ReasonTLSVerificationFailed, v1beta1.ReasonTagsNotSupported} {
 		m.retained.WithLabelValues(reason)
 	}
-	return &m, errors.Join(errs[:]...)
+	return &m
 }
 
 // forget ends the series of a deleted bucket.

@@ -12,7 +12,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 	"sigs.k8s.io/controller-runtime/pkg/event"
-	"sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
@@ -200,21 +199,8 @@ func (r *Reconciler) orphans() predicate.Predicate {
 
 // due returns the buckets whose probe is due. A terminating one queues itself again.
 func (r *Reconciler) due(ctx context.Context, _ client.Object) []reconcile.Request {
-	var list v1beta1.StorageBucketList
-	// The list is read only: deep copies of all StorageBuckets would cost more than the rest. A map
-	// function must not wait for the cache, which the next tick reads.
-	if err := r.Client.List(ctx, &list, client.UnsafeDisableDeepCopy,
-		client.DisableReadYourWritesConsistency); err != nil {
-		// The cache fails only while the manager stops.
-		log.FromContext(ctx).Error(err, "listing storage buckets")
-	}
-	var requests []reconcile.Request
 	now := r.Clock.Now()
-	for i := range list.Items {
-		b := &list.Items[i]
-		if b.DeletionTimestamp.IsZero() && !reconciler.Paused(b) && r.probes.isDue(b, now) {
-			requests = append(requests, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(b)})
-		}
-	}
-	return requests
+	return reconciler.Requests(ctx, r.Client, &v1beta1.StorageBucketList{}, func(o client.Object) bool {
+		return o.GetDeletionTimestamp().IsZero() && !reconciler.Paused(o) && r.probes.isDue(o.(*v1beta1.StorageBucket), now)
+	})
 }

@@ -34,7 +34,7 @@ type Options struct {
 	MaxConcurrentReconciles int
 	// AllowCIDRs may be dialled although the default rules forbid them. DenyCIDRs must not in any case.
 	AllowCIDRs, DenyCIDRs []netip.Prefix
-	// Ticks trigger the search for due probes. Without them only changed StorageBuckets are probed.
+	// Ticks trigger the search for due probes.
 	Ticks <-chan event.GenericEvent
 	// Guard wraps the transport of each S3 client, so that only the leader calls S3; nil guards nothing.
 	Guard func(*http.Transport) http.RoundTripper
@@ -59,16 +59,12 @@ func slim(in any) (any, error) {
 
 // New returns a Reconciler that uses the manager's client.
 func New(mgr ctrl.Manager, o Options) (*Reconciler, error) {
-	m, err := newMetrics(ctrlmetrics.Registry)
-	if err != nil {
-		return nil, err
-	}
 	server, _, err := rest.DefaultServerUrlFor(mgr.GetConfig())
 	if err != nil {
 		return nil, fmt.Errorf("finding the address of the API server: %w", err)
 	}
 	return &Reconciler{
-		Base: reconciler.NewBase(mgr, "leasehold-storagebucket"), metrics: m,
+		Base: reconciler.NewBase(mgr, "leasehold-storagebucket"), metrics: newMetrics(ctrlmetrics.Registry),
 		Rules:   s3.Rules{Allow: o.AllowCIDRs, Deny: o.DenyCIDRs, Guard: o.Guard},
 		Cluster: func(ctx context.Context) ([]netip.Addr, error) { return s3.ClusterAddresses(ctx, server.Hostname()) },
 	}, nil
@@ -83,13 +79,8 @@ func SetupWithManager(mgr ctrl.Manager, o Options) error {
 	options := controller.Options{MaxConcurrentReconciles: o.MaxConcurrentReconciles,
 		RateLimiter: reconciler.RateLimiter(firstBackoff)}
 	// A change of labels or of the status does not require a probe.
-	b := ctrl.NewControllerManagedBy(mgr).Named("storagebucket").WithOptions(options).
-		For(&v1beta1.StorageBucket{}, builder.WithPredicates(r.orphans(), reconciler.Changed))
-	if o.Ticks != nil {
-		b = b.WatchesRawSource(source.Channel(o.Ticks, handler.EnqueueRequestsFromMapFunc(r.due)))
-	}
-	if err := b.Complete(r); err != nil {
-		return fmt.Errorf("adding storage bucket controller: %w", err)
-	}
-	return nil
+	return ctrl.NewControllerManagedBy(mgr).Named("storagebucket").WithOptions(options).
+		For(&v1beta1.StorageBucket{}, builder.WithPredicates(r.orphans(), reconciler.Changed)).
+		WatchesRawSource(source.Channel(o.Ticks, handler.EnqueueRequestsFromMapFunc(r.due))).
+		Complete(r)
 }

@@ -157,12 +157,9 @@ func (r *Reconciler) actOn(ctx context.Context, o *observation, s step, res *res
 	}
 }
 
-func namespaceConfig(want metav1.ObjectMeta) *corev1ac.NamespaceApplyConfiguration {
-	return configOf(corev1ac.Namespace(want.Name), metav1.PartialObjectMetadata{ObjectMeta: want})
-}
-
 func (r *Reconciler) createNamespace(ctx context.Context, o *observation, s step, res *result) (state, error) {
-	config := namespaceConfig(namespaceMeta(o.tenant, s.name, r.Options.PodSecurityLevel))
+	config := configOf(corev1ac.Namespace(s.name), metav1.PartialObjectMetadata{
+		ObjectMeta: namespaceMeta(o.tenant, s.name, r.Options.PodSecurityLevel)})
 	if err := apply.Create(ctx, r.Client, config); err != nil {
 		return state{reason: v1beta1.ReasonPending}, err
 	}
@@ -191,7 +188,7 @@ func (r *Reconciler) keepNamespace(ctx context.Context, o *observation, s step, 
 	}
 	var lost error
 	if missing := drift(live, want); len(missing) > 0 {
-		config := namespaceConfig(want)
+		config := configOf(corev1ac.Namespace(s.name), metav1.PartialObjectMetadata{ObjectMeta: want})
 		if err := apply.Update(ctx, r.Client, live, config); err != nil {
 			return ns, err
 		}

@@ -119,12 +119,8 @@ func BenchmarkTransitions(b *testing.B) {
 // BenchmarkHeap reconciles a Tenant that is requested each time, so the status is written each time.
 func BenchmarkHeap(b *testing.B) {
 	stored := store(b, append(provision(nil), &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: "admin"}})...)
-	m, err := newMetrics(prometheus.NewRegistry())
-	if err != nil {
-		b.Fatal(err)
-	}
 	r := &Reconciler{Base: reconciler.Base{Client: stored, Live: stored, Recorder: &events.FakeRecorder{},
-		Clock: clock.RealClock{}}, metrics: m, Options: Options{AdminClusterRole: "admin", OperatorNamespace: "leasehold-system", PodSecurityLevel: "baseline"}}
+		Clock: clock.RealClock{}}, metrics: newMetrics(prometheus.NewRegistry()), Options: Options{AdminClusterRole: "admin", OperatorNamespace: "leasehold-system", PodSecurityLevel: "baseline"}}
 	n := 0
 	reconcilertest.Heap(b, func() {
 		t := &v1beta1.Tenant{}
@@ -138,7 +134,7 @@ func BenchmarkHeap(b *testing.B) {
 		}
 	})
 	t := &v1beta1.Tenant{}
-	err = stored.Get(b.Context(), client.ObjectKey{Name: "a"}, t)
+	err := stored.Get(b.Context(), client.ObjectKey{Name: "a"}, t)
 	if err != nil || t.Status.LastHandledReconcileAt != fmt.Sprint(n) {
 		b.Errorf("%v, the last of %d requests that was handled is %s", err, n, t.Status.LastHandledReconcileAt)
 	}

@@ -5,7 +5,6 @@ package tenant
 
 import (
 	"context"
-	"fmt"
 
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
@@ -24,25 +23,14 @@ type Reconciler struct {
 
 // Reconcile implements reconcile.Reconciler.
 func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
-	t, err := reconciler.Get(ctx, r.Client, req.NamespacedName, &v1beta1.Tenant{})
-	switch {
-	case err != nil:
-		return reconciler.Finish(ctrl.Result{}, fmt.Errorf("reading the tenant: %w", err))
-	case t == nil:
-		r.metrics.forget(req.NamespacedName)
-		return ctrl.Result{}, nil
-	}
-	return reconciler.Finish(r.reconcile(ctx, t))
+	return reconciler.Run(ctx, r.Client, req, &v1beta1.Tenant{}, reconciler.Steps[*v1beta1.Tenant]{
+		Forget: r.metrics.forget, Pause: r.reportPaused, Reconcile: r.reconcile})
 }
 
-// reconcile adds the finalizer before any child is created. Then it observes (reads into one struct), decides (pure, a
-// plan of steps), acts (carries out the plan) and reports (one status write, events).
+// reconcile adds the finalizer before any child is created.
 func (r *Reconciler) reconcile(ctx context.Context, t *v1beta1.Tenant) (ctrl.Result, error) {
-	if reconciler.Paused(t) {
-		return ctrl.Result{}, r.reportPaused(ctx, t)
-	}
-	if r.idle(t) {
-		return ctrl.Result{}, nil
+	if !t.DeletionTimestamp.IsZero() && !controllerutil.ContainsFinalizer(t, v1beta1.TenantFinalizer) {
+		return ctrl.Result{}, nil // the operator owns nothing of it any more
 	}
 	if err := r.AddFinalizer(ctx, t, v1beta1.TenantFinalizer); err != nil {
 		return ctrl.Result{}, r.fail(ctx, t, err)
@@ -57,9 +45,4 @@ func (r *Reconciler) reconcile(ctx context.Context, t *v1beta1.Tenant) (ctrl.Res
 		return ctrl.Result{}, r.fail(ctx, t, err)
 	}
 	return r.report(ctx, o, p, res)
-}
-
-// idle reports whether the operator owns nothing of a Tenant any more.
-func (r *Reconciler) idle(t *v1beta1.Tenant) bool {
-	return !t.DeletionTimestamp.IsZero() && !controllerutil.ContainsFinalizer(t, v1beta1.TenantFinalizer)
 }

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
@@ -90,7 +91,8 @@ func actionFor(wanted, refused bool, live *corev1.Namespace, ours bool, policy v
 // --cascade=orphan the garbage collector may have removed its finalizer and the owner references already.
 // So a terminating Tenant retains each namespace without an owner reference to it.
 func removalPolicy(t *v1beta1.Tenant, live *corev1.Namespace) v1beta1.NamespaceDeletionPolicy {
-	if !t.DeletionTimestamp.IsZero() && live != nil && ownerIndex(t, live) < 0 {
+	if !t.DeletionTimestamp.IsZero() && live != nil && !slices.ContainsFunc(live.OwnerReferences,
+		func(ref metav1.OwnerReference) bool { return ref.UID == t.UID }) {
 		return v1beta1.NamespaceRetain
 	}
 	return policyOf(t)

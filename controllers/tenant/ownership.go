@@ -181,11 +181,6 @@ func removeOwners(o metav1.Object, matches func(metav1.OwnerReference) bool) boo
 	return true
 }
 
-// ownerIndex returns the index of the first owner reference to the Tenant, or -1.
-func ownerIndex(t *v1beta1.Tenant, o metav1.Object) int {
-	return slices.IndexFunc(o.GetOwnerReferences(), func(ref metav1.OwnerReference) bool { return ref.UID == t.UID })
-}
-
 // policyOf returns the policy of the spec, or Retain for a deletion with --cascade=orphan.
 func policyOf(t *v1beta1.Tenant) v1beta1.NamespaceDeletionPolicy {
 	if !t.DeletionTimestamp.IsZero() && slices.Contains(t.Finalizers, metav1.FinalizerOrphanDependents) ||

@@ -4,13 +4,12 @@ package tenant
 
 import (
 	"context"
-	"fmt"
 	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/types"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -20,7 +19,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
-	"sigs.k8s.io/controller-runtime/pkg/log"
 	ctrlmetrics "sigs.k8s.io/controller-runtime/pkg/metrics"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
@@ -28,7 +26,6 @@ import (
 
 	"leasehold.dev/api/v1beta1"
 	"leasehold.dev/controllers/internal/reconciler"
-	"leasehold.dev/controllers/internal/reporting"
 )
 
 // Options are the operator's flags for Tenants.
@@ -38,7 +35,7 @@ type Options struct {
 	OperatorNamespace       string                    // refused as a namespace of a Tenant
 	ReservedNamespaces      []string                  // refused, too; in each * stands for any characters
 	MaxConcurrentReconciles int                       // the number of workers
-	Ticks                   <-chan event.GenericEvent // each triggers a reconcile of all Ready Tenants; nil disables it
+	Ticks                   <-chan event.GenericEvent // each triggers a reconcile of all Ready Tenants
 }
 
 // WatchedObjects returns the kinds that the controller watches. It must not reconcile before their informers
@@ -50,35 +47,27 @@ func WatchedObjects() []client.Object {
 }
 
 // New returns a Reconciler that uses the manager's client.
-func New(mgr ctrl.Manager, o Options) (*Reconciler, error) {
-	m, err := newMetrics(ctrlmetrics.Registry)
-	return &Reconciler{Base: reconciler.NewBase(mgr, "leasehold-tenant"), Options: o, metrics: m}, err
+func New(mgr ctrl.Manager, o Options) *Reconciler {
+	return &Reconciler{Base: reconciler.NewBase(mgr, "leasehold-tenant"), Options: o,
+		metrics: newMetrics(ctrlmetrics.Registry)}
 }
 
-// SetupWithManager adds the controller and its field indexes to the manager.
+// SetupWithManager adds the controller and its field index to the manager.
 func SetupWithManager(ctx context.Context, mgr ctrl.Manager, o Options) error {
-	if err := addIndexes(ctx, mgr.GetFieldIndexer()); err != nil {
+	if err := addIndex(ctx, mgr.GetFieldIndexer()); err != nil {
 		return err
 	}
-	r, err := New(mgr, o)
-	if err != nil {
-		return err
-	}
+	r := New(mgr, o)
 	options := controller.Options{MaxConcurrentReconciles: o.MaxConcurrentReconciles,
 		RateLimiter: reconciler.RateLimiter(reconciler.FirstRetry)}
-	b := ctrl.NewControllerManagedBy(mgr).Named("tenant").WithOptions(options).
+	return ctrl.NewControllerManagedBy(mgr).Named("tenant").WithOptions(options).
 		For(&v1beta1.Tenant{}, builder.WithPredicates(predicate.Or(reconciler.Changed, finalizerLost))).
 		Watches(&corev1.Namespace{}, handler.EnqueueRequestsFromMapFunc(r.tenantsOfNamespace)).
 		Watches(&rbacv1.RoleBinding{}, handler.EnqueueRequestsFromMapFunc(r.tenantsOfBinding)).
 		Watches(&rbacv1.ClusterRole{}, handler.EnqueueRequestsFromMapFunc(r.tenantsOfRole)).
-		Watches(&rbacv1.ClusterRoleBinding{}, handler.EnqueueRequestsFromMapFunc(r.tenantsOfRole))
-	if o.Ticks != nil {
-		b = b.WatchesRawSource(source.Channel(o.Ticks, reconciler.Resync(r.tenantsReady)))
-	}
-	if err := b.Complete(r); err != nil {
-		return fmt.Errorf("adding tenant controller: %w", err)
-	}
-	return nil
+		Watches(&rbacv1.ClusterRoleBinding{}, handler.EnqueueRequestsFromMapFunc(r.tenantsOfRole)).
+		WatchesRawSource(source.Channel(o.Ticks, reconciler.Resync(r.tenantsReady))).
+		Complete(r)
 }
 
 // finalizerLost accepts updates that remove the operator's finalizer.
@@ -89,19 +78,19 @@ var finalizerLost = predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
 
 // tenantsOfNamespace returns the Tenants that name the namespace. What its metadata claims does not count.
 func (r *Reconciler) tenantsOfNamespace(ctx context.Context, o client.Object) []reconcile.Request {
-	return r.list(ctx, client.MatchingFields{indexNamespaces: o.GetName()})
+	return r.requests(ctx, nil, client.MatchingFields{indexNamespaces: o.GetName()})
 }
 
 // tenantsOfBinding returns the Tenants that name the namespace of a binding of the reserved name. What the
 // binding claims does not count, since users can write it.
 func (r *Reconciler) tenantsOfBinding(ctx context.Context, o client.Object) []reconcile.Request {
-	return r.list(ctx, client.MatchingFields{indexNamespaces: o.GetNamespace()})
+	return r.requests(ctx, nil, client.MatchingFields{indexNamespaces: o.GetNamespace()})
 }
 
 // tenantsOfRole returns the Tenant of a reader role, and all Tenants for the role that admins are bound to.
 func (r *Reconciler) tenantsOfRole(ctx context.Context, o client.Object) []reconcile.Request {
 	if _, isRole := o.(*rbacv1.ClusterRole); isRole && o.GetName() == r.Options.AdminClusterRole {
-		return r.list(ctx)
+		return r.requests(ctx, nil)
 	}
 	if name, ok := strings.CutPrefix(o.GetName(), readerNamePrefix); ok {
 		return []reconcile.Request{{NamespacedName: types.NamespacedName{Name: name}}}
@@ -111,46 +100,23 @@ func (r *Reconciler) tenantsOfRole(ctx context.Context, o client.Object) []recon
 
 // tenantsReady returns the Tenants for the periodic reconcile. Others are retried by the queue.
 func (r *Reconciler) tenantsReady(ctx context.Context, _ client.Object) []reconcile.Request {
-	return r.list(ctx, client.MatchingFields{indexReady: string(metav1.ConditionTrue)})
+	return r.requests(ctx, func(o client.Object) bool {
+		return meta.IsStatusConditionTrue(o.(*v1beta1.Tenant).Status.Conditions, v1beta1.ConditionReady)
+	})
 }
 
-// list returns the Tenants of the cache. It must not wait for writes, which would block an informer. It logs
-// an error, since a map function cannot return one. The cache fails only while the manager stops.
-func (r *Reconciler) list(ctx context.Context, opts ...client.ListOption) []reconcile.Request {
-	var list v1beta1.TenantList
-	if err := r.Client.List(ctx, &list, append(opts, client.DisableReadYourWritesConsistency)...); err != nil {
-		log.FromContext(ctx).Error(err, "listing tenants")
-	}
-	var requests []reconcile.Request
-	for i := range list.Items {
-		requests = append(requests, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&list.Items[i])})
-	}
-	return requests
+func (r *Reconciler) requests(ctx context.Context, wanted func(client.Object) bool,
+	opts ...client.ListOption) []reconcile.Request {
+	return reconciler.Requests(ctx, r.Client, &v1beta1.TenantList{}, wanted, opts...)
 }
 
-// Field indexes of the cache.
-const (
-	indexNamespaces = "leasehold.dev/holds" // from the full name of a namespace to the Tenants with it in spec or status
-	indexReady      = "leasehold.dev/ready" // from a status of the Ready condition to Tenants
-)
+// indexNamespaces leads from the full name of a namespace to the Tenants with it in spec or status.
+const indexNamespaces = "leasehold.dev/holds"
 
-// addIndexes registers the indexes. It must run before the cache starts.
-func addIndexes(ctx context.Context, indexer client.FieldIndexer) error {
-	for _, index := range []struct {
-		name string
-		keys client.IndexerFunc
-	}{
-		{indexNamespaces, func(o client.Object) []string { return usedNames(o.(*v1beta1.Tenant)) }},
-		{indexReady, func(o client.Object) []string {
-			ready := reporting.FindCondition(o.(*v1beta1.Tenant).Status.Conditions, v1beta1.ConditionReady)
-			return []string{string(ready.Status)}
-		}},
-	} {
-		if err := indexer.IndexField(ctx, &v1beta1.Tenant{}, index.name, index.keys); err != nil {
-			return fmt.Errorf("adding field index %s: %w", index.name, err)
-		}
-	}
-	return nil
+// addIndex registers the index. It must run before the cache starts.
+func addIndex(ctx context.Context, indexer client.FieldIndexer) error {
+	return indexer.IndexField(ctx, &v1beta1.Tenant{}, indexNamespaces,
+		func(o client.Object) []string { return usedNames(o.(*v1beta1.Tenant)) })
 }
 
 // CacheByObject returns cache options that select the RoleBindings of the reserved name. Users who may write

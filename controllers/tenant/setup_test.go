@@ -101,9 +101,8 @@ func (m managed) GetEventRecorder(name string) recorder.EventRecorder {
 // Decisions that cannot be undone are not made by the cache.
 func TestNewReadsTheAPIServer(t *testing.T) {
 	m := managed{client: store(t), live: store(t)}
-	r, err := New(m, Options{})
-	if err != nil || r.Client != m.client || r.Live != client.Reader(m.live) {
-		t.Errorf("New() = %+v, %v, does not use the manager's client and reader", r, err)
+	if r := New(m, Options{}); r.Client != m.client || r.Live != client.Reader(m.live) {
+		t.Errorf("New() = %+v, does not use the manager's client and reader", r)
 	}
 }
 

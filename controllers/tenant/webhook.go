@@ -33,12 +33,8 @@ import (
 // only what the CRD's rules cannot.
 func SetupWebhookWithManager(mgr ctrl.Manager, o Options) error {
 	w := &Webhook{Reader: mgr.GetCache(), Options: o}
-	err := ctrl.NewWebhookManagedBy(mgr, &v1beta1.Tenant{}).WithDefaulter(w).WithValidator(w).
+	return ctrl.NewWebhookManagedBy(mgr, &v1beta1.Tenant{}).WithDefaulter(w).WithValidator(w).
 		WithLogConstructor(reporting.LogOfReview).Complete()
-	if err != nil {
-		return fmt.Errorf("adding tenant webhooks: %w", err)
-	}
-	return nil
 }
 
 // Webhook defaults and validates Tenants.
@@ -47,11 +43,6 @@ type Webhook struct {
 	Reader  client.Reader
 	Options Options
 }
-
-var (
-	_ admission.Defaulter[*v1beta1.Tenant] = &Webhook{}
-	_ admission.Validator[*v1beta1.Tenant] = &Webhook{}
-)
 
 // Default sets the namespace prefix from the Tenant's name. It runs on creation only.
 func (w *Webhook) Default(ctx context.Context, t *v1beta1.Tenant) error {

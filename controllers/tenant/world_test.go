@@ -81,10 +81,8 @@ func newWorld(t testing.TB, objects ...client.Object) *world {
 			return err
 		},
 	})
-	m, err := newMetrics(prometheus.NewRegistry())
-	w.must(err)
 	w.r = &Reconciler{Base: reconciler.Base{Client: w.Intercept(cached, true), Live: w.Intercept(w.live, false),
-		Recorder: &w.Recording, Clock: w.clock}, metrics: m, Options: flags}
+		Recorder: &w.Recording, Clock: w.clock}, metrics: newMetrics(prometheus.NewRegistry()), Options: flags}
 	w.sync()
 	return w
 }
@@ -105,7 +103,7 @@ func store(t testing.TB, objects ...client.Object) client.WithWatch {
 	for _, o := range objects {
 		builder.WithObjects(o.DeepCopyObject().(client.Object))
 	}
-	utilruntime.Must(addIndexes(t.Context(), indexes{builder}))
+	utilruntime.Must(addIndex(t.Context(), indexes{builder}))
 	return builder.Build()
 }
 

@@ -10,7 +10,6 @@ package apply
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"strings"
 
@@ -93,30 +92,22 @@ func Delete(ctx context.Context, c client.Client, live client.Object, opts ...cl
 }
 
 // Remove deletes live with its finalizers, at any version. It serves where an object that exists
-// grants rights, also while it is terminating.
+// grants rights, also while it is terminating. RBAC permits the patch without the right to bind the role of a
+// binding, because it changes only fields of the garbage collector. It also removes the managed fields, as the API
+// server could not add an entry to an object at etcd's size limit.
 //
 // Another client may add a finalizer between the two requests. The object then gets a deletion
 // timestamp, after which the API server refuses new finalizers, so the next Remove succeeds.
 func Remove(ctx context.Context, c client.Client, live client.Object, opts ...client.DeleteOption) error {
 	if len(live.GetFinalizers()) > 0 {
-		if err := strip(ctx, c, live); err != nil {
+		body := fmt.Appendf(nil, `{"metadata":{"finalizers":null,"managedFields":[{}],"uid":%q}}`, live.GetUID())
+		stripped := live.DeepCopyObject().(client.Object)
+		patch := client.RawPatch(types.MergePatchType, body)
+		if err := ignoreDeleted(c.Patch(ctx, stripped, patch, FieldOwner)); err != nil {
 			return fmt.Errorf("removing finalizers: %w", err)
 		}
 	}
 	return Delete(ctx, c, live, opts...)
-}
-
-// strip removes the finalizers of live. It also removes the managed fields, as the API server could
-// not add an entry to an object at etcd's size limit. RBAC permits such a patch without the right to
-// bind the role of a binding, because it changes only fields of the garbage collector.
-func strip(ctx context.Context, c client.Client, live client.Object) error {
-	body, err := json.Marshal(map[string]any{"metadata": map[string]any{
-		"uid": live.GetUID(), "finalizers": nil, "managedFields": []any{struct{}{}}}})
-	if err != nil {
-		return fmt.Errorf("encoding a patch: %w", err)
-	}
-	stripped := live.DeepCopyObject().(client.Object)
-	return ignoreDeleted(c.Patch(ctx, stripped, client.RawPatch(types.MergePatchType, body), FieldOwner))
 }
 
 // DeleteUnchanged deletes live if its owner cannot have changed since the decision. It returns a

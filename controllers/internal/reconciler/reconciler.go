@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package reconciler contains what the reconcilers of all kinds share: how they read an object, hold it by a
-// finalizer, report and return, what triggers them, and how periodic reconciles are spread over time.
+// finalizer, report and return, and what triggers them.
 package reconciler
 
 import (
@@ -39,15 +39,41 @@ func NewBase(mgr ctrl.Manager, name string) Base {
 		Clock: clock.RealClock{}}
 }
 
-// object is a pointer to a kind.
-type object interface {
+// Object is a pointer to a kind.
+type Object interface {
 	client.Object
 	comparable
 }
 
+// Steps are what the Reconciler of a kind does with an object.
+type Steps[T Object] struct {
+	Forget    func(client.ObjectKey) // what is known of an object that is gone
+	Pause     func(context.Context, T) error
+	Reconcile func(context.Context, T) (ctrl.Result, error)
+}
+
+// Run is a reconcile: it reads the object into `into`, which must be new, and takes the step that applies.
+func Run[T Object](
+	ctx context.Context, reader client.Reader, req ctrl.Request, into T, steps Steps[T],
+) (result ctrl.Result, err error) {
+	o, err := Get(ctx, reader, req.NamespacedName, into)
+	var none T
+	switch {
+	case err != nil:
+		err = fmt.Errorf("reading the object: %w", err)
+	case o == none:
+		steps.Forget(req.NamespacedName)
+	case Paused(o):
+		err = steps.Pause(ctx, o)
+	default:
+		result, err = steps.Reconcile(ctx, o)
+	}
+	return Finish(result, err)
+}
+
 // Get reads an object into `into`, which must be new. It returns nil without an error if the object
 // does not exist.
-func Get[T object](ctx context.Context, reader client.Reader, key client.ObjectKey, into T) (T, error) {
+func Get[T Object](ctx context.Context, reader client.Reader, key client.ObjectKey, into T) (T, error) {
 	if err := reader.Get(ctx, key, into); err != nil {
 		var none T
 		return none, client.IgnoreNotFound(err)
@@ -69,7 +95,7 @@ func SameSpec(judged, now client.Object) bool {
 
 // Verify is called before an action that cannot be undone. It reads the object `judged`, on which the decision is
 // based, from the API server into `into`, which must be new. It returns a Conflict unless both are the same.
-func Verify[T object](
+func Verify[T Object](
 	ctx context.Context, live client.Reader, judged, into T, same func(_, _ client.Object) bool,
 ) error {
 	now, err := Get(ctx, live, client.ObjectKeyFromObject(judged), into)

@@ -5,15 +5,20 @@ package reconciler
 import (
 	"context"
 	"crypto/sha256"
+	"errors"
 	"fmt"
 	"time"
 	"unicode/utf8"
 
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/util/workqueue"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/priorityqueue"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
@@ -44,6 +49,24 @@ var Changed = predicate.Or(predicate.GenerationChangedPredicate{}, predicate.Fun
 		return Paused(e.ObjectOld) != Paused(e.ObjectNew) || RequestedAt(e.ObjectOld) != RequestedAt(e.ObjectNew)
 	},
 })
+
+// Requests returns a request for each listed object that is wanted, or for all if wanted is nil; wanted must change
+// nothing. The list is not copied and does not wait for writes, which would block an informer. An error is logged,
+// since a map function cannot return one: the cache fails only while the manager stops.
+func Requests(ctx context.Context, reader client.Reader, list client.ObjectList, wanted func(client.Object) bool,
+	opts ...client.ListOption) (requests []reconcile.Request) {
+	listed := reader.List(ctx, list, append(opts, client.UnsafeDisableDeepCopy, client.DisableReadYourWritesConsistency)...)
+	err := errors.Join(listed, meta.EachListItem(list, func(item runtime.Object) error {
+		if o := item.(client.Object); wanted == nil || wanted(o) {
+			requests = append(requests, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(o)})
+		}
+		return nil
+	}))
+	if err != nil {
+		log.FromContext(ctx).Error(err, "listing the objects of a kind")
+	}
+	return requests
+}
 
 // Resync returns a handler for the ticks of --sync-period. It queues the objects with the priority that
 // controller-runtime gives to resyncs, so changes do not wait for them.

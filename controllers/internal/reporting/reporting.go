@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/client-go/tools/events"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
@@ -140,16 +141,14 @@ func Flush(recorder events.EventRecorder, regarding runtime.Object, pending []Pe
 }
 
 // RegisterMetric registers c and returns it. If another controller of the process has
-// registered an equal collector, it returns that one, to be shared.
-func RegisterMetric[C prometheus.Collector](registry prometheus.Registerer, c C) (C, error) {
+// registered an equal collector, it returns that one, to be shared. It panics if the names or labels are invalid.
+func RegisterMetric[C prometheus.Collector](registry prometheus.Registerer, c C) C {
 	err := registry.Register(c)
 	if already, ok := errors.AsType[prometheus.AlreadyRegisteredError](err); ok {
-		return already.ExistingCollector.(C), nil
+		return already.ExistingCollector.(C)
 	}
-	if err != nil {
-		return c, fmt.Errorf("registering a metric: %w", err)
-	}
-	return c, nil
+	utilruntime.Must(err)
+	return c
 }
 
 // LogOfReview returns the logger of a webhook for a review, and one that discards all lines for a
