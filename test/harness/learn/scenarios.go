@@ -30,11 +30,6 @@ func (k *DraftKind) ScenarioName() string { return k.Word + "-life" }
 // ChangeName is the name of the scenario with a change.
 func (k *DraftKind) ChangeName() string { return k.Word + "-change" }
 
-// ScenarioNames are the names that scenarios of the kind may have.
-func (k *DraftKind) ScenarioNames() []string {
-	return []string{k.ScenarioName(), k.ChangeName()}
-}
-
 // Scenarios are the scenarios of a kind: its life, and its change if it can grow.
 func (d *Draft) Scenarios(k *DraftKind) ([]DraftFile, error) {
 	life, err := d.Scenario(k)

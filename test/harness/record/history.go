@@ -97,7 +97,7 @@ func (b *builder) add(e auditv1.Event) error {
 
 // effectOf returns the effect of a request and its place in the order.
 func (b *builder) effectOf(e auditv1.Event) (history.RevisionRange, history.Effect) {
-	writes := isWrite(withStage(e))
+	writes := isWrite(e)
 	switch {
 	case !writes && slices.Contains([]string{"get", "list", "watch"}, e.Verb):
 		return b.clock.within(e), history.Read
@@ -109,14 +109,6 @@ func (b *builder) effectOf(e auditv1.Event) (history.RevisionRange, history.Effe
 		return b.clock.within(e), history.Unknown
 	}
 	return b.clock.within(e), history.Refused
-}
-
-// withStage makes an open watch one that is over, for what looks at the stage.
-func withStage(e auditv1.Event) auditv1.Event {
-	if e.Stage == auditv1.StageResponseStarted {
-		e.Stage = auditv1.StageResponseComplete
-	}
-	return e
 }
 
 // whole reports whether the answers of a subresource are the object itself.

@@ -18,10 +18,10 @@ import (
 // activeFault is a plan's fault in one run: what all faults have, and how they act. It is injected at
 // every replica, because the next leader is not known before.
 type activeFault struct {
-	execution *execution
-	prover    *Prover // of the execution
-	scenario  scenario.Scenario
-	plan      Plan
+	prover   *Prover
+	names    map[string]string // those of the run, by placeholder
+	scenario scenario.Scenario
+	plan     Plan
 	// isExternal means that the plan's request is a call to the external system.
 	isExternal bool
 	injector   injector
@@ -51,7 +51,7 @@ func (ex *execution) inject(ctx context.Context, s scenario.Scenario, plan Plan)
 	if of == nil {
 		return nil, fmt.Errorf("preparing plan %s: no fault is called %q", plan.ID(), plan.Fault)
 	}
-	a := &activeFault{execution: ex, prover: ex.prover, scenario: s, plan: plan, injector: of.newInjector(),
+	a := &activeFault{prover: ex.prover, names: ex.names, scenario: s, plan: plan, injector: of.newInjector(),
 		isExternal: of.family == externalFamily, beforeStep: map[int]func(context.Context) error{}}
 	a.ctx, a.cancel = context.WithCancel(ctx)
 	if err := a.injector.begin(a.ctx, a); err != nil {
@@ -73,14 +73,14 @@ func (a *activeFault) route() (proxies []*fault.Proxy, match fault.Match, err er
 		if a.prover.external == nil {
 			return nil, match, errors.New("the subject has no external system")
 		}
-		match, err = matchOf(t, a.execution.names)
+		match, err = matchOf(t, a.names)
 		return []*fault.Proxy{a.prover.external.Proxy()}, match, err
 	}
 	for _, r := range a.prover.running() {
 		proxies = append(proxies, r.proxy)
 	}
 	match = fault.Match{Methods: []string{t.Method}, From: t.Nth, To: t.Nth}
-	path := scenario.Fill(t.Path, a.execution.names)
+	path := scenario.Fill(t.Path, a.names)
 	if match.Pattern = history.GeneratedPath(path); match.Pattern == nil {
 		match.Path = path
 	}

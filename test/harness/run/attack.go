@@ -51,7 +51,8 @@ func (h *hostileAttack) begin(_ context.Context, a *activeFault) error {
 func (h *hostileAttack) end(context.Context, *activeFault) error { return h.holes.close() }
 
 // attack acts as the hostile user if the step is the plan's attack. A clean run has none.
-func (a *activeFault) attack(ctx context.Context, n int, step scenario.Step) error {
+func (ex *execution) attack(ctx context.Context, n int, step scenario.Step) error {
+	a := ex.activeFault
 	if a == nil {
 		return nil
 	}
@@ -59,7 +60,6 @@ func (a *activeFault) attack(ctx context.Context, n int, step scenario.Step) err
 	if !is || a.plan.Target.Nth != n+1 {
 		return nil
 	}
-	ex := a.execution
 	steps, err := ex.attackSteps(ctx, *step.Attack, &h.holes)
 	if err != nil {
 		return err
@@ -68,21 +68,16 @@ func (a *activeFault) attack(ctx context.Context, n int, step scenario.Step) err
 	if _, err := ex.clientOf(ctx, step); err != nil {
 		return err
 	}
-	touched, err := ex.alteredKeys(step)
-	if err != nil {
-		return err
+	var touched []history.Key
+	if step.Attack.Patch != nil {
+		key, err := ex.prover.keyOf(step.Attack.Patch.Object)
+		if err != nil {
+			return err
+		}
+		touched = []history.Key{key}
 	}
 	ex.runAttack(ctx, step, steps, touched)
 	return nil
-}
-
-// alteredKeys returns the key of the object that the attack patches, if it patches one.
-func (ex *execution) alteredKeys(step scenario.Step) ([]history.Key, error) {
-	if step.Attack.Patch == nil {
-		return nil, nil
-	}
-	key, err := ex.prover.keyOf(step.Attack.Patch.Object)
-	return []history.Key{key}, err
 }
 
 // endpointPlaceholder is a URL that accepts connections and never answers.

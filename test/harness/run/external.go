@@ -4,7 +4,6 @@ package run
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -111,14 +110,6 @@ func (ex *execution) recordExternal(ctx context.Context, m *history.Checkpoint) 
 	m.Listed = true
 	m.Things = slices.DeleteFunc(there, func(thing history.ExternalThing) bool { return ex.preexisting[thing] })
 	return nil
-}
-
-func (ex *execution) changeExternal(ctx context.Context, step scenario.Step) error {
-	if ex.prover.external == nil {
-		return errors.New("the subject has nothing outside the cluster")
-	}
-	what, thing := step.Change()
-	return ex.prover.external.Do(ctx, what, thing)
 }
 
 // externalRequests returns the requests to the external system since the run began.

@@ -87,7 +87,7 @@ const apart = 1100 * time.Millisecond
 func (f *Fleet) References(ctx context.Context, of []scenario.Scenario, n int,
 	made func(i int, ref *Reference) error) error {
 	var mu sync.Mutex
-	runs := make([][]*cleanRun, len(of))
+	runs := make([][]Judged, len(of))
 	return f.Each(ctx, len(of)*n, func(ctx context.Context, p *Prover, run int) error {
 		i := run / n
 		if err := sleep(ctx, p.clock, time.Duration(run%n)*apart); err != nil {

@@ -36,12 +36,14 @@ type Judged struct {
 	AuditLog []byte
 	// Logs are those of the replicas in the run, by name.
 	Logs map[string][]byte
+
+	observed observation // of a clean run
 }
 
 // Reference runs a scenario n times without a fault. Two runs show which differences are
 // incidental.
 func (p *Prover) Reference(ctx context.Context, s scenario.Scenario, n int) (*Reference, error) {
-	var runs []*cleanRun
+	var runs []Judged
 	for range n {
 		r, err := p.cleanRun(ctx, s)
 		if err != nil {
@@ -52,27 +54,21 @@ func (p *Prover) Reference(ctx context.Context, s scenario.Scenario, n int) (*Re
 	return p.reference(s, runs), nil
 }
 
-// cleanRun is a run without a fault, with what it shows of the operator.
-type cleanRun struct {
-	Judged // without verdicts
-
-	observed observation
-}
-
-func (p *Prover) cleanRun(ctx context.Context, s scenario.Scenario) (*cleanRun, error) {
+// cleanRun runs a scenario without a fault. The run has no verdicts.
+func (p *Prover) cleanRun(ctx context.Context, s scenario.Scenario) (Judged, error) {
 	if err := s.Validate(); err != nil {
-		return nil, err
+		return Judged{}, err
 	}
-	ex, unjudged, err := p.run(ctx, s, nil)
+	ex, run, err := p.run(ctx, s, nil)
 	if err != nil {
-		return nil, err
+		return run, err
 	}
-	unjudged.Requests = ex.countRequests(unjudged.History)
-	return &cleanRun{unjudged, ex.observed(unjudged.History)}, nil
+	run.Requests, run.observed = ex.countRequests(run.History), ex.observed(run.History)
+	return run, nil
 }
 
 // reference judges the clean runs of a scenario, each against all of them.
-func (p *Prover) reference(s scenario.Scenario, runs []*cleanRun) *Reference {
+func (p *Prover) reference(s scenario.Scenario, runs []Judged) *Reference {
 	ref := &Reference{Scenario: s}
 	for _, r := range runs {
 		ref.Histories = append(ref.Histories, r.History)
@@ -89,8 +85,8 @@ func (p *Prover) reference(s scenario.Scenario, runs []*cleanRun) *Reference {
 		ref.observed = append(ref.observed, r.observed)
 	}
 	for _, r := range runs {
-		p.judge(ref, &r.Judged)
-		ref.Outcomes = append(ref.Outcomes, r.Judged)
+		p.judge(ref, &r)
+		ref.Outcomes = append(ref.Outcomes, r)
 	}
 	return ref
 }

@@ -57,7 +57,7 @@ func (ex *execution) runSteps(ctx context.Context, s scenario.Scenario) ([]histo
 		case step.May != nil:
 			err = ex.checkAccess(ctx, step)
 		case step.Attack != nil:
-			err = ex.activeFault.attack(ctx, i, step)
+			err = ex.attack(ctx, i, step)
 		default:
 			err = ex.recordOutcome(fmt.Sprintf("step %d %s", i+1, step.Name), step, ex.perform(ctx, step))
 		}
@@ -74,10 +74,8 @@ func (ex *execution) perform(ctx context.Context, step scenario.Step) error {
 	if err != nil {
 		return err
 	}
-	if step.Apply != nil {
-		if ref := refOf(&unstructured.Unstructured{Object: step.Apply}); !slices.Contains(ex.created, ref) {
-			ex.created = append(ex.created, ref)
-		}
+	if ref := step.Changed(); step.Apply != nil && !slices.Contains(ex.created, ref) {
+		ex.created = append(ex.created, ref)
 	}
 	return ex.retryStep(ctx, c, step)
 }
@@ -120,8 +118,11 @@ func (ex *execution) tryStep(ctx context.Context, c client.Client, step scenario
 		body := fmt.Appendf(nil, `{"spec":{"replicas":%d}}`, *step.Scale.Replicas)
 		return c.SubResource("scale").Patch(ctx, objectOf(step.Scale.Object),
 			client.RawPatch(types.MergePatchType, body), user)
+	case step.External != nil && ex.prover.external == nil:
+		return errors.New("the subject has nothing outside the cluster")
 	case step.External != nil:
-		return ex.changeExternal(ctx, step)
+		what, thing := step.Change()
+		return ex.prover.external.Do(ctx, what, thing)
 	case step.Delete != nil:
 		return deleteCurrent(ctx, c, objectOf(*step.Delete))
 	}

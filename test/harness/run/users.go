@@ -14,7 +14,6 @@ import (
 	authorizationv1 "k8s.io/api/authorization/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/rest"
@@ -154,7 +153,7 @@ func (e *RefusedError) Error() string { return e.String() }
 // recordOutcome records whether a step that must be refused was, and a rejection that the scenario
 // does not expect. An error is the harness's own.
 func (ex *execution) recordOutcome(name string, step scenario.Step, err error) error {
-	verb, object := actionOf(step)
+	verb, object := step.Actions()[0], step.Changed().String()
 	switch {
 	case err != nil && (step.Refused == "" || !isRefusal(err)):
 		if !isAnswer(err) {
@@ -175,16 +174,4 @@ func (ex *execution) recordOutcome(name string, step scenario.Step, err error) e
 		})
 	}
 	return nil
-}
-
-func actionOf(step scenario.Step) (verb, object string) {
-	switch {
-	case step.Patch != nil:
-		return "patch", step.Patch.Object.String()
-	case step.Scale != nil:
-		return "scale", step.Scale.Object.String()
-	case step.Delete != nil:
-		return "delete", step.Delete.String()
-	}
-	return "apply", refOf(&unstructured.Unstructured{Object: step.Apply}).String()
 }

@@ -93,7 +93,7 @@ const silenceFor = 3 * time.Second
 
 // collection matches reads of the target's collection.
 func (a *activeFault) collection() fault.Match {
-	return fault.Match{Methods: []string{http.MethodGet}, Path: scenario.Fill(a.plan.Target.Path, a.execution.names)}
+	return fault.Match{Methods: []string{http.MethodGet}, Path: scenario.Fill(a.plan.Target.Path, a.names)}
 }
 
 // watchFault delays the watches of one collection, at all replicas, before the target's step.

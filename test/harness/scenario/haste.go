@@ -16,7 +16,7 @@ func (s Scenario) IsHasty(step int) bool {
 		if earlier.Quiesce != nil {
 			return false
 		}
-		ref := earlier.changed()
+		ref := earlier.Changed()
 		if ref == (Ref{}) {
 			continue
 		}
@@ -28,8 +28,8 @@ func (s Scenario) IsHasty(step int) bool {
 	return false
 }
 
-// changed is the object that the step changes; zero if it changes none.
-func (s Step) changed() Ref {
+// Changed is the object that the step changes; zero if it changes none.
+func (s Step) Changed() Ref {
 	switch {
 	case s.Apply != nil:
 		o := unstructured.Unstructured{Object: s.Apply}

@@ -162,8 +162,8 @@ func (s Scenario) Validate() error {
 	return nil
 }
 
-// actions are the names of the step's actions, which should be one.
-func (s Step) actions() []string {
+// Actions are the names of the step's actions, which is one in a valid scenario.
+func (s Step) Actions() []string {
 	var actions []string
 	note := func(there bool, name string) {
 		if there {
@@ -184,7 +184,7 @@ func (s Step) actions() []string {
 }
 
 func (s Step) validate() error {
-	if actions := s.actions(); len(actions) != 1 {
+	if actions := s.Actions(); len(actions) != 1 {
 		return fmt.Errorf("it has %d actions %v, and a step has one", len(actions), actions)
 	}
 	if s.Refused != "" && !s.isWrite() && s.Attack == nil {
