@@ -22,6 +22,7 @@ type TB interface {
 	Cleanup(func())
 	Errorf(format string, args ...any)
 	Fatalf(format string, args ...any)
+	Logf(format string, args ...any)
 	Failed() bool
 }
 
@@ -50,7 +51,8 @@ type leftover struct {
 // returned config is for the manager under test; the test itself keeps using cfg. The proxy authenticates
 // as cfg does, by client certificate, token or exec plugin, so the config of envtest works unchanged.
 //
-// A rule that matched no request, or that is still in force at the end of the test, fails the test.
+// A rule that matched no request, or that is still in force at the end of the test, fails the test. If the test has
+// failed already, the log says how often each rule happened.
 func Before(t TB, cfg *rest.Config) (*rest.Config, *API) {
 	t.Helper()
 	server, _, err := rest.DefaultServerUrlFor(cfg)
@@ -121,8 +123,10 @@ func (a *API) end() {
 		name, over := l.injection.rule.Name, l.injection.ctx.Err() != nil || l.injection.rule.Match.To > 0
 		switch {
 		case a.t.Failed():
+			a.t.Logf("%s: this happened %d times", name, l.evidence.Count())
 		case !l.evidence.Happened():
-			a.t.Errorf("%s: this never happened, because no request matched", name)
+			a.t.Errorf("%s: this never happened, because no request of the manager that Start runs matched; a resource is "+
+				"named with its group, as in deployments.apps, and a server-side apply is a patch", name)
 		case !over:
 			a.t.Errorf("%s: this was in force until the end; call Heal, and assert what the manager does then", name)
 		}

@@ -25,14 +25,15 @@ import (
 // recorder is a test whose failures are recorded.
 type recorder struct {
 	*testing.T
-	cleanups []func()
-	errors   []string
+	cleanups     []func()
+	errors, logs []string
 }
 
 func (r *recorder) Cleanup(f func()) { r.cleanups = append(r.cleanups, f) }
 func (r *recorder) Errorf(f string, args ...any) {
 	r.errors = append(r.errors, fmt.Sprintf(f, args...))
 }
+func (r *recorder) Logf(f string, args ...any)   { r.logs = append(r.logs, fmt.Sprintf(f, args...)) }
 func (r *recorder) Fatalf(f string, args ...any) { r.Errorf(f, args...); panic(errFatal) }
 func (r *recorder) Failed() bool                 { return len(r.errors) > 0 }
 
@@ -161,6 +162,18 @@ func TestLeftoversFailTheTest(t *testing.T) {
 			NewWithT(t).Expect(r.end()).To(ContainElement(MatchRegexp(tc.want)))
 		})
 	}
+}
+
+func TestFailedTest_LogsWhatHappened(t *testing.T) {
+	g := NewWithT(t)
+	r, client, api := before(t, secrets)
+	api.Refuse("create", "secrets", http.StatusConflict)
+	api.LoseAnswer("delete", "secrets")
+	g.Expect(createSecret(t, client)).NotTo(Succeed())
+	r.Errorf("an assertion")
+	g.Expect(r.end()).To(ConsistOf("an assertion"))
+	g.Expect(r.logs).To(ConsistOf(MatchRegexp(`refused with 409 .*: this happened 1 times`),
+		MatchRegexp(`delete of secrets is lost .*: this happened 0 times`)))
 }
 
 // A held watch happens with its first event, and has to be healed.
