@@ -108,8 +108,11 @@ func addControllers(ctx context.Context, mgr ctrl.Manager, o *options, term *ele
 	tenants, buckets, views := o.tenants(), o.storageBuckets(), o.markdownViews()
 	tenants.Ticks, buckets.Ticks, views.Ticks = ticks(o.syncPeriod), ticks(o.probeTick), ticks(o.syncPeriod)
 	buckets.Guard = term.GuardAll
-	return errors.Join(tenant.SetupWithManager(ctx, mgr, tenants), storagebucket.SetupWithManager(mgr, buckets),
-		markdownview.SetupWithManager(mgr, views))
+	if err := errors.Join(tenant.SetupWithManager(ctx, mgr, tenants), storagebucket.SetupWithManager(mgr, buckets),
+		markdownview.SetupWithManager(mgr, views)); err != nil {
+		return fmt.Errorf("adding the controllers: %w", err)
+	}
+	return nil
 }
 
 // addWebhooks adds the webhooks and the source of their certificate.
@@ -135,9 +138,11 @@ func addWebhooks(mgr ctrl.Manager, o *options, certificate *servingcert.Source) 
 			return err
 		}
 	}
-	return errors.Join(
-		tenant.SetupWebhookWithManager(mgr, o.tenants()),
-		markdownview.SetupWebhookWithManager(mgr))
+	if err := errors.Join(tenant.SetupWebhookWithManager(mgr, o.tenants()),
+		markdownview.SetupWebhookWithManager(mgr)); err != nil {
+		return fmt.Errorf("adding the webhooks: %w", err)
+	}
+	return nil
 }
 
 // addFenceCheck adds the check of the fence, which judges the Lease's holders. The guard of the term is

@@ -28,13 +28,9 @@ import (
 	"k8s.io/utils/clock"
 	"k8s.io/utils/ptr"
 	ctrl "sigs.k8s.io/controller-runtime"
-	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
-	"leasehold.dev/controllers/markdownview"
-	"leasehold.dev/controllers/storagebucket"
-	"leasehold.dev/controllers/tenant"
 	"leasehold.dev/runners/election"
 )
 
@@ -277,22 +273,5 @@ func TestLogsNameTheReplica(t *testing.T) {
 	}
 	if ctx.Done() != nil || context.Cause(ctx) != nil {
 		t.Error("the base context ends, and would end runnables before the manager stops them")
-	}
-}
-
-// A kind of object that two controllers declare would be cached by either's rules, by chance: the keys are pointers.
-func TestCacheOptions(t *testing.T) {
-	declared := map[string]int{}
-	for _, byObject := range []map[client.Object]cache.ByObject{
-		markdownview.CacheByObject(), storagebucket.CacheByObject(), tenant.CacheByObject(),
-	} {
-		for object := range byObject {
-			declared[fmt.Sprintf("%T", object)]++
-		}
-	}
-	for kind, n := range declared {
-		if n > 1 {
-			t.Errorf("%d controllers declare cache options for %s", n, kind)
-		}
 	}
 }

@@ -29,16 +29,14 @@ const (
 	mostValues = 1 << 15
 	// bodyTimeout bounds how long a body takes room before it has arrived. The API server waits for 5 s.
 	bodyTimeout = 10 * time.Second
-	// reviewTimeout bounds the hook. The API server waits no longer: it is timeoutSeconds of the webhooks.
-	reviewTimeout = 5 * time.Second
 )
 
 // BoundBodies returns server with webhooks that bound what requests need: the bytes of a review, by limits
 // for paths, its JSON values, and the bytes of large reviews at once. It counts before anything is decoded.
 // Any Pod can send such requests. A large one that gets no room waits until its client gives up.
 //
-// The end of the manager cancels the contexts of all requests. A hook has a context of its own with a
-// deadline, so that a process which stops still answers the reviews that have arrived.
+// When the manager stops, it cancels the contexts of all requests to webhooks. The reviews that have arrived are
+// answered nevertheless: their contexts end only if their client leaves.
 func BoundBodies(server webhook.Server, limits map[string]int64, c clock.PassiveClock) webhook.Server {
 	return &boundedBodies{Server: server, limits: limits, clock: c, room: semaphore.NewWeighted(bodyRoom)}
 }
@@ -48,6 +46,29 @@ type boundedBodies struct {
 	limits map[string]int64
 	clock  clock.PassiveClock
 	room   *semaphore.Weighted
+	// stopping is the context of the server.
+	stopping context.Context
+}
+
+// Start implements manager.Runnable.
+func (b *boundedBodies) Start(ctx context.Context) error {
+	b.stopping = ctx
+	return b.Server.Start(ctx)
+}
+
+// detach returns a context that ends if the client leaves while the manager runs.
+func (b *boundedBodies) detach(request context.Context) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithCancel(context.WithoutCancel(request))
+	stop := context.AfterFunc(request, func() {
+		// The server's context ends before those of its requests.
+		if b.stopping == nil || b.stopping.Err() == nil {
+			cancel()
+		}
+	})
+	return ctx, func() {
+		stop()
+		cancel()
+	}
 }
 
 // Register implements webhook.Server. The API server shows the text of a refusal to the user.
@@ -64,9 +85,11 @@ func (b *boundedBodies) Register(path string, hook http.Handler) {
 		if size < 0 {
 			size = limit
 		}
+		ctx, cancel := b.detach(r.Context())
+		defer cancel()
+		r = r.WithContext(ctx)
 		if size > largeBody {
-			// Acquire alone fails in a process that stops, even if there is room.
-			if !b.room.TryAcquire(size) && b.room.Acquire(r.Context(), size) != nil {
+			if err := b.room.Acquire(ctx, size); err != nil {
 				http.Error(w, "too many large requests at the same time; try again later", http.StatusServiceUnavailable)
 				return
 			}
@@ -91,9 +114,6 @@ func (b *boundedBodies) Register(path string, hook http.Handler) {
 				http.StatusRequestEntityTooLarge)
 			return
 		}
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), reviewTimeout)
-		defer cancel()
-		r = r.WithContext(ctx)
 		r.Body = io.NopCloser(&body)
 		hook.ServeHTTP(w, r)
 	}))

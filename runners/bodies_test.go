@@ -5,13 +5,14 @@ package runners_test
 import (
 	"bytes"
 	"context"
-	"fmt"
 	"io"
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"k8s.io/utils/clock"
@@ -137,26 +138,62 @@ func TestBoundBodies_client_gives_up(t *testing.T) {
 	}
 }
 
-// The end of the manager cancels the contexts of the requests. Reviews that have arrived, small and large, are
-// still answered, each within the time that the API server waits.
+// unserved is a webhook server without a listener.
+type unserved struct{ webhook.Server }
+
+func (unserved) Start(context.Context) error { return nil }
+
+// When the manager stops, it cancels the contexts of all requests. Reviews that have arrived are answered, also the
+// one that waits for room. If the client leaves before, its reviews end.
 func TestBoundBodies_stopping(t *testing.T) {
-	for _, size := range []int{1, 1 << 20} {
-		server := webhook.NewServer(webhook.Options{})
-		runners.BoundBodies(server, nil, clock.RealClock{}).Register("/hook", http.HandlerFunc(
-			func(w http.ResponseWriter, r *http.Request) {
-				deadline, isBound := r.Context().Deadline()
-				if err := r.Context().Err(); err != nil || !isBound || time.Until(deadline) > 5*time.Second {
-					http.Error(w, fmt.Sprintf("error %v, deadline %s", err, deadline), http.StatusInternalServerError)
+	for name, tc := range map[string]struct {
+		stops bool
+		want  []int
+	}{
+		"the manager stops": {true, []int{http.StatusOK, http.StatusOK}},
+		"the client leaves": {false, []int{http.StatusServiceUnavailable, http.StatusGatewayTimeout}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				server, release := unserved{webhook.NewServer(webhook.Options{})}, make(chan struct{})
+				bounded := runners.BoundBodies(server, map[string]int64{"/hook": 7 << 20}, clock.RealClock{})
+				bounded.Register("/hook", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+					select {
+					case <-r.Context().Done():
+						w.WriteHeader(http.StatusGatewayTimeout)
+					case <-release:
+					}
+				}))
+				manager, stop := context.WithCancel(t.Context())
+				defer stop()
+				if err := bounded.Start(manager); err != nil {
+					t.Fatal(err)
 				}
-			}))
-		stopped, stop := context.WithCancel(t.Context())
-		stop()
-		answer := httptest.NewRecorder()
-		server.WebhookMux().ServeHTTP(answer, httptest.NewRequestWithContext(stopped, http.MethodPost, "/hook",
-			strings.NewReader(strings.Repeat(" ", size))))
-		if answer.Code != http.StatusOK {
-			t.Errorf("%d bytes: status %d: %s", size, answer.Code, answer.Body)
-		}
+				client, leave := context.WithCancel(manager)
+				defer leave()
+				answers := make(chan int, 2)
+				for range 2 {
+					go func() {
+						answer := httptest.NewRecorder()
+						server.WebhookMux().ServeHTTP(answer, httptest.NewRequestWithContext(client, http.MethodPost, "/hook",
+							strings.NewReader(strings.Repeat(" ", 7<<20))))
+						answers <- answer.Code
+					}()
+				}
+				synctest.Wait()
+				if tc.stops {
+					stop()
+					synctest.Wait()
+					close(release)
+				} else {
+					leave()
+				}
+				got := []int{<-answers, <-answers}
+				if slices.Sort(got); !slices.Equal(got, tc.want) {
+					t.Errorf("status %v, want %v", got, tc.want)
+				}
+			})
+		})
 	}
 }
 

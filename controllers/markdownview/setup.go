@@ -34,7 +34,7 @@ type Options struct {
 	DefaultViewerImage string
 	// MaxConcurrentReconciles bounds the views that are reconciled at the same time.
 	MaxConcurrentReconciles int
-	// Ticks triggers a reconcile of all views.
+	// Ticks triggers a reconcile of all views. It is not nil.
 	Ticks <-chan event.GenericEvent
 }
 

@@ -34,7 +34,7 @@ type Options struct {
 	MaxConcurrentReconciles int
 	// AllowCIDRs may be dialled although the default rules forbid them. DenyCIDRs must not in any case.
 	AllowCIDRs, DenyCIDRs []netip.Prefix
-	// Ticks trigger the search for due probes.
+	// Ticks trigger the search for due probes. It is not nil.
 	Ticks <-chan event.GenericEvent
 	// Guard wraps the transport of each S3 client, so that only the leader calls S3; nil guards nothing.
 	Guard func(*http.Transport) http.RoundTripper

@@ -4,12 +4,13 @@ package tenant
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
-	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/types"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -26,6 +27,7 @@ import (
 
 	"leasehold.dev/api/v1beta1"
 	"leasehold.dev/controllers/internal/reconciler"
+	"leasehold.dev/controllers/internal/reporting"
 )
 
 // Options are the operator's flags for Tenants.
@@ -35,7 +37,7 @@ type Options struct {
 	OperatorNamespace       string                    // refused as a namespace of a Tenant
 	ReservedNamespaces      []string                  // refused, too; in each * stands for any characters
 	MaxConcurrentReconciles int                       // the number of workers
-	Ticks                   <-chan event.GenericEvent // each triggers a reconcile of all Ready Tenants
+	Ticks                   <-chan event.GenericEvent // each triggers a reconcile of all Ready Tenants; not nil
 }
 
 // WatchedObjects returns the kinds that the controller watches. It must not reconcile before their informers
@@ -52,9 +54,9 @@ func New(mgr ctrl.Manager, o Options) *Reconciler {
 		metrics: newMetrics(ctrlmetrics.Registry)}
 }
 
-// SetupWithManager adds the controller and its field index to the manager.
+// SetupWithManager adds the controller and its field indexes to the manager.
 func SetupWithManager(ctx context.Context, mgr ctrl.Manager, o Options) error {
-	if err := addIndex(ctx, mgr.GetFieldIndexer()); err != nil {
+	if err := addIndexes(ctx, mgr.GetFieldIndexer()); err != nil {
 		return err
 	}
 	r := New(mgr, o)
@@ -78,19 +80,19 @@ var finalizerLost = predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
 
 // tenantsOfNamespace returns the Tenants that name the namespace. What its metadata claims does not count.
 func (r *Reconciler) tenantsOfNamespace(ctx context.Context, o client.Object) []reconcile.Request {
-	return r.requests(ctx, nil, client.MatchingFields{indexNamespaces: o.GetName()})
+	return r.requests(ctx, client.MatchingFields{indexNamespaces: o.GetName()})
 }
 
 // tenantsOfBinding returns the Tenants that name the namespace of a binding of the reserved name. What the
 // binding claims does not count, since users can write it.
 func (r *Reconciler) tenantsOfBinding(ctx context.Context, o client.Object) []reconcile.Request {
-	return r.requests(ctx, nil, client.MatchingFields{indexNamespaces: o.GetNamespace()})
+	return r.requests(ctx, client.MatchingFields{indexNamespaces: o.GetNamespace()})
 }
 
 // tenantsOfRole returns the Tenant of a reader role, and all Tenants for the role that admins are bound to.
 func (r *Reconciler) tenantsOfRole(ctx context.Context, o client.Object) []reconcile.Request {
 	if _, isRole := o.(*rbacv1.ClusterRole); isRole && o.GetName() == r.Options.AdminClusterRole {
-		return r.requests(ctx, nil)
+		return r.requests(ctx)
 	}
 	if name, ok := strings.CutPrefix(o.GetName(), readerNamePrefix); ok {
 		return []reconcile.Request{{NamespacedName: types.NamespacedName{Name: name}}}
@@ -100,23 +102,28 @@ func (r *Reconciler) tenantsOfRole(ctx context.Context, o client.Object) []recon
 
 // tenantsReady returns the Tenants for the periodic reconcile. Others are retried by the queue.
 func (r *Reconciler) tenantsReady(ctx context.Context, _ client.Object) []reconcile.Request {
-	return r.requests(ctx, func(o client.Object) bool {
-		return meta.IsStatusConditionTrue(o.(*v1beta1.Tenant).Status.Conditions, v1beta1.ConditionReady)
-	})
+	return r.requests(ctx, client.MatchingFields{indexReady: string(metav1.ConditionTrue)})
 }
 
-func (r *Reconciler) requests(ctx context.Context, wanted func(client.Object) bool,
-	opts ...client.ListOption) []reconcile.Request {
-	return reconciler.Requests(ctx, r.Client, &v1beta1.TenantList{}, wanted, opts...)
+func (r *Reconciler) requests(ctx context.Context, opts ...client.ListOption) []reconcile.Request {
+	return reconciler.Requests(ctx, r.Client, &v1beta1.TenantList{}, nil, opts...)
 }
 
-// indexNamespaces leads from the full name of a namespace to the Tenants with it in spec or status.
-const indexNamespaces = "leasehold.dev/holds"
+// Field indexes of the cache.
+const (
+	indexNamespaces = "leasehold.dev/holds" // from the full name of a namespace to the Tenants with it in spec or status
+	indexReady      = "leasehold.dev/ready" // from a status of the Ready condition to Tenants
+)
 
-// addIndex registers the index. It must run before the cache starts.
-func addIndex(ctx context.Context, indexer client.FieldIndexer) error {
-	return indexer.IndexField(ctx, &v1beta1.Tenant{}, indexNamespaces,
-		func(o client.Object) []string { return usedNames(o.(*v1beta1.Tenant)) })
+// addIndexes registers the indexes. It must run before the cache starts.
+func addIndexes(ctx context.Context, indexer client.FieldIndexer) error {
+	return errors.Join(
+		indexer.IndexField(ctx, &v1beta1.Tenant{}, indexNamespaces,
+			func(o client.Object) []string { return usedNames(o.(*v1beta1.Tenant)) }),
+		indexer.IndexField(ctx, &v1beta1.Tenant{}, indexReady, func(o client.Object) []string {
+			ready := reporting.FindCondition(o.(*v1beta1.Tenant).Status.Conditions, v1beta1.ConditionReady)
+			return []string{string(ready.Status)}
+		}))
 }
 
 // CacheByObject returns cache options that select the RoleBindings of the reserved name. Users who may write

@@ -151,7 +151,7 @@ func (w *Webhook) validate(ctx context.Context, t *v1beta1.Tenant, before []stri
 	}
 	path := field.NewPath("spec", "namespaces")
 	for i, name := range names {
-		if err := ctx.Err(); err != nil { // the API server waits no longer
+		if err := ctx.Err(); err != nil { // the client has left
 			return nil, fmt.Errorf("checking namespace %s: %w", name, err)
 		}
 		if had.Has(name) {

@@ -103,7 +103,7 @@ func store(t testing.TB, objects ...client.Object) client.WithWatch {
 	for _, o := range objects {
 		builder.WithObjects(o.DeepCopyObject().(client.Object))
 	}
-	utilruntime.Must(addIndex(t.Context(), indexes{builder}))
+	utilruntime.Must(addIndexes(t.Context(), indexes{builder}))
 	return builder.Build()
 }
 

@@ -92,9 +92,10 @@ func Delete(ctx context.Context, c client.Client, live client.Object, opts ...cl
 }
 
 // Remove deletes live with its finalizers, at any version. It serves where an object that exists
-// grants rights, also while it is terminating. RBAC permits the patch without the right to bind the role of a
-// binding, because it changes only fields of the garbage collector. It also removes the managed fields, as the API
-// server could not add an entry to an object at etcd's size limit.
+// grants rights, even while it is terminating. If live has finalizers, Remove first sends a patch that removes them.
+// RBAC permits that without the right to bind the role of a binding, because the patch changes only fields of the
+// garbage collector. It also removes the managed fields, as the API server could not add an entry to an object at
+// etcd's size limit.
 //
 // Another client may add a finalizer between the two requests. The object then gets a deletion
 // timestamp, after which the API server refuses new finalizers, so the next Remove succeeds.

@@ -55,15 +55,15 @@ var Changed = predicate.Or(predicate.GenerationChangedPredicate{}, predicate.Fun
 // since a map function cannot return one: the cache fails only while the manager stops.
 func Requests(ctx context.Context, reader client.Reader, list client.ObjectList, wanted func(client.Object) bool,
 	opts ...client.ListOption) (requests []reconcile.Request) {
-	listed := reader.List(ctx, list, append(opts, client.UnsafeDisableDeepCopy, client.DisableReadYourWritesConsistency)...)
-	err := errors.Join(listed, meta.EachListItem(list, func(item runtime.Object) error {
+	opts = append(opts, client.UnsafeDisableDeepCopy, client.DisableReadYourWritesConsistency)
+	err := errors.Join(reader.List(ctx, list, opts...), meta.EachListItem(list, func(item runtime.Object) error {
 		if o := item.(client.Object); wanted == nil || wanted(o) {
 			requests = append(requests, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(o)})
 		}
 		return nil
 	}))
 	if err != nil {
-		log.FromContext(ctx).Error(err, "listing the objects of a kind")
+		log.FromContext(ctx).Error(err, "listing objects", "list", fmt.Sprintf("%T", list))
 	}
 	return requests
 }

@@ -141,7 +141,8 @@ func Flush(recorder events.EventRecorder, regarding runtime.Object, pending []Pe
 }
 
 // RegisterMetric registers c and returns it. If another controller of the process has
-// registered an equal collector, it returns that one, to be shared. It panics if the names or labels are invalid.
+// registered an equal collector, it returns that one, to be shared. It panics if c is invalid, or
+// if another metric has the same name and other labels.
 func RegisterMetric[C prometheus.Collector](registry prometheus.Registerer, c C) C {
 	err := registry.Register(c)
 	if already, ok := errors.AsType[prometheus.AlreadyRegisteredError](err); ok {

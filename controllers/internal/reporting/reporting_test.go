@@ -146,8 +146,8 @@ func TestFlush(t *testing.T) {
 	}
 }
 
-// Two controllers of one process share a metric. Two metrics with the same name and different
-// labels are a mistake of a programmer.
+// Two controllers of one process share a metric. Registering two metrics with the same name and different
+// labels panics.
 func TestRegisterMetric(t *testing.T) {
 	registry := prometheus.NewRegistry()
 	options := prometheus.CounterOpts{Name: "made_total", Help: "What was made."}

@@ -123,10 +123,10 @@ func (a *API) end() {
 		name, over := l.injection.rule.Name, l.injection.ctx.Err() != nil || l.injection.rule.Match.To > 0
 		switch {
 		case a.t.Failed():
-			a.t.Logf("%s: this happened %d times", name, l.evidence.Count())
+			a.t.Logf("%s: this happened %d time(s)", name, l.evidence.Count())
 		case !l.evidence.Happened():
-			a.t.Errorf("%s: this never happened, because no request of the manager that Start runs matched; a resource is "+
-				"named with its group, as in deployments.apps, and a server-side apply is a patch", name)
+			a.t.Errorf("%s: this never happened, because no request through the proxy matched; run the manager with Start, "+
+				"and name a resource with its group, as in deployments.apps", name)
 		case !over:
 			a.t.Errorf("%s: this was in force until the end; call Heal, and assert what the manager does then", name)
 		}

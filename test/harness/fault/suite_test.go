@@ -172,8 +172,8 @@ func TestFailedTest_LogsWhatHappened(t *testing.T) {
 	g.Expect(createSecret(t, client)).NotTo(Succeed())
 	r.Errorf("an assertion")
 	g.Expect(r.end()).To(ConsistOf("an assertion"))
-	g.Expect(r.logs).To(ConsistOf(MatchRegexp(`refused with 409 .*: this happened 1 times`),
-		MatchRegexp(`delete of secrets is lost .*: this happened 0 times`)))
+	g.Expect(r.logs).To(ConsistOf(MatchRegexp(`refused with 409 .*: this happened 1 time`),
+		MatchRegexp(`delete of secrets is lost .*: this happened 0 time`)))
 }
 
 // A held watch happens with its first event, and has to be healed.

@@ -180,7 +180,10 @@ var (
 // signer makes the signatures of one run's violations.
 type signer struct{ names *strings.Replacer }
 
-func newSigner(h *history.History) signer {
+func newSigner(h *history.History) signer { return signer{Names(h)} }
+
+// Names returns a replacer of the names that differ from run to run, by placeholders.
+func Names(h *history.History) *strings.Replacer {
 	aliases := map[string]string{}
 	for _, life := range h.Index().All() {
 		if last := life.Last(); last != nil && last.Object.GetGenerateName() != "" && life.Name != "" {
@@ -188,7 +191,7 @@ func newSigner(h *history.History) signer {
 		}
 	}
 	maps.Copy(aliases, h.Aliases)
-	return signer{(&history.History{Aliases: aliases}).Normalizer()}
+	return (&history.History{Aliases: aliases}).Normalizer()
 }
 
 // sign sets the signature of a violation: its message without what differs from run to run.

@@ -36,8 +36,8 @@ func TestPhasesReleasesAndLeftovers_AreInTheSummary(t *testing.T) {
 `), ContainSubstring("In 1 of 4 runs the harness, not the operator, released the Lease"), ContainSubstring(`
 Left behind by the operator after the objects of the users were gone:
 
-- secrets a: in 0 of 1 clean runs and in 1 of 4 others
-- secrets b: in 1 of 1 clean runs and in 1 of 4 others
+- secrets a: in 0 of 1 clean runs and in 1 of 4 other runs
+- secrets b: in 1 of 1 clean runs and in 1 of 4 other runs
 `)))
 	held := &Sweep{Outcomes: []invariant.Outcome{outcome("1", "failed-write-500", invariant.Held)}}
 	g.Expect(summaryOf(t, held)).NotTo(Or(ContainSubstring("median"), ContainSubstring("released"),

@@ -95,7 +95,7 @@ func (s *Sweep) Save(dir string) error {
 }
 
 // WriteTable writes what became of the plans, by what went wrong, and of the
-// promises, and lists exceptions, findings and runs that prove nothing: Markdown
+// promises, and lists exceptions, findings, objects left behind and runs that prove nothing: Markdown
 // that reads as well in a terminal.
 func (s *Sweep) WriteTable(w io.Writer) error {
 	plans, promises := map[string]map[invariant.Result]int{}, map[string]map[invariant.Result]int{}
@@ -176,7 +176,7 @@ func (s *Sweep) listLeftovers(w io.Writer) {
 		if i == 0 {
 			fmt.Fprint(w, "\nLeft behind by the operator after the objects of the users were gone:\n\n")
 		}
-		fmt.Fprintf(w, "- %s: in %d of %d clean runs and in %d of %d others\n", object, clean[object], len(s.Clean),
+		fmt.Fprintf(w, "- %s: in %d of %d clean runs and in %d of %d other runs\n", object, clean[object], len(s.Clean),
 			all[object]-clean[object], len(s.Outcomes))
 	}
 }

@@ -153,7 +153,7 @@ func (e *RefusedError) Error() string { return e.String() }
 // recordOutcome records whether a step that must be refused was, and a rejection that the scenario
 // does not expect. An error is the harness's own.
 func (ex *execution) recordOutcome(name string, step scenario.Step, err error) error {
-	verb, object := step.Actions()[0], step.Changed().String()
+	object := step.Changed().String()
 	switch {
 	case err != nil && (step.Refused == "" || !isRefusal(err)):
 		if !isAnswer(err) {
@@ -168,7 +168,7 @@ func (ex *execution) recordOutcome(name string, step scenario.Step, err error) e
 		ex.reject(name, object, err)
 		ex.rejections[len(ex.rejections)-1].Allowed = true
 	case step.Refused == scenario.MustRefuse:
-		action := fmt.Sprintf("%s may %s %s", cmp.Or(step.As, "an administrator"), verb, object)
+		action := fmt.Sprintf("%s may %s %s", cmp.Or(step.As, "an administrator"), step.Actions()[0], object)
 		ex.decisions = append(ex.decisions, history.Decision{
 			Step: step.Name, Action: action, Allowed: err == nil, At: ex.prover.clock.Now(),
 		})

@@ -121,10 +121,11 @@ func (l *ledger) report(r ran, name string) *report.Run {
 	kept.Invariants = invariant.Necessary(o.History, r.reference.Scenario.Invariants)
 	kept.Releases = len(o.History.Releases)
 	kept.Findings = invariant.Findings(o.Verdicts)
-	normal := o.History.Normalizer()
 	for _, key := range o.History.Leftovers {
-		kept.Leftovers = append(kept.Leftovers, normal.Replace(key.String()))
+		kept.Leftovers = append(kept.Leftovers, invariant.Names(o.History).Replace(key.String()))
 	}
+	slices.Sort(kept.Leftovers)
+	kept.Leftovers = slices.Compact(kept.Leftovers) // several may have generated names
 	if r.plan != nil {
 		kept.Fault, kept.Plan, kept.Words = string(r.plan.Fault), r.plan.ID(), r.plan.Describe()
 	}

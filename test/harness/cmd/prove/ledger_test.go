@@ -11,6 +11,8 @@ import (
 	"time"
 
 	. "github.com/onsi/gomega"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
 	testclock "k8s.io/utils/clock/testing"
 
 	"leasehold.dev/test/harness/history"
@@ -175,12 +177,21 @@ func TestLedger_ReportsRejections(t *testing.T) {
 	denied.outcome.History.Rejections = []history.Rejection{{Step: "step 2 rename", Object: "Tenant acme",
 		Message: "denied"}}
 	denied.outcome.History.Leftovers = []history.Key{{Resource: history.Resource{Resource: "clusterroles"}, Name: "a"}}
+	for _, name := range []string{"b-x7k2q", "b-9zcvw"} {
+		secret := history.Key{Resource: history.Resource{Resource: "secrets"}, Namespace: "n", Name: name}
+		o := &unstructured.Unstructured{}
+		o.SetGenerateName("b-")
+		denied.outcome.History.Versions = append(denied.outcome.History.Versions,
+			history.Version{Key: secret, UID: types.UID(name), RevisionRange: history.At(3), Object: o})
+		denied.outcome.History.Leftovers = append(denied.outcome.History.Leftovers, secret)
+	}
 	denied.outcome.Verdicts[0].Invariant, denied.reference.Scenario.Invariants = "convergence", nil
 	g.Expect(l.add(denied)).To(Succeed())
 	rejection := "rejection: step 2 rename of Tenant acme was rejected: denied"
 	left := "left behind: the operator created clusterroles a, and did not delete it"
 	both := And(ContainSubstring(rejection), ContainSubstring(left))
 	g.Expect(output.String()).To(And(both, ContainSubstring("inconclusive: it has no record")))
+	g.Expect(l.sweep.Outcomes[0].Leftovers).To(Equal([]string{"clusterroles a", "secrets n/b-*"}))
 	found, err := report.Find(l.options.dir)
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Expect(os.ReadFile(filepath.Join(found[0], "verdicts.txt"))).To(both)
