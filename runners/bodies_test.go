@@ -169,27 +169,29 @@ func TestBoundBodies_stopping(t *testing.T) {
 				if err := bounded.Start(manager); err != nil {
 					t.Fatal(err)
 				}
-				client, leave := context.WithCancel(manager)
-				defer leave()
 				answers := make(chan int, 2)
-				for range 2 {
+				post := func() (leave func()) {
+					client, leave := context.WithCancel(manager)
 					go func() {
 						answer := httptest.NewRecorder()
 						server.WebhookMux().ServeHTTP(answer, httptest.NewRequestWithContext(client, http.MethodPost, "/hook",
 							strings.NewReader(strings.Repeat(" ", 7<<20))))
 						answers <- answer.Code
 					}()
+					synctest.Wait()
+					return leave
 				}
-				synctest.Wait()
+				runs, waits := post(), post()
 				if tc.stops {
 					stop()
 					synctest.Wait()
 					close(release)
 				} else {
-					leave()
+					waits()
+					synctest.Wait()
+					runs()
 				}
-				got := []int{<-answers, <-answers}
-				if slices.Sort(got); !slices.Equal(got, tc.want) {
+				if got := []int{<-answers, <-answers}; !slices.Equal(got, tc.want) {
 					t.Errorf("status %v, want %v", got, tc.want)
 				}
 			})
