@@ -230,7 +230,7 @@ func (ex *execution) lastChange(q scenario.Quiesce, began, now time.Time) (last 
 	}
 	if slices.ContainsFunc(ex.watcher.Unsettled(), func(o *unstructured.Unstructured) bool {
 		return !slices.Contains(ex.hostileNamespaces, o.GetNamespace()) &&
-			!slices.ContainsFunc(q.Until, func(w scenario.Wait) bool { return w.Object == refOf(o) })
+			!slices.ContainsFunc(q.Until, func(w scenario.Wait) bool { return w.Object == scenario.RefOf(o) })
 	}) {
 		return now
 	}

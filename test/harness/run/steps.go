@@ -163,10 +163,6 @@ func objectOf(r scenario.Ref) *unstructured.Unstructured {
 	return o
 }
 
-func refOf(o *unstructured.Unstructured) scenario.Ref {
-	return scenario.Ref{APIVersion: o.GetAPIVersion(), Kind: o.GetKind(), Namespace: o.GetNamespace(), Name: o.GetName()}
-}
-
 // waitFor waits until all conditions are met and reports whether they were in time.
 func (ex *execution) waitFor(ctx context.Context, timeout time.Duration, all ...scenario.Wait) (bool, error) {
 	limited, cancel := context.WithTimeout(ctx, timeout)

@@ -32,8 +32,7 @@ func (s Scenario) IsHasty(step int) bool {
 func (s Step) Changed() Ref {
 	switch {
 	case s.Apply != nil:
-		o := unstructured.Unstructured{Object: s.Apply}
-		return Ref{APIVersion: o.GetAPIVersion(), Kind: o.GetKind(), Namespace: o.GetNamespace(), Name: o.GetName()}
+		return RefOf(&unstructured.Unstructured{Object: s.Apply})
 	case s.Patch != nil:
 		return s.Patch.Object
 	case s.Scale != nil:
@@ -42,4 +41,9 @@ func (s Step) Changed() Ref {
 		return *s.Delete
 	}
 	return Ref{}
+}
+
+// RefOf names an object.
+func RefOf(o *unstructured.Unstructured) Ref {
+	return Ref{APIVersion: o.GetAPIVersion(), Kind: o.GetKind(), Namespace: o.GetNamespace(), Name: o.GetName()}
 }
