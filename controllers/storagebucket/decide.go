@@ -94,7 +94,8 @@ func decideRemoval(o *observation) plan {
 		keep(v1beta1.ReasonBucketConflict, "the bucket does not have the tag "+v1beta1.BucketTagOwner+
 			" with the UID of this StorageBucket")
 	case o.verdict.Reason == v1beta1.ReasonTagsNotSupported:
-		keep(o.verdict.Reason, "the service does not support bucket tags, so the operator cannot verify that it created the bucket")
+		keep(o.verdict.Reason, "the service does not support bucket tags, so the operator cannot verify that it "+
+			"created the bucket")
 	case o.lost && o.namespace != nil:
 		keep(o.verdict.Reason, "the Secret or ConfigMap of the StorageBucket was already deleted with the namespace")
 	default:

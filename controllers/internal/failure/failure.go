@@ -76,9 +76,10 @@ func New(kind *Kind, text string) error { return &kindError{kind, text} }
 var (
 	policyText  = regexp.MustCompile(`^(?:ValidatingAdmissionPolicy|policy) ['"]([^'"]+)['"] .*denied request`)
 	webhookText = regexp.MustCompile(`^admission webhook "([^"]+)" (?:denied the request|does not support dry run)`)
-	quotaText   = regexp.MustCompile(`^(?:(?:exceeded quota|failed quota|status unknown for quota): |insufficient quota to )`)
-	grantText   = regexp.MustCompile(`^user "[^"]*" \(groups=.*\) is attempting to grant RBAC permissions `)
-	rbacText    = regexp.MustCompile(`^(?:User "[^"]*" cannot |` +
+	quotaText   = regexp.MustCompile(`^(?:(?:exceeded quota|failed quota|status unknown for quota): |` +
+		`insufficient quota to )`)
+	grantText = regexp.MustCompile(`^user "[^"]*" \(groups=.*\) is attempting to grant RBAC permissions `)
+	rbacText  = regexp.MustCompile(`^(?:User "[^"]*" cannot |` +
 		`cannot set (?:an ownerRef on a resource you can't delete|blockOwnerDeletion if ))`)
 )
 

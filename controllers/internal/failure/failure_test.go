@@ -88,7 +88,8 @@ func TestOf(t *testing.T) {
 			Admission, admission},
 		"policy quoting RBAC": {byPolicy(http.StatusForbidden, "p", `User "op" cannot create`),
 			Admission, admission},
-		"mutating policy": {byMutatingPolicy(`policy 'cost.example.com' with binding 'b' denied request: expression failed: no such key: x`),
+		"mutating policy": {byMutatingPolicy(`policy 'cost.example.com' with binding 'b' denied request: ` +
+			`expression failed: no such key: x`),
 			Admission, admission},
 		"mutating policy, no binding": {byMutatingPolicy(`policy "cost.example.com" denied request: no params found`),
 			Admission, admission},
