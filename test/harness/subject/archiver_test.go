@@ -39,21 +39,30 @@ func TestMain(m *testing.M) {
 const archiver = "../testdata/archiver"
 
 // flaw is a mistake, a plan that shows it, and the promise that is broken.
-type flaw struct{ plan, broken string }
+type flaw struct {
+	plan, broken string
+	// racy flaws are about what the cache has not received yet, so they can show in a
+	// clean run too: if two reconciliations of one object are a second apart and the
+	// watch is slower.
+	racy bool
+}
 
 var (
 	// The mistakes of the archiver as it is.
 	flaws = []flaw{
-		{"backup-life:lost-response:POST:/apis/batch/v1/namespaces/default/jobs:1", invariant.SingleLifecycle.Name},
-		{"backup-life:failed-write-500:DELETE:/api/v1/namespaces/archiver-system/configmaps/default.{backup}:1",
-			invariant.FinalizerOrder.Name},
+		{plan: "backup-life:lost-response:POST:/apis/batch/v1/namespaces/default/jobs:1",
+			broken: invariant.SingleLifecycle.Name},
+		{plan: "backup-life:failed-write-500:DELETE:/api/v1/namespaces/archiver-system/configmaps/default.{backup}:1",
+			broken: invariant.FinalizerOrder.Name},
 	}
 	// Those with the tag careless: 4, 7 and 8 of docs/restarts.md.
 	careless = []flaw{
-		{"backup-changed:stale-start:START:/apis/archive.example.com/v1/backups:4", invariant.SingleLifecycle.Name},
-		{"backup-changed:crash-after-write:PUT:/api/v1/namespaces/archiver-system/configmaps/default.{backup}:1",
-			invariant.EndState.Name},
-		{"backup-changed:stale-start:START:/apis/archive.example.com/v1/backups:3", invariant.TruthfulStatus.Name},
+		{plan: "backup-changed:stale-start:START:/apis/archive.example.com/v1/backups:4",
+			broken: invariant.SingleLifecycle.Name},
+		{plan: "backup-changed:crash-after-write:PUT:/api/v1/namespaces/archiver-system/configmaps/default.{backup}:1",
+			broken: invariant.EndState.Name},
+		{plan: "backup-changed:stale-start:START:/apis/archive.example.com/v1/backups:3",
+			broken: invariant.TruthfulStatus.Name, racy: true},
 	}
 )
 
@@ -102,7 +111,11 @@ func proveFlaws(t *testing.T, prover *run.Prover, of scenario.Scenario, plans []
 	reference, err := prover.Reference(t.Context(), of, 2)
 	g.Expect(err).NotTo(HaveOccurred())
 	for _, outcome := range reference.Outcomes {
-		g.Expect(outcome.Result).To(Equal(invariant.Held), "%v", outcome.Verdicts)
+		unexpected := slices.DeleteFunc(broken(outcome), func(id string) bool {
+			return flawed && slices.ContainsFunc(plans, func(f flaw) bool { return f.racy && f.broken == id })
+		})
+		g.Expect(unexpected).To(BeEmpty(), "%v", outcome.Verdicts)
+		g.Expect(outcome.Result).NotTo(Equal(invariant.Inconclusive), "%v", outcome.Verdicts)
 	}
 	derived := reference.Plans(1)
 	for _, flaw := range plans {

@@ -143,7 +143,8 @@ func (op operator) subject(ctx context.Context, bin, prover string, output io.Wr
 func (op operator) goTool(ctx context.Context, args ...string) ([]byte, error) {
 	command := exec.CommandContext(ctx, "go", args...)
 	command.Dir = op.folder
-	command.Env = append(os.Environ(), "GOWORK=off", "GOFLAGS=-mod=readonly")
+	// The flags of make stay, so that a package is not compiled again for other flags.
+	command.Env = append(os.Environ(), "GOWORK=off", "GOFLAGS="+os.Getenv("GOFLAGS")+" -mod=readonly")
 	var stderr strings.Builder
 	command.Stderr = &stderr
 	out, err := command.Output()
