@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -42,6 +43,9 @@ type result struct {
 	wrote    bool                     // at least one child was changed
 	events   []reporting.PendingEvent // changes of single objects
 	released bool                     // the terminating Tenant owns nothing any more
+	// confirm asks the API server, once, whether the spec is as it was read. It is called before a drift is corrected:
+	// another client has changed the child, or the cached Tenant is older than the child.
+	confirm func() error
 }
 
 // act declares what the plan creates, and carries it out. A failure in one namespace does not stop the others. Nothing
@@ -50,7 +54,9 @@ func (r *Reconciler) act(ctx context.Context, o *observation, p plan) (*result, 
 	if err := r.declare(ctx, o.tenant, p.creates); err != nil {
 		return nil, err
 	}
-	res := &result{}
+	res := &result{confirm: sync.OnceValue(func() error {
+		return reconciler.Verify(ctx, r.Live, o.tenant, &v1beta1.Tenant{}, reconciler.SameSpec)
+	})}
 	for _, s := range p.steps {
 		ns, err := r.actOn(ctx, o, s, res)
 		ns.name = s.name
@@ -176,9 +182,17 @@ func (r *Reconciler) keepNamespace(ctx context.Context, o *observation, s step, 
 	var fields []string
 	// An owner reference to a deleted Tenant makes the garbage collector delete the namespace. An object can
 	// also have only one controller.
-	if removeOwners(live, func(ref metav1.OwnerReference) bool {
+	removed := removeOwners(live, func(ref metav1.OwnerReference) bool {
 		return isPredecessor(o.tenant, ref) || want.OwnerReferences == nil && ref.UID == o.tenant.UID
-	}) {
+	})
+	missing := drift(live, want)
+	drifted := (removed || len(missing) > 0) && settled(o, s)
+	if drifted {
+		if err := res.confirm(); err != nil {
+			return ns, err
+		}
+	}
+	if removed {
 		if err := apply.Patch(ctx, r.Client, live, s.live); err != nil {
 			return ns, err
 		}
@@ -187,7 +201,7 @@ func (r *Reconciler) keepNamespace(ctx context.Context, o *observation, s step, 
 			"delete the namespace")
 	}
 	var lost error
-	if missing := drift(live, want); len(missing) > 0 {
+	if len(missing) > 0 {
 		config := configOf(corev1ac.Namespace(s.name), metav1.PartialObjectMetadata{ObjectMeta: want})
 		if err := apply.Update(ctx, r.Client, live, config); err != nil {
 			return ns, err
@@ -198,7 +212,7 @@ func (r *Reconciler) keepNamespace(ctx context.Context, o *observation, s step, 
 		res.wrote = true
 		fields = append(fields, missing...)
 	}
-	if len(fields) > 0 && settled(o, s) {
+	if len(fields) > 0 && drifted {
 		res.changed(s.name, reporting.Corrected("namespace "+s.name+", on which the operator enforces the ownership "+
 			"metadata and the minimum Pod Security level of its flag --tenant-pod-security-level", fields))
 	}

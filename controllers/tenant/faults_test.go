@@ -79,13 +79,15 @@ func (w *world) reaches(state string) bool {
 }
 
 // TestFailedRequestsAreReported tests that each failure is reported with the message recorded in
-// testdata/failures.txt, and that the next reconciles reach the same state.
+// testdata/failures.txt, and that the next reconciles reach the same state. What was left undone is no drift.
 func TestFailedRequestsAreReported(t *testing.T) {
 	boom := errors.New("boom")
 	reports, all := map[string]bool{}, scenarios()
 	reads := map[string]bool{} // that failed already: each scenario has them
 	for _, name := range slices.Sorted(maps.Keys(all)) {
 		requests, want := requestsOf(t, all[name])
+		whole := all[name].world(t)
+		whole.settle()
 		for _, request := range requests {
 			if reads[request] {
 				continue
@@ -102,6 +104,9 @@ func TestFailedRequestsAreReported(t *testing.T) {
 			reports[report] = true
 			if !w.reaches(want) {
 				t.Errorf("%s: after %s failed once, the end is\n%s\nwant\n%s", name, request, w.state(), want)
+			}
+			if corrected := w.corrected(); corrected != "" && whole.corrected() == "" {
+				t.Errorf("%s: after %s failed once, the Tenant reports a drift: %s", name, request, corrected)
 			}
 		}
 	}

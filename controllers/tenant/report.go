@@ -44,8 +44,7 @@ func (r *Reconciler) reportPaused(ctx context.Context, t *v1beta1.Tenant) error 
 // fail reports an error that prevents a reconcile, and returns it.
 func (r *Reconciler) fail(ctx context.Context, t *v1beta1.Tenant, err error) error {
 	return reconciler.Fail(err, func() error {
-		status := *t.Status.DeepCopy()
-		status.ObservedGeneration = t.Generation
+		status := observedStatus(t)
 		reporting.SetReady(&status.Conditions, t.Generation, r.Clock.Now(),
 			notReady(failure.Of(err).Reason, err.Error()))
 		return r.write(ctx, t, t.Status, status, false)
@@ -65,8 +64,7 @@ func (r *Reconciler) write(ctx context.Context, t *v1beta1.Tenant, before, statu
 // intent returns the status to write before namespaces are created. It records their names, so that after a
 // crash the next reconcile can identify them as owned.
 func intent(t *v1beta1.Tenant, creates []string, now time.Time) v1beta1.TenantStatus {
-	status := *t.Status.DeepCopy()
-	status.ObservedGeneration = t.Generation
+	status := observedStatus(t)
 	status.Namespaces = slices.DeleteFunc(status.Namespaces,
 		func(recorded v1beta1.TenantNamespace) bool { return slices.Contains(creates, recorded.Name) })
 	for _, name := range creates {
@@ -74,6 +72,19 @@ func intent(t *v1beta1.Tenant, creates []string, now time.Time) v1beta1.TenantSt
 	}
 	reporting.SetCondition(&status.Conditions, t.Generation, now,
 		notReady(v1beta1.ReasonProgressing, "creating "+namespacesText(creates)))
+	return status
+}
+
+// observedStatus returns the status for the Tenant's generation before the namespaces are as it says. What was
+// reconciled for a former generation is pending: a difference that is left after an interruption is no drift.
+func observedStatus(t *v1beta1.Tenant) v1beta1.TenantStatus {
+	status := *t.Status.DeepCopy()
+	for i, ns := range status.Namespaces {
+		if status.ObservedGeneration != t.Generation && ns.Reason == v1beta1.ReasonReconciled {
+			status.Namespaces[i].Reason = v1beta1.ReasonPending
+		}
+	}
+	status.ObservedGeneration = t.Generation
 	return status
 }
 

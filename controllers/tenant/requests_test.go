@@ -23,6 +23,24 @@ func annotated(key, value string) func(*v1beta1.Tenant) {
 	return func(t *v1beta1.Tenant) { t.Annotations = map[string]string{key: value} }
 }
 
+// A replica whose cached Tenant is old gives a removed admin no rights back, and reports no drift.
+func TestOldTenantCorrectsNothing(t *testing.T) {
+	w := newWorld(t, provision(func(p *provisioned) { admins("ann", "mallory")(p.tenant) })...)
+	w.unseen = func(w *world) {
+		x := find[v1beta1.Tenant](w, "", "a")
+		admins("ann")(x)
+		next(x)
+		w.must(w.live.Update(t.Context(), x))
+	}
+	w.settle()
+	if lines := strings.Join(w.Lines, "\n"); strings.Contains(lines, "mallory") || w.corrected() != "" {
+		t.Errorf("it corrected what was right:\n%s", lines)
+	}
+	if ready := w.ready(); ready.Status != metav1.ConditionTrue || ready.ObservedGeneration != 2 {
+		t.Errorf("Ready is %+v", ready)
+	}
+}
+
 // A paused Tenant gets the condition, once, and nothing else: no finalizer, no child, no deletion, and no other
 // change of its status. A resumed one loses the condition.
 func TestPausedTenant(t *testing.T) {

@@ -34,29 +34,34 @@ func (r *Reconciler) ensureBinding(ctx context.Context, o *observation, s step, 
 		RoleRef: clusterRole(r.Options.AdminClusterRole), Subjects: subjects(t)}
 	matches := live != nil && live.DeletionTimestamp.IsZero() && len(drift(live, want.ObjectMeta)) == 0 &&
 		equality.Semantic.DeepEqual(live.Subjects, want.Subjects)
-	var err error
-	switch {
-	case live == nil:
-		err = apply.Create(ctx, r.Client, bindingConfig(want))
-	case matches && live.RoleRef == want.RoleRef:
+	if matches && live.RoleRef == want.RoleRef {
 		return nil
-	default:
+	}
+	// If only the role differs, the operator's flag has changed.
+	drifted := !matches && settled(o, s) &&
+		reporting.FindCondition(o.before.Conditions, v1beta1.ConditionReady).Reason != v1beta1.ReasonAdminRoleNotFound
+	if drifted {
+		if err := res.confirm(); err != nil {
+			return err
+		}
+	}
+	var err error
+	if live == nil {
+		err = apply.Create(ctx, r.Client, bindingConfig(want))
+	} else {
 		err = r.correctBinding(ctx, t, live, want, res)
 	}
 	if err != nil {
 		return explain(err, r.Options.AdminClusterRole)
 	}
 	res.wrote = true
-	// If only the role differs, the operator's flag has changed.
-	if matches || !settled(o, s) ||
-		reporting.FindCondition(o.before.Conditions, v1beta1.ConditionReady).Reason == v1beta1.ReasonAdminRoleNotFound {
-		return nil
+	if drifted {
+		r.metrics.repaired.Inc()
+		res.changed(s.name, reporting.Warning(v1beta1.EventAdminBindingRepaired, "Repair",
+			"role binding %s/%s was missing or differed from the spec, and the operator restored it; the audit log "+
+				"shows the change",
+			s.name, adminBindingName))
 	}
-	r.metrics.repaired.Inc()
-	res.changed(s.name, reporting.Warning(v1beta1.EventAdminBindingRepaired, "Repair",
-		"role binding %s/%s was missing or differed from the spec, and the operator restored it; the audit log "+
-			"shows the change",
-		s.name, adminBindingName))
 	return nil
 }
 
@@ -187,24 +192,32 @@ func ensureClusterChild[L interface {
 	desired D, differences func(L) []string) error {
 	fields := []string{"the object was missing or bound another role"}
 	var none L
-	var err error
-	switch {
-	case live == none:
-		err = apply.Create(ctx, r.Client, desired)
-	case !ownsReader(o.tenant, live):
-		return fmt.Errorf("%s %s %w", kind, live.GetName(), errForeign)
-	default:
+	if live != none {
+		if !ownsReader(o.tenant, live) {
+			return fmt.Errorf("%s %s %w", kind, live.GetName(), errForeign)
+		}
 		if fields = differences(live); len(fields) == 0 {
 			return nil
 		}
+	}
+	drifted := o.before.ObservedGeneration == o.tenant.Generation &&
+		meta.IsStatusConditionTrue(o.before.Conditions, v1beta1.ConditionReady)
+	if drifted {
+		if err := res.confirm(); err != nil {
+			return err
+		}
+	}
+	var err error
+	if live == none {
+		err = apply.Create(ctx, r.Client, desired)
+	} else {
 		err = apply.Update(ctx, r.Client, live, desired)
 	}
 	if err != nil {
 		return err
 	}
 	res.wrote = true
-	if o.before.ObservedGeneration == o.tenant.Generation &&
-		meta.IsStatusConditionTrue(o.before.Conditions, v1beta1.ConditionReady) {
+	if drifted {
 		res.events = append(res.events, reporting.Corrected(kind+" "+readerNamePrefix+o.tenant.Name+
 			", which lets the admins read their Tenant", fields))
 	}

@@ -109,7 +109,9 @@ func changesOfSpecs() map[string]scenario {
 			unseen: func(w *world) { w.must(w.live.Delete(w.T.Context(), tenant("a"))) }},
 		"nothing to do": {objects: provision(
 			func(p *provisioned) { p.namespaces[0].Labels["example.com/x"] = "y" })},
-		"a name is added":   {objects: provision(nil, naming("dev", "prod"), next)},
+		"a name is added": {objects: provision(nil, naming("dev", "prod"), next)},
+		"an admin and a name are added": {objects: provision(
+			func(p *provisioned) { naming("dev", "prod")(p.tenant); admins("ann", "bob")(p.tenant) }, next)},
 		"a name is dropped": {objects: provision(nil, owning("a-old"), next)},
 		"a name is dropped, unseen: it got its marks": {
 			objects: provision(func(p *provisioned) { unbound(p); bare(p.namespaces[0]) },

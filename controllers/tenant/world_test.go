@@ -318,6 +318,11 @@ func (w *world) ready() metav1.Condition {
 	return reporting.FindCondition(w.status().Conditions, v1beta1.ConditionReady)
 }
 
+// corrected returns what the Tenant reports as a drift, or "".
+func (w *world) corrected() string {
+	return reporting.FindCondition(w.status().Conditions, v1beta1.ConditionDriftCorrected).Message
+}
+
 // bindingText returns the role and the users of the admins' binding; "" if there is none.
 func (w *world) bindingText() string {
 	w.T.Helper()

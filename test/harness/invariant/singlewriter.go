@@ -123,8 +123,12 @@ func (b *judgement) judgeTaken() {
 		}
 		if before != nil && !before.Gone && !now.Gone && before.UID == now.UID && !before.At.IsZero() && !now.At.IsZero() {
 			had, has, lasts := before.HolderIdentity(), now.HolderIdentity(), lasting(before)
+			sent, known := renewedAt(before) // the sender can end before the response, and its Pod start another process
+			if !known || sent.After(before.At) {
+				sent = before.At
+			}
 			if had != "" && has != "" && had != has && now.At.Sub(before.At) < lasts-sooner &&
-				!b.endedBetween(had, before.At, now.At) {
+				!b.endedBetween(had, sent, now.At) {
 				b.addViolation("the Lease passed from %s to %s at %s, %s after its renewal at %s: its duration is %s, and it was not released",
 					had, has, now.RevisionRange, now.At.Sub(before.At).Round(time.Millisecond), before.RevisionRange, lasts).
 					revision(now.RevisionRange).revision(before.RevisionRange)
@@ -167,7 +171,7 @@ func renewedAt(lease *history.Version) (at time.Time, known bool) {
 // whose Lease was stolen ends at its next renewal, which does not excuse the theft.
 const noted = 100 * time.Millisecond
 
-// endedBetween reports whether the process that held the Lease at from had ended at until. The
+// endedBetween reports whether the process that renewed the Lease at from had ended at until. The
 // identity begins with its Pod's name, so the process is that Pod's last one that started before.
 func (b *judgement) endedBetween(identity string, from, until time.Time) bool {
 	holder := b.processAt(from, func(name string) bool { return strings.HasPrefix(identity, name+"_") })

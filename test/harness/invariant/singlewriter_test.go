@@ -44,7 +44,16 @@ func TestLeaseIsNotTaken(t *testing.T) {
 	with := func(more ...step) *history.History {
 		return play(holds("a"), holds("b"), writes("b", t1), leases(1, 4, 5), all(more...))
 	}
+	// restarts ends the process between the renewal, sent at that second, and the response at 4.
+	restarts := func(sent float64) step {
+		return all(process("a", 0, second(3.95)), process("a", 3.95, time.Time{}), changes(func(s *script) {
+			s.Versions[1].Object.Object["spec"].(map[string]any)["renewTime"] = second(sent).Format(time.RFC3339Nano)
+		}))
+	}
 	check(t, invariant.SingleWriter, table{
+		"SentBeforeTheEnd":      wantHeld(with(restarts(3.9))),
+		"SentAfterTheRestart":   wantBroken(with(restarts(3.97)), taken...),
+		"SentByAClockAhead":     wantBroken(with(restarts(9)), taken...),
 		"HolderEnded":           wantHeld(with(process("a", 0, second(5)))),
 		"HolderEndIsNoted":      wantHeld(with(process("a", 0, second(5).Add(50*time.Millisecond)))),
 		"HolderEndedLater":      wantBroken(with(process("a", 0, second(5).Add(200*time.Millisecond))), taken...),
