@@ -43,8 +43,8 @@ type result struct {
 	wrote    bool                     // at least one child was changed
 	events   []reporting.PendingEvent // changes of single objects
 	released bool                     // the terminating Tenant owns nothing any more
-	// confirm asks the API server, once, whether the spec is as it was read. It is called before a drift is corrected:
-	// another client has changed the child, or the cached Tenant is older than the child.
+	// confirm asks the API server, once, whether the spec is as it was read. It is called before a child that exists is
+	// changed, and before one that was deleted is made again: the cached Tenant may be older than the child.
 	confirm func() error
 }
 
@@ -186,8 +186,7 @@ func (r *Reconciler) keepNamespace(ctx context.Context, o *observation, s step, 
 		return isPredecessor(o.tenant, ref) || want.OwnerReferences == nil && ref.UID == o.tenant.UID
 	})
 	missing := drift(live, want)
-	drifted := (removed || len(missing) > 0) && settled(o, s)
-	if drifted {
+	if removed || len(missing) > 0 {
 		if err := res.confirm(); err != nil {
 			return ns, err
 		}
@@ -212,7 +211,7 @@ func (r *Reconciler) keepNamespace(ctx context.Context, o *observation, s step, 
 		res.wrote = true
 		fields = append(fields, missing...)
 	}
-	if len(fields) > 0 && drifted {
+	if len(fields) > 0 && settled(o, s) {
 		res.changed(s.name, reporting.Corrected("namespace "+s.name+", on which the operator enforces the ownership "+
 			"metadata and the minimum Pod Security level of its flag --tenant-pod-security-level", fields))
 	}

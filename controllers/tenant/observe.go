@@ -43,7 +43,7 @@ func newObservation(t *v1beta1.Tenant, options Options) *observation {
 }
 
 // observe reads the objects of the Tenant. The cache has at least the operator's own writes. Act reads only to
-// verify that what it has removed is gone.
+// verify that the Tenant is as it was read, and that what it has removed is gone.
 func (r *Reconciler) observe(ctx context.Context, t *v1beta1.Tenant) (*observation, error) {
 	o := newObservation(t, r.Options)
 	if err := r.observeNamespaces(ctx, o); err != nil {

@@ -40,7 +40,7 @@ func (r *Reconciler) ensureBinding(ctx context.Context, o *observation, s step, 
 	// If only the role differs, the operator's flag has changed.
 	drifted := !matches && settled(o, s) &&
 		reporting.FindCondition(o.before.Conditions, v1beta1.ConditionReady).Reason != v1beta1.ReasonAdminRoleNotFound
-	if drifted {
+	if drifted || live != nil {
 		if err := res.confirm(); err != nil {
 			return err
 		}
@@ -155,6 +155,9 @@ func (r *Reconciler) ensureReader(ctx context.Context, o *observation, res *resu
 	}
 	live := o.readerBinding
 	if live != nil && ownsReader(t, live) && live.RoleRef != binding.RoleRef { // the role is immutable
+		if err := res.confirm(); err != nil {
+			return err
+		}
 		if err := apply.Delete(ctx, r.Client, live, client.DisableReadYourWritesConsistency); err != nil {
 			return fmt.Errorf("deleting cluster role binding %s: %w", name, err)
 		}
@@ -202,7 +205,7 @@ func ensureClusterChild[L interface {
 	}
 	drifted := o.before.ObservedGeneration == o.tenant.Generation &&
 		meta.IsStatusConditionTrue(o.before.Conditions, v1beta1.ConditionReady)
-	if drifted {
+	if drifted || live != none {
 		if err := res.confirm(); err != nil {
 			return err
 		}

@@ -88,12 +88,13 @@ func SameVersion(judged, now client.Object) bool {
 	return judged.GetResourceVersion() == now.GetResourceVersion()
 }
 
-// SameSpec reports whether an object has the same spec, and is not being deleted. Its status and labels may differ.
+// SameSpec reports whether an object has the same spec, and is neither being deleted nor paused. Its status and labels
+// may differ.
 func SameSpec(judged, now client.Object) bool {
-	return judged.GetGeneration() == now.GetGeneration() && now.GetDeletionTimestamp().IsZero()
+	return judged.GetGeneration() == now.GetGeneration() && now.GetDeletionTimestamp().IsZero() && !Paused(now)
 }
 
-// Verify is called before an action that cannot be undone. It reads the object `judged`, on which the decision is
+// Verify is called before an action that an old object must not cause. It reads the object `judged`, on which the decision is
 // based, from the API server into `into`, which must be new. It returns a Conflict unless both are the same.
 func Verify[T Object](
 	ctx context.Context, live client.Reader, judged, into T, same func(_, _ client.Object) bool,
