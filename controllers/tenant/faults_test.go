@@ -27,11 +27,11 @@ import (
 // again is the result of a reconcile that met a Conflict.
 var again = ctrl.Result{RequeueAfter: reconciler.RetryAfterConflict}
 
-// requestsOf returns the requests of a scenario's reconciles, and the final state. It omits
+// requestsOf returns the requests of a scenario's reconciles, and the world at their end. It omits
 // the third and later requests of one name, which a reconciled Tenant repeats.
-func requestsOf(t *testing.T, s scenario) (requests []string, state string) {
+func requestsOf(t *testing.T, s scenario) (requests []string, w *world) {
 	t.Helper()
-	w := s.world(t)
+	w = s.world(t)
 	w.settle()
 	for request := range w.requests {
 		if !strings.HasSuffix(request, ")") || strings.HasSuffix(request, " (2)") {
@@ -39,7 +39,7 @@ func requestsOf(t *testing.T, s scenario) (requests []string, state string) {
 		}
 	}
 	slices.Sort(requests)
-	return requests, w.state()
+	return requests, w
 }
 
 // failed reconciles until the request of that name is sent, and fails it with err. It
@@ -85,9 +85,8 @@ func TestFailedRequestsAreReported(t *testing.T) {
 	reports, all := map[string]bool{}, scenarios()
 	reads := map[string]bool{} // that failed already: each scenario has them
 	for _, name := range slices.Sorted(maps.Keys(all)) {
-		requests, want := requestsOf(t, all[name])
-		whole := all[name].world(t)
-		whole.settle()
+		requests, whole := requestsOf(t, all[name])
+		want := whole.state()
 		for _, request := range requests {
 			if reads[request] {
 				continue
@@ -123,7 +122,8 @@ func TestRefusedWritesAreNoFailures(t *testing.T) {
 	for name, s := range scenarios() {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			requests, want := requestsOf(t, s)
+			requests, whole := requestsOf(t, s)
+			want := whole.state()
 			for _, request := range slices.DeleteFunc(requests, isRead) {
 				for _, refusal := range []error{changed(), denied()} {
 					if apierrors.IsConflict(refusal) && strings.Contains(request, " RoleBinding ") {

@@ -70,9 +70,10 @@ func TestPausedTenant(t *testing.T) {
 	} {
 		before := w.status()
 		w.settle()
-		if writes := strings.Count(strings.Join(w.Lines, "\n"), " as leasehold ") +
-			strings.Count(strings.Join(w.Lines, "\n"), "delete "); writes > 0 || w.requests["merge-patch+json of status Tenant a"] != 1 {
-			t.Errorf("%s: it is written to:\n%s", name, strings.Join(w.Lines, "\n"))
+		lines := strings.Join(w.Lines, "\n")
+		if writes := strings.Count(lines, " as leasehold ") + strings.Count(lines, "delete "); writes > 0 ||
+			w.requests["merge-patch+json of status Tenant a"] != 1 {
+			t.Errorf("%s: it is written to:\n%s", name, lines)
 		}
 		after := w.status()
 		got := reporting.FindCondition(after.Conditions, v1beta1.ConditionPaused)
@@ -150,7 +151,8 @@ func TestTerminatingNamespaceOfOthersIsWaitedFor(t *testing.T) {
 	w := newWorld(t, tenant("a"), held)
 	w.settle()
 	if got := w.ready(); got.Reason != v1beta1.ReasonNamespaceTerminating ||
-		!strings.HasPrefix(got.Message, "waiting for the deletion of namespace a-dev: ") || strings.Contains(got.Message, "choose") ||
+		!strings.HasPrefix(got.Message, "waiting for the deletion of namespace a-dev: ") ||
+		strings.Contains(got.Message, "choose") ||
 		reporting.FindCondition(w.status().Conditions, v1beta1.ConditionStalled).Type != "" {
 		t.Errorf("Ready %s: %s", got.Reason, got.Message)
 	}

@@ -257,8 +257,8 @@ func explain(err error, role string) error {
 	if failure.Of(err) != failure.Grant {
 		return err
 	}
-	return fmt.Errorf("%w on ClusterRole %s, so it cannot bind the admins to that role; add %s to the resourceNames of the rule "+
-		"with the verb bind in the operator's ClusterRole (config/rbac/manager_role.yaml), or change the flag "+
+	return fmt.Errorf("%w on ClusterRole %s, so it cannot bind the admins to that role; add %s to the resourceNames of "+
+		"the rule with the verb bind in the operator's ClusterRole (config/rbac/manager_role.yaml), or change the flag "+
 		"--tenant-admin-cluster-role",
 		errMayNotBind, role, role)
 }

@@ -95,7 +95,8 @@ func SameSpec(judged, now client.Object) bool {
 }
 
 // Verify is called before an action that an old object must not cause. It reads the object `judged`, on which the
-// decision is based, from the API server into `into`, which must be new. It returns a Conflict unless both are the same.
+// decision is based, from the API server into `into`, which must be new. It returns a Conflict unless both are the
+// same.
 func Verify[T Object](
 	ctx context.Context, live client.Reader, judged, into T, same func(_, _ client.Object) bool,
 ) error {
