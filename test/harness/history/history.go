@@ -65,6 +65,9 @@ func (h *History) Has(anyOf ...Source) bool {
 	return slices.ContainsFunc(anyOf, func(s Source) bool { return slices.Contains(h.Recorded, s) })
 }
 
+// NeedsNoError begins FaultRecord.Legal where no error has to precede the start.
+const NeedsNoError = "needs no error: "
+
 // FaultRecord is the outcome of a planned fault.
 type FaultRecord struct {
 	Name string `json:"name"`

@@ -34,6 +34,18 @@ type comings struct {
 	references []HistoryRef
 }
 
+// maxTimes bounds the creations and deletions that a violation tells.
+const maxTimes = 4
+
+// when tells when the objects came and went. The history has them all.
+func (c comings) when() string {
+	told := c.at[:min(maxTimes, len(c.at))]
+	if more := len(c.at) - len(told); more > 0 {
+		told = append(slices.Clone(told), fmt.Sprintf("and %d more", more))
+	}
+	return cmp.Or(strings.Join(told, ", "), "never here")
+}
+
 func judgeLifecycle(b *judgement) {
 	b.judgeRemade()
 	clean := slices.DeleteFunc(slices.Clone(b.References), func(h *history.History) bool { return !h.Has(history.Watch) })
@@ -71,7 +83,7 @@ func judgeLifecycle(b *judgement) {
 			}
 			if got > most || got < least && !counted[key].replaced {
 				b.addViolation("%s was %s %s, in clean runs %s (%s)", key, what, times(got, got), times(least, most),
-					cmp.Or(strings.Join(counted[key].at, ", "), "never here")).object(key).refer(counted[key].references...)
+					counted[key].when()).object(key).refer(counted[key].references...)
 			}
 		}
 		compare("created", got.made, func(c comings) int { return c.made })

@@ -62,6 +62,8 @@ func TestLifecycle(t *testing.T) {
 		"ReplacedLess": wantHeld(replaced(1, node)).against(replaced(2, node), replaced(2, node)),
 		"ReplacedMore": wantBroken(replaced(2, node), "created 3 times, in clean runs 2 times").
 			against(replaced(1, node), replaced(1, node)),
+		"ReplacedOften": wantBroken(replaced(3, node), "created 4 times, in clean runs 2 times",
+			"deleted UID n1 at resourceVersion 108, and 3 more)").against(replaced(1, node), replaced(1, node)),
 		"NeverThere": wantBroken(with(), "configmaps ns/n was created 0 times, in clean runs 2 times").
 			against(replaced(1, node), replaced(1, node)),
 		"MadeAnewLess": wantBroken(replaced(1, controlledBy("example.com/v1")), "created 2 times, in clean runs 3 times").

@@ -14,6 +14,7 @@ import (
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/sets"
 )
 
 // Growth is how far a sample is grown.
@@ -35,6 +36,20 @@ const (
 
 // reference matches names of fields whose value probably names another object.
 var reference = regexp.MustCompile(`(?i)(ref|refs|reference|references|name|names|class|namespace|account)$`)
+
+// partsOfReference are fields of which an object that only names another one consists.
+var partsOfReference = sets.New("name", "namespace", "kind", "apiVersion", "apiGroup", "group", "key", "optional", "uid",
+	"fieldPath", "resourceVersion")
+
+// refers reports whether a field probably names an object, or several. One that does not exist would only keep the
+// operator waiting.
+func refers(name string, schema *apiextensionsv1.JSONSchemaProps) bool {
+	if schema.Items != nil && schema.Items.Schema != nil {
+		schema = schema.Items.Schema
+	}
+	return reference.MatchString(name) ||
+		len(schema.Properties) > 0 && partsOfReference.HasAll(slices.Collect(maps.Keys(schema.Properties))...)
+}
 
 // Grow returns a value with additional entries and fields, and their paths. When an operator gets
 // the original value again, it has to remove their effects.
@@ -101,7 +116,7 @@ func (g *growing) object(schema *apiextensionsv1.JSONSchemaProps, given map[stri
 		switch {
 		case there:
 			given[name] = g.value(&field, value, at, depth+1)
-		case g.how == GrowAll && depth < maxDepth && len(g.added) < maxAdded && !reference.MatchString(name) && !g.skips(at):
+		case g.how == GrowAll && depth < maxDepth && len(g.added) < maxAdded && !refers(name, &field) && !g.skips(at):
 			if made := g.absent(&field, at, depth+1); made != nil {
 				given[name] = made
 			}

@@ -18,6 +18,8 @@ properties:
   note: {type: string, minLength: 3}
   mode: {type: string, enum: [Fast, Slow]}
   storeRef: {type: object, properties: {name: {type: string}}}
+  sealed: {type: array, items: {type: object, required: [name], properties: {name: {type: string}, key: {type: string}}}}
+  env: {type: array, items: {type: object, required: [name], properties: {name: {type: string}, value: {type: string}}}}
   policy: {type: string, default: Keep}
   hosts: {type: array, maxItems: 3, items: {type: string, pattern: '^[a-z]+(-[0-9]+)?$'}}
   tags: {type: array, items: {type: string}}
@@ -41,10 +43,10 @@ func TestGrow(t *testing.T) {
 		how          Growth
 		added        string
 	}{
-		"Empty": {"{}", `{days: [Sunday, Monday], hosts: [example, example-2], inner: {hour: 1, zone: example}, note: example,
+		"Empty": {"{}", `{days: [Sunday, Monday], env: [{name: example}, {name: example-2}], hosts: [example, example-2], inner: {hour: 1, zone: example}, note: example,
 			parameters: {example-1: example, example-2: example}, rules: [{port: 80}, {port: 82}],
 			single: [example], size: 1, tags: [example, example-2]}`, GrowAll,
-			"days[] hosts[] inner.hour inner.zone note parameters.example-1 parameters.example-2 rules[] single[] size tags[]"},
+			"days[] env[] hosts[] inner.hour inner.zone note parameters.example-1 parameters.example-2 rules[] single[] size tags[]"},
 		"Given": {"{hosts: [a, b], parameters: {a: b}, rules: [{port: 90}]}",
 			"{hosts: [a, b, a-3], parameters: {a: b, example-1: example}, rules: [{port: 90}, {port: 92}]}", GrowGiven,
 			"hosts[] parameters.example-1 rules[]"},

@@ -10,6 +10,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/go-logr/logr"
@@ -38,14 +39,21 @@ func Init(ctx context.Context, o Options, output io.Writer) (err error) {
 	if err := l.learn(ctx); err != nil {
 		return fmt.Errorf("describing %s: %w", d.Name, err)
 	}
-	if err := d.relativeTo(o.Dir); err != nil {
+	return d.untaught()
+}
+
+// save writes the subject and the scenarios that are known, and tells which.
+func (d *Draft) save(output io.Writer) error {
+	relative := *d // to its folder, while d goes on to be read elsewhere
+	relative.CRDs = slices.Clone(d.CRDs)
+	if err := relative.relativeTo(d.Dir); err != nil {
 		return err
 	}
-	written, err := d.write(o.Dir, d.Scenarios)
+	written, err := relative.write(d.Dir, relative.Scenarios)
 	for _, file := range written {
 		fmt.Fprintf(output, "wrote %s\n", file)
 	}
-	return errors.Join(err, d.untaught())
+	return err
 }
 
 // untaught is an error with the kinds that have a sample and no scenario: a sample that teaches nothing is no success.

@@ -56,25 +56,19 @@ func (d *Draft) Learn(k *DraftKind, users []string, histories ...*history.Histor
 	return nil
 }
 
-// Require makes the scenario of each kind require the promises that clean runs could be judged by.
-// The histories are those of the kinds, in the same order.
-func (d *Draft) Require(promises invariant.Contract, histories [][]*history.History) {
-	for i := range d.Kinds {
-		if d.Kinds[i].Problem != "" {
-			continue
-		}
-		could := map[string]int{}
-		for _, h := range histories[i] {
-			for _, v := range invariant.Judge(invariant.Case{History: h, References: histories[i], Contract: promises}) {
-				if v.Result != invariant.Inconclusive {
-					could[v.Invariant]++
-				}
+// Require makes the kind's scenario require the promises that its clean runs could be judged by.
+func (k *DraftKind) Require(promises invariant.Contract, histories []*history.History) {
+	could := map[string]int{}
+	for _, h := range histories {
+		for _, v := range invariant.Judge(invariant.Case{History: h, References: histories, Contract: promises}) {
+			if v.Result != invariant.Inconclusive {
+				could[v.Invariant]++
 			}
 		}
-		d.Kinds[i].Invariants = slices.DeleteFunc(slices.Clone(judged), func(id string) bool {
-			return could[id] < len(histories[i]) || d.Kinds[i].Unfinished && slices.Contains(atRestOnly, id)
-		})
 	}
+	k.Invariants = slices.DeleteFunc(slices.Clone(judged), func(id string) bool {
+		return could[id] < len(histories) || k.Unfinished && slices.Contains(atRestOnly, id)
+	})
 }
 
 // learnUnchanged counts the writes to one object between two checkpoints that changed nothing, as

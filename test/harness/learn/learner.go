@@ -40,23 +40,14 @@ type learner struct {
 }
 
 // learn completes the draft: the Lease by one run of the operator, and then the rest by two clean
-// runs of each scenario.
+// runs of each scenario. It writes the description after each kind.
 func (l *learner) learn(ctx context.Context) error {
 	l.draft.Lease = history.Key{Resource: history.Leases, Name: "unknown", Namespace: "unknown"}
 	if err := l.findLease(ctx); err != nil {
 		return err
 	}
 	fmt.Fprintf(l.output, "the operator acquired the Lease %s/%s\n", l.draft.Lease.Namespace, l.draft.Lease.Name)
-	histories, err := l.observe(ctx)
-	if err != nil {
-		return err
-	}
-	s, err := l.load(ctx)
-	if err != nil {
-		return err
-	}
-	l.draft.Require(s.Contract, histories)
-	return nil
+	return l.observe(ctx)
 }
 
 // load writes the incomplete description, and reads it as a subject.
@@ -74,12 +65,15 @@ func (l *learner) load(ctx context.Context) (*subject.Suite, error) {
 	return subject.Load(ctx, filepath.Join(l.dir, "subject.yaml"), "")
 }
 
+// notRun is the problem of the kinds whose turn has not come.
+const notRun = "prove init ended before it was run"
+
 // observe runs each scenario twice and learns from the histories. A kind gets no scenario if it
 // cannot be run.
-func (l *learner) observe(ctx context.Context) (histories [][]*history.History, err error) {
+func (l *learner) observe(ctx context.Context) (err error) {
 	s, err := l.load(ctx)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	s.Contract.Watched = l.resources
 	for _, r := range l.resources {
@@ -89,32 +83,53 @@ func (l *learner) observe(ctx context.Context) (histories [][]*history.History, 
 	s.Plane.AuditGroups = slices.Compact(s.Plane.AuditGroups)
 	prover, err := run.Start(ctx, run.Options{Subject: s.Subject, Random: l.random, StopAtRefusal: true})
 	if err != nil {
-		return nil, err
+		return err
 	}
 	defer func() { err = errors.Join(err, NoteNotEnded(l.output, prover.Stop(ctx))) }()
-	histories = make([][]*history.History, len(l.draft.Kinds))
 	var problems []error
 	for i := range l.draft.Kinds {
+		l.draft.Kinds[i].Problem = notRun
+	}
+	for i := range l.draft.Kinds {
 		k := &l.draft.Kinds[i]
+		k.Problem = ""
 		fmt.Fprintf(l.output, "kind %d of %d, %s: %d clean runs to learn from\n", i+1, len(l.draft.Kinds),
 			k.ScenarioName(), cleanRuns)
 		began := time.Now()
-		histories[i], err = l.learnKind(ctx, prover, k, s.Contract.Users)
+		histories, err := l.learnKind(ctx, prover, k, s.Contract.Users)
 		if ctx.Err() != nil {
-			return nil, ctx.Err()
+			return ctx.Err()
 		}
 		if err != nil {
 			k.Problem = err.Error()
 			problems = append(problems, err)
 			fmt.Fprintf(l.output, "%s: it gets no scenario: %v\n%s", k.ScenarioName(), err, l.logs(prover))
+		} else if err := l.require(ctx, prover, k, histories); err != nil {
+			return err
 		}
 		fmt.Fprintf(l.output, "%s took %s\n", k.ScenarioName(), time.Since(began).Round(time.Second))
+		if len(problems) > i {
+			continue // there is no scenario yet
+		}
+		if err := l.draft.save(l.output); err != nil {
+			return err
+		}
 	}
 	if len(problems) == len(l.draft.Kinds) {
-		return nil, fmt.Errorf("no scenario could be run: %w", errors.Join(problems...))
+		return fmt.Errorf("no scenario could be run: %w", errors.Join(problems...))
 	}
+	return nil
+}
+
+// require completes what all runs so far have shown, and what the kind's scenario requires.
+func (l *learner) require(ctx context.Context, prover *run.Prover, k *DraftKind, histories []*history.History) error {
+	s, err := l.load(ctx)
+	if err != nil {
+		return err
+	}
+	k.Require(s.Contract, histories)
 	l.draft.Strays, err = prover.Strays()
-	return histories, err
+	return err
 }
 
 // notServed matches the error of a client about a kind without a definition.

@@ -123,16 +123,16 @@ func TestLearn_Pause(t *testing.T) {
 
 // States of an operator that is never done are not compared.
 func TestRequire_Restless(t *testing.T) {
-	runs := [][]*history.History{{archive(t, "b0"), archive(t, "b1")}}
+	runs := []*history.History{archive(t, "b0"), archive(t, "b1")}
 	backup := invariant.Kind{Resource: history.Resource{Group: "archive.example.com", Resource: "backups"}}
 	promises := invariant.Contract{Users: []string{operator}, Kinds: []invariant.Kind{backup}}
 	for unfinished, want := range map[bool][]string{
 		false: {"end-state", "single-lifecycle", "preconditions"},
 		true:  {"preconditions"},
 	} {
-		d := &Draft{Kinds: []DraftKind{{Unfinished: unfinished}}}
-		d.Require(promises, runs)
-		got := slices.DeleteFunc(slices.Clone(d.Kinds[0].Invariants), func(id string) bool {
+		k := &DraftKind{Unfinished: unfinished}
+		k.Require(promises, runs)
+		got := slices.DeleteFunc(slices.Clone(k.Invariants), func(id string) bool {
 			return !slices.Contains([]string{"end-state", "single-lifecycle", "quiescence", "preconditions"}, id)
 		})
 		if !slices.Equal(got, want) {

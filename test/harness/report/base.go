@@ -111,10 +111,7 @@ func (s *Sweep) writeComparison(w io.Writer, base *Sweep) error {
 	changes, found := s.Changes(base, false), s.NewFindings(base)
 	fmt.Fprintf(w, "\n**prove, compared with the base**: %s, %s",
 		counted(len(found), "new finding"), counted(len(s.Outcomes), "plan"))
-	if s.Left > 0 {
-		fmt.Fprintf(w, ", %s left out by --budget", counted(s.Left, "plan"))
-	}
-	fmt.Fprintf(w, "\n\nRequests of clean runs: %s\n", counted(len(changes), "change"))
+	fmt.Fprintf(w, "%s\n\nRequests of clean runs: %s\n", s.leftOut(), counted(len(changes), "change"))
 	var rows [][]string
 	for _, c := range changes[:min(maxChanges, len(changes))] {
 		rows = append(rows, []string{c.Scenario, c.Step, fmt.Sprintf("%+d %s of %s", c.Count, c.Method, c.Resource)})

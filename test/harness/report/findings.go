@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 
+	"leasehold.dev/test/harness/history"
 	"leasehold.dev/test/harness/invariant"
 )
 
@@ -19,7 +20,8 @@ type SweepFinding struct {
 	Clean bool `json:"clean,omitempty"`
 	// Again is the number of other runs with a violation of it that only the clean run reports.
 	Again int `json:"again,omitempty"`
-	// Runs are the runs that report it, the shortest command to repeat it first.
+	// Runs are the runs that report it. The first is the one to repeat: the least can be said against its fault, and
+	// then its command is the shortest.
 	Runs []FindingRun `json:"runs"`
 }
 
@@ -31,6 +33,17 @@ type FindingRun struct {
 	Replay string `json:"replay"`
 	// Legal says why the fault of a stale start is legal; "" for other faults.
 	Legal string `json:"legal,omitempty"`
+}
+
+// assumptions orders runs by what has to be legal for their fault: nothing, an old start, or an error before it.
+func (r FindingRun) assumptions() int {
+	switch {
+	case r.Legal == "":
+		return 0
+	case strings.HasPrefix(r.Legal, history.NeedsNoError):
+		return 1
+	}
+	return 2
 }
 
 // Findings groups the findings of all runs by their cause. Lost objects are first, then the findings of clean runs.
@@ -48,7 +61,8 @@ func (s *Sweep) Findings() []SweepFinding {
 	for i := range all {
 		f := &all[i]
 		slices.SortStableFunc(f.Runs, func(a, b FindingRun) int {
-			return cmp.Or(cmp.Compare(len(a.Replay), len(b.Replay)), strings.Compare(a.Replay, b.Replay))
+			return cmp.Or(cmp.Compare(a.assumptions(), b.assumptions()), cmp.Compare(len(a.Replay), len(b.Replay)),
+				strings.Compare(a.Replay, b.Replay))
 		})
 		for _, o := range slices.Concat(s.Clean, s.Outcomes) {
 			if f.isKnownIn(o) {

@@ -40,9 +40,9 @@ func knows(o invariant.Outcome, id, signature string) invariant.Outcome {
 // A finding of a stale start says why the start is legal, even when the report is read again.
 func TestFindings_LegalStart(t *testing.T) {
 	g := NewWithT(t)
-	s := &Sweep{Outcomes: []invariant.Outcome{broke("1", "stale-start", "a", [2]string{"end-state", "one"}),
-		broke("2", "stale-start", "ab", [2]string{"end-state", "one"}), broke("3", "lost-response", "abc", [2]string{"end-state", "one"})}}
-	for i, legal := range []string{"needs no error: x", "needs one error: y"} {
+	s := &Sweep{Outcomes: []invariant.Outcome{broke("1", "stale-start", "ab", [2]string{"end-state", "one"}),
+		broke("2", "stale-start", "a", [2]string{"end-state", "one"}), broke("3", "lost-response", "abc", [2]string{"end-state", "one"})}}
+	for i, legal := range []string{history.NeedsNoError + "x", "needs one error: y"} {
 		s.Outcomes[i].Faults = []history.FaultRecord{{Name: "stale-start", Happened: 1, Detail: "killed", Legal: legal}}
 	}
 	dir := t.TempDir()
@@ -50,6 +50,8 @@ func TestFindings_LegalStart(t *testing.T) {
 	again, err := LoadSweep(dir)
 	g.Expect(err).NotTo(HaveOccurred())
 	text := summaryOf(t, again)
+	g.Expect(text).To(ContainSubstring("again: `abc`\n   - [lost-response]"), "nothing has to be legal for the longest command")
+	g.Expect(again.Findings()[0].Runs[1].Name).To(Equal("1"))
 	g.Expect(text).To(ContainSubstring("[stale-start](1/timeline.html)\n     - This stale start needs no error: x; see"))
 	g.Expect(text).To(ContainSubstring("[stale-start](2/timeline.html)\n     - This stale start needs one error: y; see"))
 	g.Expect(strings.Count(text, "This stale start")).To(Equal(2), "not for other faults")

@@ -139,9 +139,17 @@ func (s *Sweep) WriteTable(w io.Writer) error {
 	for _, r := range columns {
 		parts = append(parts, fmt.Sprintf("%d %s", sum.Results[r], r))
 	}
-	_, err := fmt.Fprintf(w, "\n%d plans, %.0f an hour: %s; findings: %d\n", sum.Plans, sum.PlansPerHour,
-		strings.Join(parts, ", "), len(sum.Findings))
+	_, err := fmt.Fprintf(w, "\n%s, %.0f an hour: %s; findings: %d%s\n", counted(sum.Plans, "plan"), sum.PlansPerHour,
+		strings.Join(parts, ", "), len(sum.Findings), s.leftOut())
 	return err
+}
+
+// leftOut continues a line with the plans that a budget left out.
+func (s *Sweep) leftOut() string {
+	if s.Left == 0 {
+		return ""
+	}
+	return fmt.Sprintf(", %s left out by --budget", counted(s.Left, "plan"))
 }
 
 // Unproven returns the runs that prove nothing, the clean ones too.

@@ -143,10 +143,10 @@ func (t Target) legalStart(requests []fault.ProxiedRequest) (found, legal string
 	list, refused := asked("resourceVersion", anyVersion), asked("sendInitialEvents", "true")
 	switch {
 	case list == "": // to a client that lists the newest version no old answer is legal
-		return t.Path + " at the newest version, and then received its events late", fmt.Sprintf("needs no error: the "+
+		return t.Path + " at the newest version, and then received its events late", fmt.Sprintf(history.NeedsNoError+"the "+
 			"API server does not promise when it sends the events of a watch (%sefficient-detection-of-changes)", apiConcepts)
 	case refused == "":
-		return fmt.Sprintf("%s as it was before step %d", t.Path, t.Nth), fmt.Sprintf("needs no error: the replica "+
+		return fmt.Sprintf("%s as it was before step %d", t.Path, t.Nth), fmt.Sprintf(history.NeedsNoError+"the replica "+
 			"began with %s, which any version may answer (%ssemantics-for-get-and-list)", list, apiConcepts)
 	}
 	return fmt.Sprintf("%s as it was before step %d", t.Path, t.Nth), fmt.Sprintf("needs one error: the replica began "+

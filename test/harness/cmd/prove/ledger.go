@@ -68,7 +68,7 @@ func again(o invariant.Outcome) string {
 	if n == 0 {
 		return ""
 	}
-	return fmt.Sprintf(", with %d violations that an earlier one has shown", n)
+	return fmt.Sprintf("; violations that an earlier one has shown: %d", n)
 }
 
 // add takes a run of those that are expected.

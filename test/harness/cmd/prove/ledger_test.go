@@ -138,7 +138,7 @@ func TestLedger_NamesKnownViolationsOfCleanRuns(t *testing.T) {
 	known := after(t, invariant.Held, "")
 	known.outcome.Verdicts = []invariant.Verdict{{Known: []invariant.Violation{{}, {}}}}
 	g.Expect(l.compared(known)).To(Succeed())
-	g.Expect(output.String()).To(MatchRegexp(`run 1: held in \S+\nclean run 2: held in \S+, with 2 violations that an earlier one has shown\n`))
+	g.Expect(output.String()).To(MatchRegexp(`run 1: held in \S+\nclean run 2: held in \S+; violations that an earlier one has shown: 2\n`))
 }
 
 // The output has one line for an object, and verdicts.txt has each violation.

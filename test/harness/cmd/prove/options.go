@@ -90,8 +90,8 @@ func register(o *options, flags *pflag.FlagSet) {
 	flags.StringVar(&o.base, "base", "", "directory with the report of an earlier run of another version: compare the "+
 		"requests of clean runs, run only plans of requests whose number changed, and of what the operator receives in "+
 		"their scenarios, and exit with 1 only for new findings and runs that prove nothing")
-	flags.DurationVar(&o.budget, "budget", 0, "with --base, start no plan after this time, such as 10m, counted from "+
-		"the end of the clean runs; the most valuable plans are first; 0 means no limit")
+	flags.DurationVar(&o.budget, "budget", 0, "start no plan after this time, such as 10m, counted from the end of the "+
+		"clean runs; one plan of each family of faults comes first, then another of each; 0 means no limit")
 	flags.BoolVar(&o.make, "make", false, "print the commands that repeat a run as `make prove` commands")
 }
 
@@ -109,8 +109,6 @@ func complete(o *options) (err error) {
 		return fmt.Errorf("--output=%s is neither text nor json", o.output)
 	case o.workers < 1 || o.repeat < 1:
 		return fmt.Errorf("--workers=%d and --repeat=%d have to be at least 1", o.workers, o.repeat)
-	case o.budget != 0 && o.base == "":
-		return errors.New("--budget needs --base")
 	case o.base != "" && (o.shard.count > 0 || o.clean > 0 || o.plan != "" || sameFile(o.base, o.dir)):
 		return errors.New("--base excludes --shard, --clean and --plan, and is not the directory of --dir")
 	case o.shard.count > 0 && (o.smoke || o.clean > 0 || o.plan != ""):
@@ -121,6 +119,9 @@ func complete(o *options) (err error) {
 	}
 	return nil
 }
+
+// byValue reports whether the most valuable plans come first, because not all of them may be run.
+func (o *options) byValue() bool { return o.base != "" || o.budget > 0 }
 
 // replay returns the command that runs a scenario again, with its plan if it is not "".
 func (o *options) replay(of, plan string) string {

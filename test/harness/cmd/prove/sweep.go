@@ -89,7 +89,7 @@ func longestFirst(jobs []job) {
 
 // do runs jobs with a fleet.
 func (s *sweeper) do(ctx context.Context, fleet *run.Fleet, jobs []job) error {
-	if s.base == nil {
+	if !s.options.byValue() {
 		longestFirst(jobs)
 	}
 	s.ledger.expect(len(jobs))
@@ -181,7 +181,7 @@ func (s *sweeper) jobs(references []*run.Reference) ([]job, error) {
 	}
 	if s.options.smoke {
 		jobs = subset(jobs, s.options.seed)
-	} else if s.options.base != "" {
+	} else if s.options.byValue() {
 		jobs = byValue(jobs, s.options.seed)
 	}
 	return slices.Repeat(jobs, s.options.repeat), nil

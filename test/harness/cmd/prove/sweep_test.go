@@ -203,7 +203,19 @@ func TestSweep_Base(t *testing.T) {
 	g.Expect(s.spent()).To(BeTrue())
 	g.Expect(s.ledger.sweep.Left).To(Equal(1))
 
-	for _, wrong := range []string{"--budget=1m", "--base=main --clean=1", "--base=. --dir=."} {
+	// Without a base, all plans are in this order.
+	s = newSweep(asked(t, "--budget=10m"), promises, io.Discard)
+	s.plans = func(*run.Reference) []run.Plan { return plans }
+	all, err := s.jobs([]*run.Reference{ref})
+	g.Expect(err).NotTo(HaveOccurred())
+	var families []string
+	for _, j := range all {
+		families = append(families, j.plan.Family().Name)
+	}
+	g.Expect(families).To(Equal([]string{"crash-after-write", "lost-response", "stale-start", "crash-after-write", "lost-response",
+		"stale-start", "crash-after-write"}))
+
+	for _, wrong := range []string{"--base=main --clean=1", "--base=. --dir=."} {
 		_, err := parse(newRun, strings.Fields(wrong)...)
 		g.Expect(err).To(MatchError(ContainSubstring("--base")), wrong)
 	}
