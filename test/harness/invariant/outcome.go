@@ -27,8 +27,6 @@ type Outcome struct {
 	Findings   []Finding             `json:"findings,omitempty"`
 	Faults     []history.FaultRecord `json:"faults,omitempty"`
 	Took       time.Duration         `json:"took"`
-	// Phases are the parts of Took.
-	Phases []Phase `json:"phases,omitempty"`
 	// Releases counts those of the Lease by the harness.
 	Releases int `json:"releases,omitempty"`
 	// Leftovers are the objects that the operator created and left behind, which the harness deleted.
@@ -47,10 +45,4 @@ type RequestCount struct {
 	// Path has placeholders for names of the scenario, as a plan has.
 	Path  string `json:"path"`
 	Count int    `json:"count"`
-}
-
-// Phase is the time of a run that one phase took.
-type Phase struct {
-	Name string        `json:"name"`
-	Took time.Duration `json:"took"`
 }

@@ -152,3 +152,19 @@ func TestJUnit(t *testing.T) {
 	g.Expect(suite.Cases[1].Failure).To(BeNil())
 	g.Expect(suite.Cases[1].Error).To(BeNil())
 }
+
+func TestSweep_CountsReleasesAndLeftovers(t *testing.T) {
+	g := NewWithT(t)
+	held := func() invariant.Outcome { return outcome("1", "failed-write-500", invariant.Held) }
+	s := &Sweep{Clean: []invariant.Outcome{held()}, Outcomes: []invariant.Outcome{held(), held()}}
+	s.Outcomes[0].Releases = 2
+	s.Clean[0].Leftovers, s.Outcomes[1].Leftovers = []string{"secrets b"}, []string{"secrets a", "secrets b"}
+	g.Expect(summaryOf(t, s)).To(And(ContainSubstring("In 1 of 2 runs the harness, not the operator, released the Lease"), ContainSubstring(`
+Left behind by the operator after the objects of the users were gone:
+
+- secrets a: in 0 of 1 clean runs and in 1 of 2 other runs
+- secrets b: in 1 of 1 clean runs and in 1 of 2 other runs
+`)))
+	g.Expect(summaryOf(t, &Sweep{Outcomes: []invariant.Outcome{held()}})).NotTo(Or(ContainSubstring("released"),
+		ContainSubstring("Left behind")))
+}

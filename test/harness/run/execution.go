@@ -46,8 +46,6 @@ type execution struct {
 	decisions []history.Decision
 	// rejections are requests of steps and of the cleanup that the API server did not accept.
 	rejections []history.Rejection
-	// spans are the phases so far; the last one has not ended.
-	spans []span
 	// hostileNamespaces are the namespaces of attackers.
 	hostileNamespaces []string
 }
@@ -56,7 +54,6 @@ type execution struct {
 func (p *Prover) beginExecution(ctx context.Context, s scenario.Scenario) (*execution, error) {
 	p.runs++
 	ex := &execution{prover: p, began: p.clock.Now(), names: map[string]string{}}
-	ex.enter(phaseStart)
 	names, err := s.Names()
 	if err != nil {
 		return nil, err
@@ -108,7 +105,6 @@ func (p *Prover) execute(ctx context.Context, s scenario.Scenario,
 		}
 	}
 	marks, err := t.runSteps(ctx, filled)
-	t.enter(phaseJudging)
 	if t.activeFault != nil {
 		err = errors.Join(err, t.activeFault.heal())
 		faults = []history.FaultRecord{t.activeFault.result()}
@@ -184,8 +180,6 @@ func (ex *execution) hashOfSecrets() record.Hash {
 // earlier one. Its wait is bounded: invariants have already judged objects that cannot be deleted.
 // An object whose deletion is rejected is kept, because the next run has other names.
 func (ex *execution) cleanUp(ctx context.Context) error {
-	ex.enter(phaseCleanup)
-	defer ex.enter(phaseJudging)
 	end := ex.prover.clock.Now().Add(defaultTimeout)
 	bare := client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`))
 	for _, ref := range slices.Backward(ex.created) {

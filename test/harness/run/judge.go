@@ -128,7 +128,7 @@ func (p *Prover) run(ctx context.Context, s scenario.Scenario, plan *Plan) (*exe
 		return nil, Judged{}, err
 	}
 	return ex, Judged{History: h, AuditLog: ex.auditLog, Logs: ex.logs, Outcome: invariant.Outcome{Scenario: s.Name,
-		Faults: h.Faults, Took: p.clock.Since(began), Phases: ex.phases(h)}}, nil
+		Faults: h.Faults, Took: p.clock.Since(began)}}, nil
 }
 
 // judge adds the verdicts.

@@ -161,7 +161,6 @@ func (ex *execution) waitForRest(ctx context.Context,
 // were met.
 func (ex *execution) waitForConvergence(ctx context.Context,
 	q scenario.Quiesce) (converged bool, at time.Time, err error) {
-	ex.enter(phaseSteps)
 	if converged, err = ex.waitFor(ctx, cmp.Or(q.Within.Duration, defaultTimeout), q.Until...); converged {
 		at = ex.prover.clock.Now()
 	}
@@ -171,7 +170,6 @@ func (ex *execution) waitForConvergence(ctx context.Context,
 // waitForIdleReplicas waits until the replicas have recovered, and then until the operator is idle.
 // Its silence counts from pause after the recovery.
 func (ex *execution) waitForIdleReplicas(ctx context.Context, q scenario.Quiesce, pause time.Duration) error {
-	ex.enter(phaseStart)
 	if err := ex.prover.waitUntilReady(ctx); err != nil {
 		return err
 	}
@@ -180,7 +178,6 @@ func (ex *execution) waitForIdleReplicas(ctx context.Context, q scenario.Quiesce
 	if ex.leader = ex.prover.holder(ctx); before != "" && before != ex.leader {
 		pause = quietPeriod
 	}
-	ex.enter(phaseIdle)
 	recovered := ex.prover.clock.Now()
 	return ex.waitForIdle(ctx, q, recovered.Add(pause), recovered.Add(cmp.Or(q.Within.Duration, defaultTimeout)))
 }

@@ -37,7 +37,6 @@ func (ex *execution) runSteps(ctx context.Context, s scenario.Scenario) ([]histo
 	var marks []history.Checkpoint
 	ex.scenario = s
 	for i, step := range s.Steps {
-		ex.enter(phaseSteps)
 		err := ex.activeFault.beginStep(ctx, i)
 		if step.Acts() {
 			ex.actionTimes = append(ex.actionTimes, ex.prover.clock.Now())

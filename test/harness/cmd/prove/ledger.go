@@ -84,29 +84,9 @@ func (l *ledger) add(r ran) error {
 	each := l.sweep.Took / time.Duration(n)
 	left := each * time.Duration(l.total-n)
 	rate, toGo := time.Hour.Seconds()/each.Seconds(), left.Round(time.Second)
-	shown := l.setProgress(fmt.Sprintf("%d of %d plans, %d not held; %.0f an hour, %s to go",
-		n, l.total, l.notHeld(), rate, toGo))
-	if !shown || kept.Result != invariant.Held {
-		fmt.Fprintf(l.output, "plan %d of %d: %-12s %s (%.1f s; %.0f an hour, %s to go)\n", n, l.total, kept.Result, what,
-			kept.Took.Seconds(), rate, toGo)
-	}
+	fmt.Fprintf(l.output, "plan %d of %d: %-12s %s (%.1f s; %.0f an hour, %s to go)\n", n, l.total, kept.Result, what,
+		kept.Took.Seconds(), rate, toGo)
 	return l.keep(kept)
-}
-
-// setProgress shows a line below the output, and reports whether the output is a terminal.
-func (l *ledger) setProgress(line string) bool {
-	t, isTerminal := l.output.(*terminal)
-	return isTerminal && t.setProgress(line)
-}
-
-// notHeld counts the runs so far that did not hold.
-func (l *ledger) notHeld() (n int) {
-	for _, o := range l.sweep.Outcomes {
-		if !o.Result.Passes() {
-			n++
-		}
-	}
-	return n
 }
 
 // report is a run as the reports have it.
@@ -177,7 +157,6 @@ func folder(name string) string {
 
 // close prints the tables, writes the summary and reports whether every promise held.
 func (l *ledger) close(base *report.Sweep) error {
-	l.setProgress("")
 	return conclude(&l.sweep, base, l.options.dir, l.output)
 }
 

@@ -82,9 +82,9 @@ func prove(ctx context.Context, o options, stdout io.Writer) error {
 // summary alone.
 func inForm(form, dir string, stdout io.Writer, work func(output io.Writer) error) error {
 	if form != outputJSON {
-		return work(newTerminal(stdout))
+		return work(stdout)
 	}
-	err := work(newTerminal(os.Stderr))
+	err := work(os.Stderr)
 	if err != nil && !errors.Is(err, errFound) {
 		return err
 	}

@@ -170,19 +170,3 @@ func TestExecute(t *testing.T) {
 		})
 	}
 }
-
-func TestTerminal(t *testing.T) {
-	g := NewWithT(t)
-	var output bytes.Buffer
-	plain := newTerminal(&output)
-	g.Expect(plain.setProgress("1 of 2")).To(BeFalse())
-	fmt.Fprintln(plain, "held")
-	g.Expect(output.String()).To(Equal("held\n"))
-
-	output.Reset()
-	shown := &terminal{to: &output, shows: true}
-	g.Expect(shown.setProgress("1 of 2")).To(BeTrue())
-	fmt.Fprintln(shown, "broken")
-	shown.setProgress("")
-	g.Expect(output.String()).To(Equal(eraseLine + "1 of 2" + eraseLine + "broken\n1 of 2" + eraseLine))
-}
