@@ -36,7 +36,7 @@ an installation in the cluster also has these, which are missing here:
 - the fence and the leader election: run only one operator
 - the RBAC rules of the installation: the operator has all permissions of your kubeconfig
 - viewer images: the cluster pulls leasehold-viewer:dev, unless a MarkdownView names another image
-make uninstall removes the CRDs and all objects of their kinds.
+a later helm install needs --take-ownership; make uninstall removes the CRDs and all objects of their kinds
 END
 
 # In a process group of its own: Ctrl-C reaches only this script, and the operator gets one signal.

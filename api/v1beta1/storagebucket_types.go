@@ -365,6 +365,8 @@ const (
 	EventEndpointForbidden = "EndpointForbidden"
 	// EventBucketCreated (Normal): the operator created a managed bucket.
 	EventBucketCreated = "BucketCreated"
+	// EventBucketRecreated (Warning): a managed bucket was missing, and the operator created it again, empty.
+	EventBucketRecreated = "BucketRecreated"
 	// EventBucketDeleted (Normal): the operator deleted a managed bucket.
 	EventBucketDeleted = "BucketDeleted"
 	// EventBucketRetained: the operator released a managed bucket and kept it. Normal if

@@ -112,6 +112,7 @@ func podSpec(v *v1beta1.MarkdownView, image string) *corev1ac.PodSpecApplyConfig
 		WithAutomountServiceAccountToken(false).
 		WithEnableServiceLinks(false).
 		WithSecurityContext(security).
+		WithNodeSelector(map[string]string{corev1.LabelOSStable: "linux"}). // for which the images are
 		// ScheduleAnyway, so that a cluster of one node can run all viewers.
 		WithTopologySpreadConstraints(corev1ac.TopologySpreadConstraint().
 			WithMaxSkew(1).WithTopologyKey("kubernetes.io/hostname").WithWhenUnsatisfiable(corev1.ScheduleAnyway).

@@ -108,10 +108,16 @@ func (r *Reconciler) create(ctx context.Context, o *observation) error {
 	case err == nil && !owns(b, tags):
 		err = s3.Error{Verdict: conflict(b, tags)}
 	}
-	if err == nil {
-		r.emit(b, nil, reporting.Normal(v1beta1.EventBucketCreated, "Create", "created bucket %s", b.Spec.BucketName))
+	if err != nil {
+		return err
 	}
-	return err
+	event := reporting.Normal(v1beta1.EventBucketCreated, "Create", "created bucket %s", b.Spec.BucketName)
+	if b.Status.Provisioning == v1beta1.BucketCreated {
+		event = reporting.Warning(v1beta1.EventBucketRecreated, "Create", "created bucket %s again, without its objects, "+
+			"because the endpoint no longer had the bucket", b.Spec.BucketName)
+	}
+	r.emit(b, nil, event)
+	return nil
 }
 
 // insist repeats a request that the service is too busy for: the next probe could not claim a bucket without tag.

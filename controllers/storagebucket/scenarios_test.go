@@ -155,6 +155,9 @@ func scenarios() map[string]scenario {
 		"forbidden": {forbidden: true},
 		// The second reconcile, before the next probe is due, reports nothing again.
 		"manage: does not exist, with a period of an hour": {with: both(manage, every(3600))},
+		"manage: was created before, and does not exist": {with: both(manage, func(b *v1beta1.StorageBucket) {
+			b.Status.Provisioning = v1beta1.BucketCreated
+		})},
 		"remove: its namespace is gone": {with: removable, service: withFailures(owned, "DELETE", "500 -"), removed: true,
 			reconciles: 3, before: map[int]change{0: func(w *fixture) {
 				w.must(w.stored.Delete(w.t.Context(), team()))

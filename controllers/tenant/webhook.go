@@ -116,29 +116,55 @@ func (w *Webhook) ValidateUpdate(ctx context.Context, old, t *v1beta1.Tenant) (a
 	return append(removalWarnings(slices.DeleteFunc(before, kept.Has), policyOf(t)), warnings...), err
 }
 
-// ValidateDelete warns of each namespace that the deletion removes, and refuses nothing.
+// ValidateDelete warns of each namespace that the deletion removes, and refuses one that would remove too much.
 func (w *Webhook) ValidateDelete(ctx context.Context, t *v1beta1.Tenant) (admission.Warnings, error) {
 	if !t.DeletionTimestamp.IsZero() || len(oversize(ctx, t)) > 0 {
 		return nil, nil
 	}
 	owned, policy := ownedNames(t), policyOf(t)
 	slices.Sort(owned)
-	if orphans(ctx) {
+	switch propagation(ctx) {
+	case metav1.DeletePropagationOrphan:
 		policy = v1beta1.NamespaceRetain
+	case metav1.DeletePropagationForeground:
+		if err := w.protect(ctx, t, owned); err != nil {
+			return nil, err
+		}
 	}
 	return removalWarnings(owned, policy), nil
 }
 
-// orphans reports whether a deletion keeps the dependents, as by --cascade=orphan. The finalizer that policyOf
-// looks for is set after admission.
-func orphans(ctx context.Context) bool {
+// protect returns an error if a foreground deletion would delete a namespace of a paused Tenant, or one to retain:
+// the garbage collector deletes what has an owner reference without waiting for a finalizer of the owner.
+func (w *Webhook) protect(ctx context.Context, t *v1beta1.Tenant, owned []string) error {
+	if !reconciler.Paused(t) && policyOf(t) != v1beta1.NamespaceRetain {
+		return nil
+	}
+	for _, name := range owned {
+		ns, err := reconciler.Get(ctx, w.Reader, client.ObjectKey{Name: name}, &corev1.Namespace{})
+		if err != nil {
+			return fmt.Errorf("reading namespace %s: %w", name, err)
+		}
+		if ns != nil && metav1.IsControlledBy(ns, t) {
+			return fmt.Errorf("a foreground deletion would delete namespace %s before the operator can act: the Tenant is "+
+				"paused, or its policy Retain is not applied yet; delete the Tenant with --cascade=background", name)
+		}
+	}
+	return nil
+}
+
+// propagation returns how a deletion treats the dependents; "" if the request does not say. The finalizer that
+// policyOf looks for is set after admission.
+func propagation(ctx context.Context) metav1.DeletionPropagation {
 	var o metav1.DeleteOptions
 	review, err := admission.RequestFromContext(ctx)
 	if err != nil || json.Unmarshal(review.Options.Raw, &o) != nil {
-		return false
+		return ""
 	}
-	return ptr.Deref(o.PropagationPolicy, "") == metav1.DeletePropagationOrphan ||
-		ptr.Deref(o.OrphanDependents, false) //nolint:staticcheck // clients still send the deprecated form
+	if ptr.Deref(o.OrphanDependents, false) { //nolint:staticcheck // clients still send the deprecated form
+		return metav1.DeletePropagationOrphan
+	}
+	return ptr.Deref(o.PropagationPolicy, "")
 }
 
 // validate checks the names that are not in before, the names of the old object.

@@ -32,6 +32,7 @@ func TestAdmissionGolden(t *testing.T) {
 		tenant("zeta", naming("a-x"), prefix("team-")), // team-a-x, too
 		tenant("b", owning("b-old")), tenant("ending", deleted), namespace("taken-dev"), namespace("marked-dev", ownedBy(tenant("marked"))),
 		namespace("marked-prod", ownedBy(tenant("b"))), namespace("team-a-x"), namespace("team-dev"),
+		namespace("kept-dev", ownedBy(tenant("kept"))), namespace("kept-prod"),
 	}
 	var got strings.Builder
 	for _, tc := range []struct {
@@ -71,6 +72,16 @@ func TestAdmissionGolden(t *testing.T) {
 			options: `{"propagationPolicy":"Orphan"}`},
 		{name: "delete: orphans, in the deprecated form", old: tenant("a", owning("a-dev")), options: `{"orphanDependents":true}`},
 		{name: "delete: in the foreground", old: tenant("a", owning("a-dev")), options: `{"propagationPolicy":"Foreground"}`},
+		{name: "delete: in the foreground, paused", old: tenant("kept", annotated(v1beta1.AnnotationPaused, ""), owning("kept-prod", "kept-dev")),
+			options: `{"propagationPolicy":"Foreground"}`},
+		{name: "delete: in the foreground, Retain, with an owner reference left",
+			old: tenant("kept", retaining, owning("kept-dev")), options: `{"propagationPolicy":"Foreground"}`},
+		{name: "delete: in the foreground, Retain, protected", old: tenant("kept", retaining, owning("kept-prod")),
+			options: `{"propagationPolicy":"Foreground"}`},
+		{name: "delete: in the background, paused", old: tenant("kept", annotated(v1beta1.AnnotationPaused, ""), owning("kept-dev")),
+			options: `{"propagationPolicy":"Background"}`},
+		{name: "delete: in the foreground, namespaces cannot be read", old: tenant("kept", retaining, owning("kept-dev")),
+			options: `{"propagationPolicy":"Foreground"}`, fails: "get"},
 		{name: "create: more than the schema permits", tenant: excessive()},
 		{name: "update: more than the schema permits, before", old: excessive(), tenant: tenant("a")},
 		{name: "update: more than the schema permits", old: tenant("a"), tenant: excessive()},

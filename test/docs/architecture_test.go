@@ -13,7 +13,7 @@ import (
 
 // maxLines bounds three products, without tests, generated code and licence lines. Raise a bound only with a reason.
 var maxLines = map[string]int{
-	"operator":    8_300, // the root, api, controllers and runners, but for the two below
+	"operator":    8_350, // the root, api, controllers and runners, but for the two below
 	"page server": 1_200, // controllers/markdownview/viewer
 	"election":    1_450, // runners/election, a module that other operators use
 }

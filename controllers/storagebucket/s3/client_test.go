@@ -234,7 +234,7 @@ func TestErrors(t *testing.T) {
 		"tags on a page":             {tags, 200, "", notS3},
 		"no right to read tags":      {tags, 403, "AccessDenied", deniedTags},
 		"no right to tag":            {tag, 403, "AccessDenied", deniedTags},
-		"no right to create":         {create, 403, "AccessDenied", deniedChange},
+		"no right to create":         {create, 403, "AccessDenied", deniedCreation},
 		"tags with bad keys":         {tags, 403, "InvalidAccessKeyId", badKeys},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -218,8 +218,10 @@ func (c *Client) send(ctx context.Context, method, query string, payload []byte)
 	switch a.verdict = verdictOn(a, c.target.Region); {
 	case a.verdict == Denied && query == tagging:
 		a.verdict = deniedTags
-	case a.verdict == Denied && (method == http.MethodPut || method == http.MethodDelete):
-		a.verdict = deniedChange
+	case a.verdict == Denied && method == http.MethodPut:
+		a.verdict = deniedCreation
+	case a.verdict == Denied && method == http.MethodDelete:
+		a.verdict = deniedRemoval
 	}
 	return a
 }

@@ -62,8 +62,10 @@ var (
 		"bucketName"}
 	deniedTags = Verdict{v1beta1.ReasonAccessDenied, "the credentials have no access to the bucket's tags, by which " +
 		"the operator recognizes its buckets; grant them s3:GetBucketTagging and s3:PutBucketTagging"}
-	deniedChange = Verdict{v1beta1.ReasonAccessDenied, "the credentials do not allow creating or deleting the " +
-		"bucket; grant them s3:CreateBucket and s3:DeleteBucket"}
+	deniedCreation = Verdict{v1beta1.ReasonAccessDenied, "the credentials do not allow creating the bucket with a tag; " +
+		"grant them s3:CreateBucket and, on AWS, s3:TagResource; a policy of the organization may deny it, too"}
+	deniedRemoval = Verdict{v1beta1.ReasonAccessDenied, "the credentials do not allow deleting the bucket; grant them " +
+		"s3:DeleteBucket"}
 	deniedBefore = Verdict{v1beta1.ReasonAccessDenied, "the endpoint denies the request without an S3 error, as a " +
 		"proxy or firewall in front of the service does; allow the operator's requests there, or correct spec.endpoint"}
 	badKeys = Verdict{v1beta1.ReasonInvalidCredentials, "the endpoint rejects the keys in the Secret; correct " +

@@ -192,6 +192,16 @@ var _ = Describe("A Tenant", func() {
 		eventuallyReady(ctx, t)
 		Expect(t.Status.Conditions).NotTo(ContainElement(HaveField("Type", v1beta1.ConditionPaused)))
 		Expect(t.Status.LastHandledReconcileAt).To(Equal("2026-11-27T06:30:00Z"))
+
+		By("refusing a deletion that would not wait for the operator")
+		pausing := func(value string) {
+			change(ctx, t, func(t *v1beta1.Tenant) { t.Annotations = map[string]string{v1beta1.AnnotationPaused: value} })
+		}
+		pausing("true")
+		Expect(k8s.Delete(ctx, t, client.PropagationPolicy(metav1.DeletePropagationForeground))).To(
+			MatchError(ContainSubstring("--cascade=background")))
+		Expect(fetched(namespaceOf(t.Name + "-dev"))(ctx)).To(HaveField("DeletionTimestamp", BeNil()))
+		pausing("false")
 	})
 
 	DescribeTable("releases its namespaces, without ownership labels and bindings, when it is deleted",
