@@ -139,10 +139,6 @@ var _ = Describe("The rights of admins", func() {
 			admins(v1beta1.Subject{Kind: v1beta1.SubjectGroup, Name: "team"})))
 		name := t.Name + "-dev"
 		Eventually(ctx, can("ann", []string{"team"}, "get", "namespaces", "", name, name)).Should(BeTrue())
-		for _, verb := range []string{"get", "list", "watch"} { // as kubectl wait does
-			Expect(can("ann", []string{"team"}, verb, "tenants", "", "", t.Name)(ctx)).To(BeTrue(), verb)
-			Expect(can("ann", []string{"team"}, verb, "tenants", "", "", "")(ctx)).To(BeFalse(), verb)
-		}
 		for _, verb := range []string{"create", "update", "patch", "delete", "deletecollection"} {
 			for _, sub := range []string{"", "status", "finalize"} {
 				Expect(can("ann", []string{"team"}, verb, "namespaces", sub, name, name)(ctx)).To(BeFalse(),
