@@ -71,6 +71,12 @@ func newWorld(t testing.TB, objects ...client.Object) *world {
 		List: func(ctx context.Context, _ client.WithWatch, list client.ObjectList, opts ...client.ListOption) error {
 			return w.cache.List(ctx, list, opts...)
 		},
+		Delete: func(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.DeleteOption) error {
+			if (&client.DeleteOptions{}).ApplyOptions(opts).DisableReadYourWritesConsistency {
+				w.Lines[len(w.Lines)-1] += ", no read waits for it"
+			}
+			return c.Delete(ctx, o, opts...)
+		},
 		Apply: w.apply,
 		Patch: func(ctx context.Context, c client.WithWatch, o client.Object, p client.Patch,
 			opts ...client.PatchOption) error {
