@@ -50,6 +50,7 @@ type world struct {
 	clock  *testingclock.FakePassiveClock
 	deny   refusal      // nil sends all requests
 	unseen func(*world) // changes objects after the next sync, so the cache does not show it
+	late   bool         // the cache shows no write of a Tenant before the next sync
 	// ineffective has an admission webhook restore what an apply changes in a namespace.
 	ineffective bool
 	requests    map[string]int // how often each was sent
@@ -81,7 +82,7 @@ func newWorld(t testing.TB, objects ...client.Object) *world {
 		Patch: func(ctx context.Context, c client.WithWatch, o client.Object, p client.Patch,
 			opts ...client.PatchOption) error {
 			err := c.Patch(ctx, o, p, opts...)
-			if _, ok := o.(*v1beta1.Tenant); ok {
+			if _, ok := o.(*v1beta1.Tenant); ok && !w.late {
 				w.syncTenants()
 			}
 			return err
