@@ -56,7 +56,8 @@ func (w *fixture) fail(which string, err error) {
 }
 
 // A failed request to the API server is an error that names the request, and the queue retries it.
-// A Conflict is retried without an error. Neither counts a bucket as kept or changes its owner.
+// A Conflict is retried without an error. Neither counts a bucket as kept or changes its owner, and ticks leave both to
+// the queue.
 func TestAPIServerErrors(t *testing.T) {
 	retained := removals()["possibly created, under Retain"].with
 	for _, tc := range []struct {
@@ -95,6 +96,9 @@ func TestAPIServerErrors(t *testing.T) {
 					if n := testutil.ToFloat64(w.metrics.retained.WithLabelValues(reason)); n > 0 {
 						t.Errorf("%v buckets count as kept (%s)", n, reason)
 					}
+				}
+				if due := w.due(t.Context(), nil); len(due) > 0 {
+					t.Error("a tick does not wait for the queue")
 				}
 				if w.service.ownerTag != tc.scenario.service.ownerTag {
 					t.Errorf("the owner is %q, want no trace", w.service.ownerTag)
@@ -140,6 +144,9 @@ func TestErrorsAreReported(t *testing.T) {
 				if ready := readyOf(b); ready.Reason != reason || (ready.Status == "True") != isReady ||
 					b.Status.ConsecutiveFailures > 0 {
 					t.Errorf("%+v, want %s and no failure of the endpoint", b.Status, reason)
+				}
+				if up := testutil.ToFloat64(w.metrics.up.WithLabelValues("team", "b")); (up == 1) != isReady {
+					t.Errorf("the gauge is %v, and Ready %s", up, reason)
 				}
 				if due := w.due(t.Context(), nil); len(due) > 0 {
 					t.Error("a tick does not wait for the queue")

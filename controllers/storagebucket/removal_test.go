@@ -81,16 +81,23 @@ func TestOrphaningDeletionKeepsTheBucket(t *testing.T) {
 	orphan := func(w *fixture, finalizers ...string) {
 		w.edit(func(b *v1beta1.StorageBucket) { b.Finalizers = append(b.Finalizers[:1], finalizers...) })
 	}
+	cached := func(w *fixture) client.Object {
+		orphan(w, metav1.FinalizerOrphanDependents)
+		w.delete()
+		slimmed, _ := slim(w.read())
+		return slimmed.(client.Object)
+	}
 	for name, tc := range map[string]struct {
 		before func(*fixture) // the reconcile
 		kept   bool
 	}{
 		"seen": {func(w *fixture) { orphan(w, metav1.FinalizerOrphanDependents); w.delete() }, true},
 		"gone again": {func(w *fixture) {
-			orphan(w, metav1.FinalizerOrphanDependents)
-			w.delete()
-			cached, _ := slim(w.read())
-			w.orphans().Update(event.UpdateEvent{ObjectNew: cached.(client.Object)})
+			w.orphans().Update(event.UpdateEvent{ObjectNew: cached(w)})
+			orphan(w)
+		}, true},
+		"gone again after the operator started": {func(w *fixture) {
+			w.orphans().Create(event.CreateEvent{Object: cached(w)})
 			orphan(w)
 		}, true},
 		"gone before the deletion": {func(w *fixture) {

@@ -184,6 +184,23 @@ func TestHangingRequests(t *testing.T) {
 	}
 }
 
+// The cache can still have a Tenant whose finalizer the operator has removed. Its end is no failure, also the second
+// time, and changes nothing else.
+func TestLateCacheOfAReleasedTenant(t *testing.T) {
+	w := newWorld(t, tenant("a", deleted))
+	w.late = true
+	_ = t.Context().Done() // a channel that was made in the bubble could not end
+	synctest.Test(t, func(t *testing.T) {
+		for range 2 {
+			result, err := w.reconcile()
+			if lines := strings.Split(w.last, "\n"); err != nil || result != (ctrl.Result{}) || len(lines) != 1 ||
+				!strings.Contains(lines[0], "patch as leasehold Tenant a") || find[v1beta1.Tenant](w, "", "a") != nil {
+				t.Errorf("%v, %v, after\n%s", result, err, w.last)
+			}
+		}
+	})
+}
+
 // An object that is deleted during the reconcile which deletes or releases it is no failure.
 func TestObjectsDeletedDuringReconcile(t *testing.T) {
 	for _, tc := range []struct{ scenario, request string }{

@@ -55,6 +55,10 @@ func TestRemovedAdminsLoseTheirRights(t *testing.T) {
 	byPolicy.ErrStatus.Details.Causes = []metav1.StatusCause{{
 		Message: "ValidatingAdmissionPolicy 'p' with binding 'b' denied request: no"}}
 
+	overQuota := apierrors.NewForbidden(schema.GroupResource{Resource: "rolebindings"}, "",
+		errors.New("exceeded quota: small, requested: count/rolebindings=1"))
+	const creation = "create as leasehold RoleBinding "
+
 	toView := func(o *Options) { o.AdminClusterRole = "view" }
 	toNone := func(o *Options) { o.AdminClusterRole = "none" }
 	refusing := func(o *Options) { o.OperatorNamespace = "a-dev" } // a newer rule refuses the name
@@ -84,6 +88,9 @@ func TestRemovedAdminsLoseTheirRights(t *testing.T) {
 		"refused":                  {"ann bob", toView, refuseRole("view"), nil, "admin ann bob", forbidden},
 		"refused, one was removed": {"ann bob mallory", toView, refuseRole("view"), nil, "admin ann bob", forbidden},
 		"refused, one is new":      {"ann", toView, refuseRole("view"), nil, "admin ann", forbidden},
+		"over quota, one was removed": {"ann mallory", toView, refuse(creation, overQuota), nil, "admin ann",
+			v1beta1.ReasonQuotaExceeded},
+		"policy, one was removed":  {"ann mallory", toView, refuse(creation, byPolicy), nil, "admin ann", denied},
 		"the same, refused":        {"ann mallory", nil, refuseRole("admin"), nil, "", forbidden},
 		"the same, unchanged":      {"ann bob", nil, refuseRole("admin"), nil, "admin ann bob", ready},
 		"missing":                  {"ann bob", toNone, nil, nil, "admin ann bob", missing},

@@ -51,7 +51,7 @@ func TestReconcileGolden(t *testing.T) {
 	reconcilertest.Golden(t, scenarios(), func(s scenario) string {
 		w := s.world(t)
 		w.settle()
-		w.Series(w.r.metrics.added, w.r.metrics.removed, w.r.metrics.namespaces)
+		w.Series(w.r.metrics.added, w.r.metrics.removed, w.r.metrics.namespaces, w.r.metrics.ready)
 		return w.Since(epoch)
 	})
 }

@@ -144,7 +144,7 @@ func excessive() *v1beta1.Tenant {
 	return tenant("a", func(t *v1beta1.Tenant) {
 		t.Spec.Namespaces = make([]v1beta1.NamespaceSuffix, v1beta1.MaxNamespaces+1)
 		t.Spec.Admins = make([]v1beta1.Subject, v1beta1.MaxAdmins+1)
-		t.Status.Namespaces = make([]v1beta1.TenantNamespace, v1beta1.MaxStatusNamespaces+1)
+		t.Status.Namespaces = slices.Repeat(tenant("a", owning("a-dev")).Status.Namespaces, v1beta1.MaxStatusNamespaces+1)
 		t.Status.Conditions = make([]metav1.Condition, v1beta1.MaxConditions+1)
 	})
 }
@@ -194,5 +194,8 @@ func TestDefaultSetsThePrefixFromTheName(t *testing.T) {
 		if got := tc.tenant.Spec.NamespacePrefix; got != tc.want {
 			t.Errorf("%s: prefix %q, want %q", reason, got, tc.want)
 		}
+	}
+	if (&Webhook{}).Default(t.Context(), excessive()) == nil {
+		t.Error("a Tenant with more than the schema permits gets a patch for each element")
 	}
 }

@@ -50,6 +50,7 @@ type world struct {
 	clock  *testingclock.FakePassiveClock
 	deny   refusal      // nil sends all requests
 	unseen func(*world) // changes objects after the next sync, so the cache does not show it
+	late   bool         // the cache shows no write of a Tenant before the next sync
 	// ineffective has an admission webhook restore what an apply changes in a namespace.
 	ineffective bool
 	requests    map[string]int // how often each was sent
@@ -71,11 +72,17 @@ func newWorld(t testing.TB, objects ...client.Object) *world {
 		List: func(ctx context.Context, _ client.WithWatch, list client.ObjectList, opts ...client.ListOption) error {
 			return w.cache.List(ctx, list, opts...)
 		},
+		Delete: func(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.DeleteOption) error {
+			if (&client.DeleteOptions{}).ApplyOptions(opts).DisableReadYourWritesConsistency {
+				w.Lines[len(w.Lines)-1] += ", no read waits for it"
+			}
+			return c.Delete(ctx, o, opts...)
+		},
 		Apply: w.apply,
 		Patch: func(ctx context.Context, c client.WithWatch, o client.Object, p client.Patch,
 			opts ...client.PatchOption) error {
 			err := c.Patch(ctx, o, p, opts...)
-			if _, ok := o.(*v1beta1.Tenant); ok {
+			if _, ok := o.(*v1beta1.Tenant); ok && !w.late {
 				w.syncTenants()
 			}
 			return err

@@ -57,11 +57,14 @@ func TestMarkdownViewDefinition(t *testing.T) {
 	}
 }
 
-// The API server rejects a status with more namespaces than the schema allows.
+// The API server rejects a status with more namespaces than the schema allows. The webhooks have the same limits.
 func TestTenantDefinition(t *testing.T) {
-	for part, want := range map[string]int64{"spec": v1beta1.MaxNamespaces, "status": v1beta1.MaxStatusNamespaces} {
-		if most := *field(t, "tenants.leasehold.dev", part, "namespaces").MaxItems; most != want {
-			t.Errorf("the %s has at most %d namespaces, want %d", part, most, want)
+	for path, want := range map[[2]string]int64{
+		{"spec", "namespaces"}: v1beta1.MaxNamespaces, {"status", "namespaces"}: v1beta1.MaxStatusNamespaces,
+		{"spec", "admins"}: v1beta1.MaxAdmins, {"status", "conditions"}: v1beta1.MaxConditions,
+	} {
+		if most := *field(t, "tenants.leasehold.dev", path[:]...).MaxItems; most != want {
+			t.Errorf("%s has at most %d items, want %d", path, most, want)
 		}
 	}
 }

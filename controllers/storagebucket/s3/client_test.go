@@ -123,10 +123,13 @@ func TestProbe(t *testing.T) {
 		"503 of a balancer": {503, 503, "", page, unavailable},
 		"503, not started":  {503, 503, "", xmlError("XMinioServerNotInitialized"), unavailable},
 		"503, too fast":     {503, 503, "", xmlError("SlowDown"), throttled},
+		"501 to HEAD alone": {501, 200, "", listing, Succeeded},
+		"504":               {504, 0, "", "", unavailable},
 		"429":               {429, 0, "", "", throttled},
 
 		"301":                   {301, 301, "", xmlError("PermanentRedirect"), otherRegion},
 		"301 of a proxy":        {301, 301, "", page, redirected},
+		"307":                   {307, 307, "", xmlError("TemporaryRedirect"), otherRegion},
 		"307 to another region": {307, 0, "eu-west-1", "", otherRegion},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -187,21 +190,27 @@ func TestHostHeader(t *testing.T) {
 	}
 }
 
-// AWS refuses its default region as a location, and requires each other one.
+// AWS refuses its default region as a location, and requires each other one. A server that refuses the tags gets the
+// region without them.
 func TestCreateNamesTheRegion(t *testing.T) {
 	for region, want := range map[string]string{"us-east-1": "", "eu-west-1": "<LocationConstraint>eu-west-1</LocationConstraint>"} {
-		sent := ""
-		c := New(Target{Endpoint: parse("http://s3.example.com"), Region: region, Bucket: "team-data", Timeout: time.Minute},
-			Credentials{}, Rules{Guard: func(*http.Transport) http.RoundTripper {
-				return roundTripper(func(r *http.Request) (*http.Response, error) {
-					body, err := io.ReadAll(r.Body)
-					sent = string(body)
-					return httptest.NewRecorder().Result(), err
-				})
-			}})
-		if err := c.Create(t.Context(), "k", "v"); err != nil || !strings.Contains(sent, "<Key>k</Key>") ||
-			strings.Contains(sent, "LocationConstraint") != (want != "") || !strings.Contains(sent, want) {
-			t.Errorf("in %s: %v, sent %s", region, err, sent)
+		for _, refusal := range []string{"", "MalformedXML", "NotImplemented", "InvalidArgument"} {
+			sent := ""
+			c := New(Target{Endpoint: parse("http://s3.example.com"), Region: region, Bucket: "team-data", Timeout: time.Minute},
+				Credentials{}, Rules{Guard: func(*http.Transport) http.RoundTripper {
+					return roundTripper(func(r *http.Request) (*http.Response, error) {
+						body, err := io.ReadAll(r.Body)
+						answer := httptest.NewRecorder()
+						if sent = string(body); refusal != "" && strings.Contains(sent, "<Key>k</Key>") {
+							respond(400, "<Error><Code>"+refusal+"</Code></Error>")(answer, r)
+						}
+						return answer.Result(), err
+					})
+				}})
+			if err := c.Create(t.Context(), "k", "v"); err != nil || strings.Contains(sent, "<Key>k</Key>") != (refusal == "") ||
+				strings.Contains(sent, "LocationConstraint") != (want != "") || !strings.Contains(sent, want) {
+				t.Errorf("in %s, after %q: %v, sent %s", region, refusal, err, sent)
+			}
 		}
 	}
 }
@@ -277,10 +286,11 @@ func TestRemove_lists_first(t *testing.T) {
 		"not a list":                 {200, "<html>welcome</html>", empty, 204, notS3, false},
 		"gone":                       {404, "<Error><Code>NoSuchBucket</Code></Error>", empty, 204, Verdict{}, false},
 		"a balancer's words":         {404, "404 page not found", empty, 204, notS3, false},
+		"no right to remove":         {200, empty, empty, 403, deniedRemoval, true},
 		"gone since it was listed":   {200, empty, empty, 404, Verdict{}, true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			codes := map[int]string{409: "BucketNotEmpty", 404: "NoSuchBucket"}
+			codes := map[int]string{409: "BucketNotEmpty", 404: "NoSuchBucket", 403: "AccessDenied"}
 			c, requests := serve(t, allowLoopback, func(w http.ResponseWriter, r *http.Request) {
 				if r.Method == http.MethodDelete {
 					respond(tc.removal, "<Error><Code>"+codes[tc.removal]+"</Code></Error>")(w, r)

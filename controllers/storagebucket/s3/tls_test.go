@@ -91,6 +91,9 @@ func TestTLSVerdicts(t *testing.T) {
 	})
 	old := certificate(t, smallKey(t), func(c *x509.Certificate) { c.NotAfter = time.Now().Add(-time.Minute) })
 	early := certificate(t, smallKey(t), func(c *x509.Certificate) { c.NotBefore = time.Now().Add(time.Minute) })
+	ofClients := certificate(t, smallKey(t), func(c *x509.Certificate) {
+		c.ExtKeyUsage = []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}
+	})
 	serving := func(c tls.Certificate) *tls.Config { return &tls.Config{Certificates: []tls.Certificate{c}} }
 	tls11, tls12, mutual := serving(good), serving(good), serving(good)
 	tls11.MinVersion, tls11.MaxVersion, tls12.MaxVersion = tls.VersionTLS11, tls.VersionTLS11, tls.VersionTLS12
@@ -104,6 +107,7 @@ func TestTLSVerdicts(t *testing.T) {
 		"trusted, TLS 1.2":                 {tls12, pemOf(good), Succeeded},
 		"TLS 1.1":                          {tls11, pemOf(good), badHandshake},
 		"a certificate of clients":         {mutual, pemOf(good), badHandshake},
+		"only for clients":                 {serving(ofClients), pemOf(ofClients), badCertificate},
 		"another host":                     {serving(elsewhere), pemOf(elsewhere), wrongHost},
 		"expired":                          {serving(old), pemOf(old), expired},
 		"not valid yet":                    {serving(early), pemOf(early), expired},
