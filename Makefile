@@ -135,8 +135,10 @@ UNITS   := unit harness
 # For a loop over modules.
 ALONE = [[ " $(WORKSPACE) " == *" $$module "* ]] || export GOWORK=off
 
+# Tests of test/ and hack/ read files of all modules, and go test keeps a result although a file outside the module of the
+# test has changed. So no result of a former run counts.
 unit: needs-go $(CONTROLPLANE) s3server build $(TOOLS)/gotestsum $(TOOLS)/ginkgo $(TOOLS)/helm ## Run the unit tests of the operator, the harness and config/, except the slow ones.
-	@GO=$(GO) GOTESTSUM=$(TOOLS)/gotestsum ARTIFACTS=$(ARTIFACTS) hack/unit.sh '$(TEST_FLAGS) -skip=^TestSlow $(UNIT_FLAGS)' . test/harness
+	@GO=$(GO) GOTESTSUM=$(TOOLS)/gotestsum ARTIFACTS=$(ARTIFACTS) hack/unit.sh '$(TEST_FLAGS) -count=1 -skip=^TestSlow $(UNIT_FLAGS)' . test/harness
 
 # What takes longer than it is worth for each change of a line: tests whose names begin with TestSlow; the election and
 # the faults with the oldest versions that they support, promtool, Flux and cert-manager, each of which compiles other

@@ -8,7 +8,6 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
-	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -69,7 +68,6 @@ func renderedOverlay(t *testing.T, dir string) []byte {
 // kustomize builds dir with the version that hack/tools pins.
 func kustomize(t *testing.T, dir string) []byte {
 	t.Helper()
-	dependOn(t, filepath.Join("..", "..", "config"))
 	absolute, err := filepath.Abs(dir)
 	if err != nil {
 		t.Fatal(err)
@@ -84,21 +82,6 @@ func kustomize(t *testing.T, dir string) []byte {
 		t.Fatalf("rendering %s: %v\n%s", dir, err, &stderr)
 	}
 	return out
-}
-
-// dependOn opens the files below dir. Another process reads them, so without this go test would use
-// a cached result after a change.
-func dependOn(t *testing.T, dir string) {
-	t.Helper()
-	err := filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {
-		if err == nil && entry.Type().IsRegular() {
-			_, err = os.ReadFile(path)
-		}
-		return err
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
 }
 
 func decode(t *testing.T, rendered []byte) []object {

@@ -201,7 +201,7 @@ var chartValues = map[string]chartValue{
 	"flags.zap-time-encoding":           {`"nano"`, argument("zap-time-encoding"), "", "nano"},
 	"tenantAdminClusterRole": {`"ops"`, several(argument("tenant-admin-cluster-role"),
 		fieldsOf("ClusterRole", `.rules[?(@.verbs[0]=="bind")].resourceNames[*]`)), "|admin", "ops|ops"},
-	"hostNetwork": {"true", fieldsOf("Deployment", ofPod+".hostNetwork", ofPod+".dnsPolicy", 
+	"hostNetwork": {"true", fieldsOf("Deployment", ofPod+".hostNetwork", ofPod+".dnsPolicy",
 		".spec.strategy.rollingUpdate.maxSurge", ".spec.strategy.rollingUpdate.maxUnavailable"),
 		"1 0", "true ClusterFirstWithHostNet 0 1"},
 	"ports.webhook": {"10250", several(argument("webhook-bind-address"), port("webhook"),
