@@ -142,6 +142,10 @@ func TestChartRefusesBadValues(t *testing.T) {
 		"--set=images.manager.pullPolicy=Sometimes": "at '/images/manager/pullPolicy': value must be one of",
 		"--set=images.manager.digest=sha256:12ab":   "at '/images/manager/digest': 'sha256:12ab' does not match pattern",
 		"--set=tenantAdminClusterRole=":             "at '/tenantAdminClusterRole': minLength: got 0, want 1",
+		// What the schema cannot express; see TestSlowChartAndManagerRefuseTheSame.
+		"--set=flags.leader-elect-lease-duration=601s":   "leader-elect-lease-duration 601s must not be longer than 10m",
+		"--set=flags.leader-elect-lease-duration=11s":    "leader-elect-lease-duration 11s must not be shorter than",
+		"--set=flags.leader-elect-renew-deadline=2400ms": "leader-elect-renew-deadline 2400ms must be longer than 1.2 times",
 	} {
 		out, err := c.Template(t.Context(), operatorNamespace, argument)
 		if err == nil || !strings.Contains(err.Error(), want) {
