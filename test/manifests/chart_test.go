@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"maps"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -110,6 +111,24 @@ func TestChartPassesLint(t *testing.T) {
 	for _, file := range valueFiles(t, c) {
 		if out, err := c.Lint(t.Context(), "--values", file); err != nil {
 			t.Errorf("%s: %v\n%s", filepath.Base(file), err, out)
+		}
+	}
+}
+
+// The notes warn of a fence that denies nothing. `helm template` does not render them.
+func TestNotesAreTrueOfTheValues(t *testing.T) {
+	openChart(t) // which reads what Helm does
+	for set, tc := range map[string]struct{ has, hasNot string }{
+		"fence=enforce": {"with 2 replicas.\n", "The fence is"},
+		"fence=audit":   {"The fence is in audit mode: the API server accepts writes", "not installed"},
+		"fence=off":     {"The fence is not installed: the API server accepts writes", "audit"},
+		"replicas=1":    {"with 1 replica.\n", "The fence is"},
+	} {
+		out, err := exec.CommandContext(t.Context(), filepath.Join(root, "bin", "tools", "helm"), "install", "leasehold",
+			filepath.Join(root, "config", "chart"), "--dry-run=client", "--set", set).Output()
+		_, notes, found := strings.Cut(string(out), "\nNOTES:\n")
+		if err != nil || !found || !strings.Contains(notes, tc.has) || strings.Contains(notes, tc.hasNot) {
+			t.Errorf("%s: %v, want %q and not %q in the notes:\n%s", set, err, tc.has, tc.hasNot, notes)
 		}
 	}
 }
