@@ -127,8 +127,7 @@ func TestSlowChartAndManagerRefuseTheSameImages(t *testing.T) {
 	}
 }
 
-// Alerts depend on values: a single replica has no standby, and a webhook is slow at half of its timeout. A budget
-// would prevent the drain of the single replica's node.
+// A single replica has no standby, and no budget, which would block a drain. A webhook is slow at half of its timeout.
 func TestAlertsFollowValues(t *testing.T) {
 	on := []string{"--set=alerts.enabled=true", "--set=serviceMonitor.enabled=true"}
 	for set, standby := range map[string]bool{"replicas=2": true, "replicas=1": false} {
