@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"os/exec"
 	"slices"
 	"strings"
 	"testing"
@@ -18,6 +19,35 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/healthz"
 	"sigs.k8s.io/controller-runtime/pkg/webhook"
 )
+
+// asManager makes the test binary run as the manager.
+const asManager = "MANAGER_TEST_PROCESS"
+
+func TestMain(m *testing.M) {
+	if os.Getenv(asManager) != "" {
+		main()
+		return
+	}
+	os.Exit(m.Run())
+}
+
+// The process logs as the flags say. It sets a limit for the garbage collector, with a variable of the library that is
+// wrong here, because there may be no control group.
+func TestProcess(t *testing.T) {
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.CommandContext(t.Context(), self, "--zap-encoder=console", "--kubeconfig=none")
+	cmd.Env = []string{asManager + "=1", "POD_NAMESPACE=system", "AUTOMEMLIMIT=wrong"}
+	out, err := cmd.CombinedOutput()
+	for _, want := range []string{"\tINFO\tmain\tstarting\t{", "no memory limit found",
+		"exiting\t{\"error\": \"loading the configuration"} {
+		if cmd.ProcessState.ExitCode() != 1 || !strings.Contains(string(out), want) {
+			t.Errorf("%v, want exit code 1 and %q in\n%s", err, want, out)
+		}
+	}
+}
 
 // checked is a manager that records its checks by their names.
 type checked struct {

@@ -3,6 +3,7 @@
 package main
 
 import (
+	"bytes"
 	"errors"
 	"flag"
 	"fmt"
@@ -21,6 +22,7 @@ import (
 	"gotest.tools/v3/golden"
 	appsv1 "k8s.io/api/apps/v1"
 	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/log/zap"
 	"sigs.k8s.io/controller-runtime/pkg/webhook"
 	"sigs.k8s.io/yaml"
 
@@ -296,6 +298,21 @@ func TestFlagsSetTheirOptions(t *testing.T) {
 	if diff := cmp.Diff(names, slices.Sorted(maps.Keys(wires))); diff != "" {
 		t.Errorf("the flags that are observed here (-flags +observed):\n%s", diff)
 	}
+}
+
+// logged describes the lines of the log.
+func logged(_ *testing.T, o *options) string {
+	var written bytes.Buffer
+	log := zap.New(zap.UseFlagOptions(&o.zap), zap.WriteTo(&written))
+	log.Error(errors.New("boom"), "failing")
+	verbosity := 0
+	for log.V(verbosity + 1).Enabled() {
+		verbosity++
+	}
+	line := written.String()
+	isText := strings.HasPrefix(strings.TrimPrefix(line, `{"level":"error","ts":"`), "2")
+	return fmt.Sprintf("JSON %t, text time %t, verbosity %d, stack %t", strings.HasPrefix(line, "{"), isText, verbosity,
+		strings.Contains(line, "options_test.go"))
 }
 
 // stderr redirects what the flag package prints to a file, and returns its name.

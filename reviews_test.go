@@ -17,20 +17,25 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/webhook"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
+	"leasehold.dev/controllers/markdownview"
 	"leasehold.dev/controllers/tenant"
 	"leasehold.dev/runners"
 )
 
-const tenantPath = "/validate-leasehold-dev-v1beta1-tenant"
+const (
+	tenantPath = "/validate-leasehold-dev-v1beta1-tenant"
+	viewPath   = "/validate-leasehold-dev-v1beta1-markdownview"
+)
 
-// tenantReviews is the server of the operator's webhooks with those of Tenants.
-func tenantReviews(t *testing.T) http.Handler {
+// reviews is the server of the operator's webhooks.
+func reviews(t *testing.T) http.Handler {
 	t.Helper()
 	w := &tenant.Webhook{Reader: fake.NewClientBuilder().WithScheme(newScheme()).Build()}
 	server := webhook.NewServer(webhook.Options{})
 	bounded := runners.BoundBodies(server, reviewLimits, clock.RealClock{})
 	bounded.Register(tenantPath, admission.WithValidator(newScheme(), w))
 	bounded.Register("/mutate-leasehold-dev-v1beta1-tenant", admission.WithDefaulter(newScheme(), w))
+	bounded.Register(viewPath, admission.WithValidator(newScheme(), &markdownview.Webhook{}))
 	return server.WebhookMux()
 }
 
@@ -52,10 +57,20 @@ func tenantWith(fields string) string {
 	return `{"apiVersion":"leasehold.dev/v1beta1","kind":"Tenant","metadata":{"name":"a"},` + fields + `}`
 }
 
+// post returns the answer to a review.
+func post(t *testing.T, server http.Handler, path, body string) *httptest.ResponseRecorder {
+	t.Helper()
+	request := httptest.NewRequestWithContext(t.Context(), http.MethodPost, path, strings.NewReader(body))
+	request.Header.Set("Content-Type", "application/json")
+	answer := httptest.NewRecorder()
+	server.ServeHTTP(answer, request)
+	return answer
+}
+
 // No review of a Tenant costs more than some memory and a moment, whoever sends it. What is within the
 // limit of bytes is refused by the number of its values, and what is within that by the length of each list.
 func TestHostileReviews(t *testing.T) {
-	server := tenantReviews(t)
+	server := reviews(t)
 	conditions := func(n int) string { return tenantWith(`"status":{"conditions":` + listOf("{}", n) + `}`) }
 	names := func(n int) string { return tenantWith(`"spec":{"namespaces":` + listOf(`"a"`, n) + `}`) }
 	large := tenantWith(`"spec":{"namespacePrefix":"` + strings.Repeat("x", 3<<20) + `"}`)
@@ -75,13 +90,10 @@ func TestHostileReviews(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			for _, path := range []string{tenantPath, "/mutate-leasehold-dev-v1beta1-tenant"} {
-				request := httptest.NewRequestWithContext(t.Context(), http.MethodPost, path, strings.NewReader(tc.body))
-				request.Header.Set("Content-Type", "application/json")
-				answer := httptest.NewRecorder()
 				var before, after runtime.MemStats
 				runtime.ReadMemStats(&before)
 				began := time.Now()
-				server.ServeHTTP(answer, request)
+				answer := post(t, server, path, tc.body)
 				runtime.ReadMemStats(&after)
 				allocated := (after.TotalAlloc - before.TotalAlloc) >> 20
 				t.Logf("%s: %d MiB allocated in %s", path, allocated, time.Since(began))
@@ -93,7 +105,7 @@ func TestHostileReviews(t *testing.T) {
 	}
 }
 
-// A path with a limit of its own is one that the API server calls.
+// A path with a limit of its own is one that the API server calls. The limit is beyond what it sends.
 func TestReviewLimits(t *testing.T) {
 	manifest, err := os.ReadFile("config/webhook/manifests.yaml")
 	if err != nil {
@@ -103,5 +115,13 @@ func TestReviewLimits(t *testing.T) {
 		if !strings.Contains(string(manifest), "path: "+path+"\n") {
 			t.Errorf("no webhook has the path %s", path)
 		}
+	}
+	// The largest object of etcd, twice, by a user of a thousand groups.
+	view := `{"apiVersion":"leasehold.dev/v1beta1","kind":"MarkdownView","metadata":{"name":"a"},"spec":{"markdowns":{` +
+		`"a.md":"` + strings.Repeat("x", 3<<19) + `"}}}`
+	groups := `"userInfo":{"groups":` + listOf(`"`+strings.Repeat("g", 100)+`"`, 1000) + "},"
+	body := strings.Replace(review("UPDATE", view), `"dryRun"`, groups+`"dryRun"`, 1)
+	if answer := post(t, reviews(t), viewPath, body); answer.Code != http.StatusOK {
+		t.Errorf("an update of %d bytes: %d %.300s", len(body), answer.Code, answer.Body)
 	}
 }

@@ -3,7 +3,6 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -36,10 +35,10 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 	"sigs.k8s.io/controller-runtime/pkg/healthz"
-	"sigs.k8s.io/controller-runtime/pkg/log/zap"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+	"sigs.k8s.io/controller-runtime/pkg/recorder"
 	"sigs.k8s.io/controller-runtime/pkg/webhook"
 
 	"leasehold.dev/api/v1beta1"
@@ -90,6 +89,12 @@ func ofWebhooks(value func(webhook.Options) any) func(*testing.T, *options) stri
 type added struct {
 	ctrl.Manager
 	runnables []manager.Runnable
+	recorders []string
+}
+
+func (m *added) GetEventRecorder(name string) recorder.EventRecorder {
+	m.recorders = append(m.recorders, name)
+	return m.Manager.GetEventRecorder(name)
 }
 
 func (m *added) GetRESTMapper() meta.RESTMapper {
@@ -127,6 +132,9 @@ func controllersOf(t *testing.T, o *options, objects ...client.Object) (map[stri
 	m := &added{Manager: offline{mgr, reader, t}}
 	if err := addControllers(t.Context(), m, o, nil); err != nil {
 		t.Fatal(err)
+	}
+	if got := strings.Join(m.recorders, " "); got != "leasehold-tenant leasehold-storagebucket leasehold-markdownview" {
+		t.Errorf("the controllers record events as %s", got)
 	}
 	reader.Client = w.stored.Build()
 	found := map[string]controller{}
@@ -380,19 +388,4 @@ func rotated(t *testing.T, o *options) string {
 	}
 	t.Fatalf("no rotator is added: %v", err)
 	return ""
-}
-
-// logged describes the lines of the log.
-func logged(_ *testing.T, o *options) string {
-	var written bytes.Buffer
-	log := zap.New(zap.UseFlagOptions(&o.zap), zap.WriteTo(&written))
-	log.Error(errors.New("boom"), "failing")
-	verbosity := 0
-	for log.V(verbosity + 1).Enabled() {
-		verbosity++
-	}
-	line := written.String()
-	isText := strings.HasPrefix(strings.TrimPrefix(line, `{"level":"error","ts":"`), "2")
-	return fmt.Sprintf("JSON %t, text time %t, verbosity %d, stack %t", strings.HasPrefix(line, "{"), isText, verbosity,
-		strings.Contains(line, "wiring_test.go"))
 }

@@ -10,6 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/go-logr/logr/funcr"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil"
 	coordinationv1 "k8s.io/api/coordination/v1"
@@ -20,12 +21,13 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"leasehold.dev/runners"
 )
 
-// answer is what the API server answers to a try, and the holder of the Lease then; "" is none. Two holders
-// are those before and after the try.
+// answer is what the API server answers to a try, and the holder of the Lease then; "" is none, and "no Lease"
+// that it does not exist. Two holders are those before and after the try.
 type answer struct {
 	holder string
 	err    error
@@ -41,6 +43,9 @@ func answering(t *testing.T, now func() answer) client.Client {
 			lease := o.(*coordinationv1.Lease)
 			if key != (client.ObjectKey{Namespace: "system", Name: "lease"}) {
 				t.Errorf("the Lease %s was read", key)
+			}
+			if now().holder == "no Lease" {
+				return apierrors.NewNotFound(coordinationv1.Resource("leases"), key.Name)
 			}
 			holder, after, moves := strings.Cut(now().holder, " ")
 			if tried && moves {
@@ -66,7 +71,11 @@ func answering(t *testing.T, now func() answer) client.Client {
 func checked(t *testing.T, answers ...answer) (effective string, reports int, ended bool) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		ctx, cancel := context.WithCancel(t.Context())
+		ctx, cancel := context.WithCancel(log.IntoContext(t.Context(), funcr.New(func(_, args string) {
+			if strings.Contains(args, "reading the Lease") {
+				t.Errorf("logged: %s", args)
+			}
+		}, funcr.Options{})))
 		defer cancel()
 		const period = 15 * time.Second
 		began := time.Now()
@@ -119,6 +128,7 @@ func TestFenceCheck(t *testing.T) {
 		ended     bool
 	}{
 		"no holder":                      {[]answer{{}, {}}, "", 0, false},
+		"no Lease yet":                   {[]answer{{holder: "no Lease"}, {"manager-1_x", byFence}}, yes, 0, true},
 		"this replica leads":             {[]answer{{holder: "manager-0_x"}}, "", 0, true},
 		"a Pod with a longer name":       {[]answer{{"manager-01_x", byFence}}, yes, 0, true},
 		"denied":                         {[]answer{{"manager-1_x", byFence}}, yes, 0, true},

@@ -157,6 +157,7 @@ func updates() map[string][2]func(*v1beta1.MarkdownView) {
 		"size: stays too large":            {tooLarge, unchangedView},
 		"size: shrinks, still too large":   {tooLarge, quoting(storedLimit + 1)},
 		"size: loses an annotation":        {both(tooLarge, annotated), notAnnotated},
+		"forged: 129 files before":         {unlisted(128, "a/%d"), reading("x")},
 	}
 	for name, change := range forged() {
 		cases[name] = [2]func(*v1beta1.MarkdownView){unchangedView, change}

@@ -70,6 +70,7 @@ func TestWarningsAboutLinks(t *testing.T) {
 		"- [A](a.md)\n    - [B](b.md)\n    - [C](B.md)":                                     {none("B.md", 3)},
 		"- [A](a.md)\n- [B](b.md)\n- [C](/a.md)":                                            {none("/a.md", 3)},
 		"[A](a.md)\n[B](b.md)\n[D]() [E](https://e.org) ![F](f.md) `[G](g.md)` \\[H](h.md)": nil,
+		"a.md b.md\n# [C](c.md)\n> [D](d.md)":                                               nil,
 		"[A](a.md)\n[B](b.md)\n```\n[C](c.md)\n```\n<!--\n[D](d.md)\n-->\n[E](e.md)":        {none("e.md", 9)},
 		"a.md b.md\n<div>\n[C](c.md)": {"SUMMARY.md has HTML on line 2; the default viewer does not render HTML; " +
 			"use Markdown, or put code between backquotes"},
@@ -87,31 +88,38 @@ func TestWarningsAboutLinks(t *testing.T) {
 	}
 }
 
-var linked = regexp.MustCompile(`links to (\S+) in line`)
+// aboutLinks matches each kind of warning about links, with what it is about.
+var aboutLinks = regexp.MustCompile(`^SUMMARY\.md (links to|does not name|has) (\S+?)(?: on line|;| more links)`)
 
-// contradictions returns the warnings about a text that are not true of what the viewer shows.
-func contradictions(t interface{ Fatal(...any) }, text string) []string {
+// contradictions returns the warnings about a text that are not true of what the viewer shows, and counts those of
+// each kind.
+func contradictions(t interface{ Fatal(...any) }, text string, warned map[string]int) []string {
 	var found []string
 	page, err := viewer.HTML([]byte(text))
 	if err != nil {
 		t.Fatal(err)
 	}
-	if n := lineOfHTML(text); n > 0 && !strings.Contains(string(page), "raw HTML omitted") {
-		found = append(found, fmt.Sprintf("line %d has HTML", n))
+	if n := lineOfHTML(text); n > 0 {
+		if warned["HTML"]++; !strings.Contains(string(page), "raw HTML omitted") {
+			found = append(found, fmt.Sprintf("line %d has HTML", n))
+		}
 	}
 	all := files{markdown.SummaryName: v1beta1.MarkdownText(text), "a.md": "", "b.md": ""}
 	entries := viewer.Contents([]byte(text)).Entries
 	for _, warning := range warnOfLinks(all) {
-		match := linked.FindStringSubmatch(warning)
-		if len(match) > 1 && !slices.ContainsFunc(entries, func(e viewer.Entry) bool {
+		match := aboutLinks.FindStringSubmatch(warning)
+		if match == nil {
+			t.Fatal("a kind of warning that is not judged: ", warning)
+		}
+		kind, about := match[1], match[2]
+		warned[kind]++
+		if kind == "links to" && !slices.ContainsFunc(entries, func(e viewer.Entry) bool {
 			_, exists := all[e.File]
-			return e.Kind == viewer.Chapter && !exists && e.File == markdown.LocalFile(match[1]) &&
-				!strings.Contains(e.Href, ":")
+			return e.Kind == viewer.Chapter && !exists && e.File == markdown.LocalFile(about) && !strings.Contains(e.Href, ":")
 		}) {
 			found = append(found, warning)
 		}
-		if name, _, ok := strings.Cut(strings.TrimPrefix(warning, "SUMMARY.md does not name "), " "); ok &&
-			slices.ContainsFunc(entries, func(e viewer.Entry) bool { return e.File == name }) {
+		if kind == "does not name" && slices.ContainsFunc(entries, func(e viewer.Entry) bool { return e.File == about }) {
 			found = append(found, warning)
 		}
 	}
@@ -133,17 +141,14 @@ func TestWarningsAreTrueOfTheExamples(t *testing.T) {
 	if err := json.Unmarshal(text, &examples); err != nil || len(examples) < 600 {
 		t.Fatal(len(examples), err)
 	}
-	warned := 0
+	warned := map[string]int{}
 	for _, e := range examples {
-		if lineOfHTML(e.Markdown) > 0 {
-			warned++
-		}
-		for _, contradiction := range contradictions(t, e.Markdown) {
+		for _, contradiction := range contradictions(t, e.Markdown, warned) {
 			t.Errorf("%q: %s", e.Markdown, contradiction)
 		}
 	}
-	if t.Logf("%d examples have a warning", warned); warned < 40 {
-		t.Errorf("only %d examples have a warning", warned)
+	if t.Logf("warnings of the examples: %v", warned); warned["HTML"] < 40 {
+		t.Errorf("only %d examples have a warning of HTML", warned["HTML"])
 	}
 }
 
@@ -152,14 +157,18 @@ func TestWarningsAreTrue(t *testing.T) {
 	parts := []string{"- [A](a.md)", "- [B](b.md)", "[C](c.md)", "- [D](sub/d.md)", "- [E](/a.md)", "[F]: f.md", "[G](https://g.org)",
 		"![H](h.md)", "# [I](i.md)", "> [J](j.md)", "`[K](k.md)`", "<!-- [L](l.md)", "-->", "<div>", "a <br> b", "~~~", "```", "````", "``` a",
 		"- ```", "text", "", "", "1. [M](m.md)", "[N]()", "* * *"}
+	warned := map[string]int{}
 	rapid.Check(t, func(t *rapid.T) {
 		var text strings.Builder
 		for range rapid.IntRange(1, 12).Draw(t, "lines") {
 			text.WriteString(strings.Repeat(" ", rapid.SampledFrom([]int{0, 0, 0, 2, 4}).Draw(t, "indent")))
 			text.WriteString(rapid.SampledFrom(parts).Draw(t, "part") + "\n")
 		}
-		if found := contradictions(t, text.String()); found != nil {
+		if found := contradictions(t, text.String(), warned); found != nil {
 			t.Fatalf("%q: %q", text.String(), found)
 		}
 	})
+	if warned["HTML"] == 0 || warned["links to"] == 0 || warned["does not name"] == 0 {
+		t.Errorf("not each kind of warning is tested: %v", warned)
+	}
 }

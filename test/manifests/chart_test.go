@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"maps"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -112,6 +113,24 @@ func TestChartPassesLint(t *testing.T) {
 	}
 }
 
+// The notes warn of a fence that denies nothing. `helm template` does not render them.
+func TestNotesAreTrueOfTheValues(t *testing.T) {
+	openChart(t) // which reads what Helm does
+	for set, tc := range map[string]struct{ has, hasNot string }{
+		"fence=enforce": {"with 2 replicas.\n", "The fence is"},
+		"fence=audit":   {"The fence is in audit mode: the API server accepts writes", "not installed"},
+		"fence=off":     {"The fence is not installed: the API server accepts writes", "audit"},
+		"replicas=1":    {"with 1 replica.\n", "The fence is"},
+	} {
+		out, err := exec.CommandContext(t.Context(), filepath.Join(root, "bin", "tools", "helm"), "install", "leasehold",
+			filepath.Join(root, "config", "chart"), "--dry-run=client", "--set", set).Output()
+		_, notes, found := strings.Cut(string(out), "\nNOTES:\n")
+		if err != nil || !found || !strings.Contains(notes, tc.has) || strings.Contains(notes, tc.hasNot) {
+			t.Errorf("%s: %v, want %q and not %q in the notes:\n%s", set, err, tc.has, tc.hasNot, notes)
+		}
+	}
+}
+
 func valueFiles(t *testing.T, c *chart.Chart) []string {
 	t.Helper()
 	files, err := c.ValueFiles()
@@ -140,6 +159,10 @@ func TestChartRefusesBadValues(t *testing.T) {
 		"--set=images.manager.pullPolicy=Sometimes": "at '/images/manager/pullPolicy': value must be one of",
 		"--set=images.manager.digest=sha256:12ab":   "at '/images/manager/digest': 'sha256:12ab' does not match pattern",
 		"--set=tenantAdminClusterRole=":             "at '/tenantAdminClusterRole': minLength: got 0, want 1",
+		// What the schema cannot express; see TestSlowChartAndManagerRefuseTheSame.
+		"--set=flags.leader-elect-lease-duration=601s":   "leader-elect-lease-duration 601s must not be longer than 10m",
+		"--set=flags.leader-elect-lease-duration=11s":    "leader-elect-lease-duration 11s must not be shorter than",
+		"--set=flags.leader-elect-renew-deadline=2400ms": "leader-elect-renew-deadline 2400ms must be longer than 1.2 times",
 	} {
 		out, err := c.Template(t.Context(), operatorNamespace, argument)
 		if err == nil || !strings.Contains(err.Error(), want) {

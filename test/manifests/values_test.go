@@ -127,15 +127,16 @@ func TestSlowChartAndManagerRefuseTheSameImages(t *testing.T) {
 	}
 }
 
-// Alerts depend on values: a single replica has no standby, and a webhook is slow at half of its timeout.
+// A single replica has no standby, and no budget, which would block a drain. A webhook is slow at half of its timeout.
 func TestAlertsFollowValues(t *testing.T) {
-	on := []string{"--set=alerts.enabled=true", "--set=serviceMonitor.enabled=true",
-		"--show-only=templates/prometheusrule.yaml"}
+	on := []string{"--set=alerts.enabled=true", "--set=serviceMonitor.enabled=true"}
 	for set, standby := range map[string]bool{"replicas=2": true, "replicas=1": false} {
 		t.Run(set, func(t *testing.T) {
 			text := string(release(t, operatorNamespace, append(on, "--set", set)...))
-			if got := strings.Contains(text, "alert: LeaseholdNoStandby"); got != standby {
-				t.Errorf("LeaseholdNoStandby is there: %t, want %t", got, standby)
+			for _, part := range []string{"alert: LeaseholdNoStandby", "kind: PodDisruptionBudget"} {
+				if got := strings.Contains(text, part); got != standby {
+					t.Errorf("%s is there: %t, want %t", part, got, standby)
+				}
 			}
 		})
 	}

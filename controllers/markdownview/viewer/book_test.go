@@ -115,6 +115,28 @@ func TestResponsesAreOfOneVersion(t *testing.T) {
 	}
 }
 
+// A book is read once, and again after a change, which may be between the listing of the folder and the read.
+func TestBooksAreReadAfterAChange(t *testing.T) {
+	m := newMount(t, sample())
+	cache := &bookCache{dir: m.dir}
+	first, err := cache.current()
+	must(t, err)
+	if again, err := cache.current(); again != first {
+		t.Errorf("a book without a change is read again (%v)", err)
+	}
+	root, err := os.OpenRoot(m.dir)
+	must(t, err)
+	t.Cleanup(func() { must(t, root.Close()) })
+	names, version, err := scan(root)
+	must(t, err)
+	m.update(t, map[string]string{"SUMMARY.md": "[New](new.md)", "new.md": "# New page\n"})
+	changed, err := readStable(root, names, version)
+	must(t, err)
+	if want := []string{"new.md"}; !slices.Equal(changed.chapters, want) {
+		t.Errorf("the chapters are %q, want %q", changed.chapters, want)
+	}
+}
+
 // A chapter that SUMMARY.md lists twice is read once, so "next" ends.
 func TestChaptersAreReadOnce(t *testing.T) {
 	b, err := (&bookCache{dir: newMount(t, sample()).dir}).current()

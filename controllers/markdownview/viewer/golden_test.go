@@ -21,7 +21,7 @@ func TestResponsesGolden(t *testing.T) {
 	shown := func(files map[string]string) http.Handler { return newHandler(t, newMount(t, files).dir) }
 	nested := newMount(t, map[string]string{
 		"SUMMARY.md": "# Deep\n- [0](0.md)\n  - [1](1.md)\n    - [2](2.md)\n      - [3](3.md)\n        - [4](4.md)\n      " +
-			"    - [5](5.md)\n",
+			"    - [5](5.md)\n- [Elsewhere](https://example.com/)\n",
 		"0.md": "0", "1.md": "1", "2.md": "2", "3.md": "3", "4.md": "4", "5.md": "5",
 	})
 	titled := &site{books: &bookCache{dir: nested.dir}, renderer: newPageRenderer("By the flag", "de"),

@@ -87,6 +87,35 @@ func serving(t *testing.T, m *mount) (address string, stop func() error) {
 	}
 }
 
+// asViewer makes the test binary run as the viewer.
+const asViewer = "VIEWER_TEST_PROCESS"
+
+func TestMain(m *testing.M) {
+	if os.Getenv(asViewer) != "" {
+		main()
+		return
+	}
+	os.Exit(m.Run())
+}
+
+// The process sets a limit for the garbage collector, with a variable of the library that is wrong here, because
+// there may be no control group. It ends without an error after SIGTERM.
+func TestProcess(t *testing.T) {
+	self, err := os.Executable()
+	must(t, err)
+	process := exec.CommandContext(t.Context(), self, "--dir="+t.TempDir(), "--bind-address=127.0.0.1:0")
+	process.Env = []string{asViewer + "=1", "AUTOMEMLIMIT=wrong"}
+	log, err := process.StdoutPipe()
+	must(t, err)
+	must(t, process.Start())
+	lines := bufio.NewReader(log)
+	if line, err := lines.ReadString('\n'); err != nil || !strings.Contains(line, "No memory limit found") {
+		t.Fatalf("the viewer logs %q, %v", line, err)
+	}
+	awaitAddress(t, lines)
+	stopProcess(t, process)
+}
+
 // When the context is done, run finishes the open requests and leaves no goroutine.
 func TestRun_ends_with_context(t *testing.T) {
 	defer goleak.VerifyNone(t, goleak.IgnoreCurrent())

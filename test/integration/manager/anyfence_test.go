@@ -57,9 +57,7 @@ func (f *fenced) otherOperator(ctx context.Context) {
 		Expect(f.client.SubResource("token").Create(ctx, serviceAccount, token)).To(Succeed())
 		c := rest.AnonymousClientConfig(f.plane.Config())
 		c.BearerToken = token.Status.Token
-		made, err := client.New(c, client.Options{})
-		Expect(err).NotTo(HaveOccurred())
-		return made
+		return f.clientOf(c)
 	}
 	first, second := as("first"), as("second")
 	write := func(c client.Client) func(context.Context) error {
@@ -70,6 +68,10 @@ func (f *fenced) otherOperator(ctx context.Context) {
 	Eventually(write(second)).WithContext(ctx).WithTimeout(expect.Medium).Should(
 		MatchError(ContainSubstring("Pod second does not hold the Lease fenced-system/fenced.example.com, first_uuid does")))
 	Eventually(write(first)).WithContext(ctx).Should(Succeed())
+	for what, write := range f.writes(ctx) {
+		Expect(write(first)).To(Succeed(), what)
+		Expect(write(second)).To(MatchError(ContainSubstring("Pod second does not hold the Lease")), what)
+	}
 	By("denying a standby to run commands in a container")
 	exec := func(c client.Client) error {
 		return c.SubResource("exec").Create(ctx, &corev1.Pod{ObjectMeta: meta("first")}, &corev1.Pod{})

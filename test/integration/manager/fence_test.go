@@ -151,6 +151,20 @@ var _ = Describe("The fence", Ordered, func() {
 		Eventually(effective).WithContext(ctx).WithTimeout(expect.Medium).Should(BeNumerically(">", before))
 	}, SpecTimeout(2*expect.Long))
 
+	It("sees a leader exit at once that reads another holder in its Lease", func(ctx SpecContext) {
+		leader, _ := f.roles(ctx)
+		Eventually(func() error { // the leader renews it at the same time
+			lease := f.lease(ctx)
+			lease.Spec.HolderIdentity = new("other_uuid")
+			return f.client.Update(ctx, lease)
+		}).WithContext(ctx).Should(Succeed())
+		code, err := leader.Wait(ctx)
+		Expect(err).NotTo(HaveOccurred())
+		Expect(code).To(Equal(1))
+		Expect(leader.LogTail(5)).To(ContainSubstring("leader election lost: other_uuid holds the Lease"))
+		Expect(leader.Restart()).To(Succeed())
+	}, SpecTimeout(expect.Long))
+
 	It("denies the late write of a leader that was paused", func(ctx SpecContext) {
 		late := f.pausedLeader(ctx, "late")
 		f.expectReason(ctx, late.standby, "^expired$")
