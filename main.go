@@ -9,6 +9,7 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"math"
 	"os"
 	"time"
 
@@ -53,9 +54,8 @@ func main() {
 	ctrl.SetLogger(zap.New(zap.UseFlagOptions(&o.zap)))
 	logger := ctrl.Log.WithName("main")
 	logger.Info("starting", "version", build.Version, "revision", build.Revision, "goversion", build.GoVersion)
-	if _, err := memlimit.Set(memlimit.WithRatio(memoryShare)); err != nil {
-		logger.Info("no memory limit found for the garbage collector; set a memory limit on the container",
-			"reason", err.Error())
+	if limit, err := memlimit.Set(memlimit.WithRatio(memoryShare)); err != nil || limit == math.MaxInt64 {
+		logger.Info("no memory limit found for the garbage collector; set a memory limit on the container", "reason", err)
 	}
 
 	o.lost = func(reason string) {

@@ -12,6 +12,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"math"
 	"net"
 	"net/http"
 	"os"
@@ -51,7 +52,7 @@ func main() {
 		os.Exit(0)
 	}
 	log := slog.New(slog.NewTextHandler(os.Stdout, nil))
-	if _, err := memlimit.Set(memlimit.WithRatio(memoryShare)); err != nil {
+	if limit, err := memlimit.Set(memlimit.WithRatio(memoryShare)); err != nil || limit == math.MaxInt64 {
 		log.Info("No memory limit found for the container", "error", err)
 	}
 	//nolint:forbidigo // a program begins its context
