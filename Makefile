@@ -158,7 +158,7 @@ services: needs-go $(CONTROLPLANE) $(BIN)/seaweedfs/weed ## Run the specs of Sto
 # measure, or start programs that are built without the detector.
 race: export CGO_ENABLED := 1
 race: needs-go $(CONTROLPLANE) s3server build $(TOOLS)/gotestsum $(TOOLS)/ginkgo $(TOOLS)/helm ## Run the unit tests with the race detector. Needs a C compiler.
-	@GO=$(GO) GOTESTSUM=$(TOOLS)/gotestsum ARTIFACTS=$(ARTIFACTS) hack/unit.sh '-race $(TEST_FLAGS) -skip=^TestSlow $(UNIT_FLAGS)' . test/harness runners/election
+	@GO=$(GO) GOTESTSUM=$(TOOLS)/gotestsum ARTIFACTS=$(ARTIFACTS) hack/unit.sh '-race $(TEST_FLAGS) -count=1 -skip=^TestSlow $(UNIT_FLAGS)' . test/harness runners/election
 
 integration: needs-go $(CONTROLPLANE) s3server build $(TOOLS)/ginkgo $(TOOLS)/helm ## Run the integration specs against a real control plane.
 	@GO=$(GO) PROGRAMS=$(BIN) hack/integration.sh $(TOOLS)/ginkgo $(ARTIFACTS) $(SUITE_JOBS) '$(SUITES)' --procs=$(PROCS) --randomize-all --keep-going \

@@ -315,6 +315,17 @@ func logged(_ *testing.T, o *options) string {
 		strings.Contains(line, "options_test.go"))
 }
 
+// Each of several flags adds ranges, as the chart writes a list.
+func TestRangesAddUp(t *testing.T) {
+	o, err := parseOptions([]string{"--endpoint-deny-cidr=10.0.0.0/8", "--endpoint-deny-cidr=fd00::/8"}, inPod)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := o.denyCIDRs.String(); got != "10.0.0.0/8,fd00::/8" {
+		t.Errorf("denied are %s, want both ranges", got)
+	}
+}
+
 // stderr redirects what the flag package prints to a file, and returns its name.
 func stderr(t *testing.T) string {
 	t.Helper()

@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"net/http"
@@ -16,6 +17,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/go-logr/logr/funcr"
 	"github.com/onsi/gomega"
 	admissionv1 "k8s.io/api/admission/v1"
 	appsv1 "k8s.io/api/apps/v1"
@@ -35,6 +37,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/config"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllertest"
 	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/log"
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	"leasehold.dev/api/v1beta1"
@@ -350,5 +353,49 @@ func TestTenantWebhooksAnswer(t *testing.T) {
 	if got := answer("/validate", `"namespacePrefix":"leasehold-",`); got.Allowed ||
 		!strings.Contains(got.Result.Message, "the operator runs in") {
 		t.Errorf("the operator's own namespace: allowed %t, %v", got.Allowed, got.Result)
+	}
+}
+
+// The garbage collector removes its finalizer within milliseconds after a deletion with --cascade=orphan. The event of
+// the deletion is what tells the reconcile, which releases the StorageBucket and needs no Secret.
+func TestOrphaningDeletionIsNoticedByItsEvent(t *testing.T) {
+	b := &v1beta1.StorageBucket{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "x-dev", Name: "a", UID: "u", Generation: 1,
+			DeletionTimestamp: new(metav1.Now()), Finalizers: []string{v1beta1.StorageBucketFinalizer}},
+		Spec:   v1beta1.StorageBucketSpec{DeletionPolicy: v1beta1.BucketDelete},
+		Status: v1beta1.StorageBucketStatus{Provisioning: v1beta1.BucketCreated},
+	}
+	w, mgr, reader := newWatches(t, b, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "x-dev"}})
+	if err := buckets.add(t.Context(), offline{mgr, reader, t}); err != nil {
+		t.Fatal(err)
+	}
+	seen := b.DeepCopy()
+	seen.Finalizers = append(seen.Finalizers, metav1.FinalizerOrphanDependents)
+	i := w.informerOf(b)
+	i.first = append(i.first, seen)
+	w.start(t, mgr, reader)
+	gomega.NewWithT(t).Eventually(func() bool {
+		err := reader.Get(t.Context(), client.ObjectKeyFromObject(b), &v1beta1.StorageBucket{})
+		return apierrors.IsNotFound(err)
+	}).WithTimeout(30*time.Second).Should(gomega.BeTrue(), "the finalizer is removed")
+}
+
+// Any client can send the webhooks a request that is no review. Lines about such requests would displace all others.
+func TestWebhooksLogReviewsOnly(t *testing.T) {
+	_, mgr, _ := newWatches(t)
+	if err := errors.Join(tenant.SetupWebhookWithManager(mgr, tenant.Options{}),
+		markdownview.SetupWebhookWithManager(mgr)); err != nil {
+		t.Fatal(err)
+	}
+	before := log.Log
+	t.Cleanup(func() { log.Log = before })
+	var written bytes.Buffer
+	log.Log = funcr.New(func(_, args string) { written.WriteString(args + "\n") }, funcr.Options{})
+	for _, path := range []string{tenantPath, "/mutate-leasehold-dev-v1beta1-tenant", viewPath} {
+		post(t, mgr.GetWebhookServer().WebhookMux(), path, "no review")
+		if written.Len() > 0 {
+			t.Errorf("%s logs %s", path, written.String())
+			written.Reset()
+		}
 	}
 }

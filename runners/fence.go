@@ -65,7 +65,7 @@ func (f *FenceCheck) Start(ctx context.Context) error {
 	ticker := f.Clock.NewTicker(fencePeriod)
 	defer ticker.Stop()
 	for times := 0; ; {
-		state, err := f.try(ctx)
+		state, lease, err := f.try(ctx)
 		switch {
 		case err != nil && ctx.Err() == nil:
 			log.FromContext(ctx).Error(err, "checking the fence")
@@ -80,7 +80,7 @@ func (f *FenceCheck) Start(ctx context.Context) error {
 		case state == permitted:
 			// An API server receives a new policy or Lease a moment later, so the first time is no proof.
 			if times++; times > 1 {
-				f.report(ctx)
+				f.report(ctx, lease)
 			}
 		}
 		select {
@@ -101,46 +101,44 @@ const (
 	permitted                   // although another replica leads
 )
 
-// try sends a write that is not stored.
-func (f *FenceCheck) try(ctx context.Context) (fenceState, error) {
-	before, err := f.holder(ctx)
+// try sends a write that is not stored. It returns the Lease, too.
+func (f *FenceCheck) try(ctx context.Context) (fenceState, *coordinationv1.Lease, error) {
+	lease, before, err := f.holder(ctx)
 	if err != nil || before == "" {
-		return unknown, err
+		return unknown, nil, err
 	}
 	if strings.HasPrefix(before, f.PodName+"_") {
-		return leading, nil
+		return leading, nil, nil
 	}
 	err = f.Client.Create(ctx, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{
 		Namespace: f.Lease.Namespace, Name: "leasehold-fence-check"}}, client.DryRunAll)
 	if apierrors.IsForbidden(err) && strings.Contains(err.Error(), fencePolicy) {
-		return denied, nil
+		return denied, nil, nil
 	}
 	if err != nil {
-		return unknown, fmt.Errorf("creating a ConfigMap in a dry run: %w", err)
+		return unknown, nil, fmt.Errorf("creating a ConfigMap in a dry run: %w", err)
 	}
 	// If the Lease was deleted or came to this replica meanwhile, the fence permits the write rightly.
-	if after, err := f.holder(ctx); err != nil || after != before {
-		return unknown, err
+	if _, after, err := f.holder(ctx); err != nil || after != before {
+		return unknown, nil, err
 	}
-	return permitted, nil
+	return permitted, lease, nil
 }
 
-// holder returns the holder of the Lease; "" if there is none.
-func (f *FenceCheck) holder(ctx context.Context) (string, error) {
+// holder returns the Lease and its holder; "" if there is none.
+func (f *FenceCheck) holder(ctx context.Context) (*coordinationv1.Lease, string, error) {
 	lease := &coordinationv1.Lease{}
 	if err := client.IgnoreNotFound(f.Client.Get(ctx, f.Lease, lease)); err != nil {
-		return "", fmt.Errorf("reading the Lease: %w", err)
+		return nil, "", fmt.Errorf("reading the Lease: %w", err)
 	}
-	return ptr.Deref(lease.Spec.HolderIdentity, ""), nil
+	return lease, ptr.Deref(lease.Spec.HolderIdentity, ""), nil
 }
 
-func (f *FenceCheck) report(ctx context.Context) {
+func (f *FenceCheck) report(ctx context.Context, lease *coordinationv1.Lease) {
 	f.effective.WithLabelValues().Set(0)
 	what := fmt.Sprintf("the API server accepts writes of Pod %s, although the Pod does not hold the Lease %s: the "+
 		"fence is not installed, or it names another Lease or ServiceAccount, for example after an overlay changed "+
 		"the namespace (docs/operations.md)", f.PodName, f.Lease)
 	log.FromContext(ctx).Info("the fence denies nothing", "reason", what)
-	lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: f.Lease.Namespace, Name: f.Lease.Name}}
-	lease.SetGroupVersionKind(coordinationv1.SchemeGroupVersion.WithKind("Lease"))
 	f.Recorder.Eventf(lease, nil, corev1.EventTypeWarning, "FenceIneffective", "CheckFence", "%s", what)
 }

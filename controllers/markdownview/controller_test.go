@@ -253,3 +253,39 @@ func TestErrorOfAChildIsBounded(t *testing.T) {
 		t.Errorf("Reconcile() = an error of %d bytes, want its cause and at most 1000", len(err.Error()))
 	}
 }
+
+// The report of an error that prevents a reconcile is bounded: the API server would refuse a longer one.
+func TestErrorThatPreventsAReconcileIsBounded(t *testing.T) {
+	r := newRecording(t, view())
+	r.errs["live get"] = errors.New(strings.Repeat("x", 50_000))
+	if _, err := r.Reconcile(t.Context(), request); !errors.Is(err, r.errs["live get"]) {
+		t.Fatal("the error is lost")
+	}
+	v := &v1beta1.MarkdownView{}
+	if err := r.stored.Get(t.Context(), request.NamespacedName, v); err != nil {
+		t.Fatal(err)
+	}
+	for _, kind := range []string{v1beta1.ConditionReady, v1beta1.ConditionDegraded} {
+		if got := reporting.FindCondition(v.Status.Conditions, kind).Message; got == "" || len(got) > 1000 {
+			t.Errorf("the message of %s has %d bytes, want at most 1000", kind, len(got))
+		}
+	}
+}
+
+// A relist swallows the event of the deletion of a child that is replaced. No read waits for it.
+func TestNoReadWaitsForAReplacedChild(t *testing.T) {
+	var sent client.DeleteOptions
+	c := interceptor.NewClient(reconcilertest.NewClientBuilder().Build(), interceptor.Funcs{
+		Delete: func(_ context.Context, _ client.WithWatch, _ client.Object, opts ...client.DeleteOption) error {
+			sent.ApplyOptions(opts)
+			return nil
+		},
+		Apply: func(context.Context, client.WithWatch, runtime.ApplyConfiguration, ...client.ApplyOption) error {
+			return nil
+		}})
+	s := step{action: replace, live: &corev1.ConfigMap{}}
+	wrote, err := write(t.Context(), c, s, render(view(), "hash", defaultImage).configMap)
+	if err != nil || !wrote || !sent.DisableReadYourWritesConsistency {
+		t.Errorf("wrote %t, %v, with %+v", wrote, err, sent)
+	}
+}

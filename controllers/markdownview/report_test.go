@@ -252,3 +252,16 @@ func conditionsOf(s v1beta1.MarkdownViewStatus) map[string]string {
 	}
 	return out
 }
+
+// The API server refuses an event whose action is longer than 128 characters, or whose note is longer than 1,024 bytes.
+func TestCorrectionsFitIntoEvents(t *testing.T) {
+	o, res := appliedObservation(t, view()), succeeded()
+	o.view.Status = summarize(o, plan{}, res, epoch)
+	res.wrote[configMap] = true
+	long := "data[" + strings.Repeat("a", 250) + ".md]"
+	got := corrections(o, plan{steps: []step{{kind: configMap, name: "markdowns-book", action: update,
+		differences: []string{long, long, long, long, long}}}}, res)
+	if len(got) != 1 || len(got[0].Action) > 128 || len(got[0].Message) > 1024 {
+		t.Errorf("want one event that fits: %+v", got)
+	}
+}

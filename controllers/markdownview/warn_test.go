@@ -86,6 +86,10 @@ func TestWarningsAboutLinks(t *testing.T) {
 	if got := warnOfLinks(many); len(got) != 9 || got[8] != "SUMMARY.md has 2 more links to files that do not exist" {
 		t.Errorf("of 10 links to no file: %q", got)
 	}
+	most := files{"SUMMARY.md": v1beta1.MarkdownText(strings.Repeat("- [A](x.md)\n", maxLinks))}
+	if got := warnOfLinks(most); len(got) != maxLinks {
+		t.Errorf("of %d links to no file: %q", maxLinks, got)
+	}
 }
 
 // aboutLinks matches each kind of warning about links, with what it is about.

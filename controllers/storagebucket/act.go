@@ -112,7 +112,7 @@ func (r *Reconciler) create(ctx context.Context, o *observation) error {
 		return err
 	}
 	event := reporting.Normal(v1beta1.EventBucketCreated, "Create", "created bucket %s", b.Spec.BucketName)
-	if b.Status.Provisioning == v1beta1.BucketCreated {
+	if b.Status.Provisioning == v1beta1.BucketCreated && !exists {
 		event = reporting.Warning(v1beta1.EventBucketRecreated, "Create", "created bucket %s again, without its objects, "+
 			"because the endpoint no longer had the bucket", b.Spec.BucketName)
 	}

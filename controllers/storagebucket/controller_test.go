@@ -10,7 +10,6 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
-	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -365,39 +364,5 @@ func TestCanceledReconcileReportsNothing(t *testing.T) {
 				t.Errorf("%+v and %d events, want provisioning %q and no report", b.Status, len(w.recorder.Events), tc.want)
 			}
 		})
-	}
-}
-
-// No bucket is created for a StorageBucket that was deleted or changed since it was read, whether
-// or not the intent is recorded. The cache does not show the change.
-func TestNoBucketIsCreatedForChangedStorageBucket(t *testing.T) {
-	for name, change := range map[string]change{
-		"gone": func(w *fixture) {
-			w.edit(func(b *v1beta1.StorageBucket) { b.Finalizers = nil })
-			w.delete()
-		},
-		"being deleted": (*fixture).delete,
-		"another spec": func(w *fixture) {
-			w.edit(func(b *v1beta1.StorageBucket) { b.Generation, b.Spec.ManagementPolicy = 2, v1beta1.BucketObserve })
-		},
-	} {
-		for _, provisioning := range []v1beta1.BucketProvisioning{"", v1beta1.BucketIntended, v1beta1.BucketCreated} {
-			t.Run(name+" "+string(provisioning), func(t *testing.T) {
-				w := newFixture(t, scenario{with: func(b *v1beta1.StorageBucket) {
-					manage(b)
-					b.Finalizers, b.Status.Provisioning = []string{v1beta1.StorageBucketFinalizer}, provisioning
-				}})
-				w.Client = w.staleCache()
-				w.onRequest = func(r *http.Request) {
-					if nameOf(r) == requestList {
-						change(w)
-					}
-				}
-				_, err := w.Reconcile(t.Context(), bReq)
-				if slices.Contains(w.requests, requestCreate) || len(w.recorder.Events) > 0 {
-					t.Errorf("requests %q (%v), %d events, want no creation", w.requests, err, len(w.recorder.Events))
-				}
-			})
-		}
 	}
 }

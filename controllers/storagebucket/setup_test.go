@@ -161,9 +161,12 @@ func TestCacheIsBoundedAndFinalizersOfOthersStay(t *testing.T) {
 		}
 		return b
 	}
-	cached, err := slim(live())
-	if err != nil {
-		t.Fatal(err)
+	var cached any
+	for _, by := range CacheByObject() { // it has one kind
+		var err error
+		if cached, err = by.Transform(live()); err != nil {
+			t.Fatal(err)
+		}
 	}
 	b := cached.(*v1beta1.StorageBucket)
 	if cap(b.Finalizers)+len(b.Labels)+len(b.OwnerReferences) > 0 || len(b.Annotations) != 2 {

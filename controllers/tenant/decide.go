@@ -91,9 +91,13 @@ func actionFor(wanted, refused bool, live *corev1.Namespace, ours bool, policy v
 // --cascade=orphan the garbage collector may have removed its finalizer and the owner references already.
 // So a terminating Tenant retains each namespace without an owner reference to it.
 func removalPolicy(t *v1beta1.Tenant, live *corev1.Namespace) v1beta1.NamespaceDeletionPolicy {
-	if !t.DeletionTimestamp.IsZero() && live != nil && !slices.ContainsFunc(live.OwnerReferences,
-		func(ref metav1.OwnerReference) bool { return ref.UID == t.UID }) {
+	if !t.DeletionTimestamp.IsZero() && live != nil && !isOwner(t, live) {
 		return v1beta1.NamespaceRetain
 	}
 	return policyOf(t)
+}
+
+// isOwner reports whether the garbage collector takes the Tenant for an owner of a namespace.
+func isOwner(t *v1beta1.Tenant, ns *corev1.Namespace) bool {
+	return slices.ContainsFunc(ns.OwnerReferences, func(ref metav1.OwnerReference) bool { return ref.UID == t.UID })
 }

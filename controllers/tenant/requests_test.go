@@ -19,8 +19,8 @@ import (
 	"leasehold.dev/controllers/internal/reporting"
 )
 
-func annotated(key, value string) func(*v1beta1.Tenant) {
-	return func(t *v1beta1.Tenant) { t.Annotations = map[string]string{key: value} }
+func pausing(value string) func(*v1beta1.Tenant) {
+	return func(t *v1beta1.Tenant) { t.Annotations = map[string]string{v1beta1.AnnotationPaused: value} }
 }
 
 // A replica whose cached Tenant is old gives a removed admin no rights back, and reports no drift, whether that Tenant
@@ -41,10 +41,10 @@ func TestOldTenantCorrectsNothing(t *testing.T) {
 			withMallory(p)
 			p.tenant.Status.Conditions[0].Status = metav1.ConditionFalse
 		}, removed},
-		"paused": {withMallory, annotated(v1beta1.AnnotationPaused, "true")},
+		"paused": {withMallory, pausing("true")},
 		"paused, the readers have another role": {func(p *provisioned) {
 			p.readerBinding.RoleRef = clusterRole("admin")
-		}, annotated(v1beta1.AnnotationPaused, "true")},
+		}, pausing("true")},
 	} {
 		w := newWorld(t, provision(tc.was)...)
 		w.unseen = func(w *world) {
@@ -63,7 +63,7 @@ func TestOldTenantCorrectsNothing(t *testing.T) {
 // A paused Tenant gets the condition, once, and nothing else: no finalizer, no child, no deletion, and no other
 // change of its status. A resumed one loses the condition.
 func TestPausedTenant(t *testing.T) {
-	paused := annotated(v1beta1.AnnotationPaused, "True")
+	paused := pausing("True")
 	for name, w := range map[string]*world{
 		"new":     newWorld(t, tenant("a", fresh, paused)),
 		"drifted": newWorld(t, provision(unbound, paused)...),

@@ -181,7 +181,7 @@ func different(field string, has, want any) []string {
 func readerOf(t *v1beta1.Tenant) (*rbacv1.ClusterRole, *rbacv1.ClusterRoleBinding) {
 	m := childMeta(t, "", readerNamePrefix+t.Name)
 	rule := rbacv1.PolicyRule{APIGroups: []string{v1beta1.GroupVersion.Group}, Resources: []string{"tenants"},
-		ResourceNames: []string{t.Name}, Verbs: []string{"get", "list", "watch"}} // kubectl wait lists and watches
+		ResourceNames: []string{t.Name}, Verbs: []string{"get"}}
 	return &rbacv1.ClusterRole{ObjectMeta: m, Rules: []rbacv1.PolicyRule{rule}},
 		&rbacv1.ClusterRoleBinding{ObjectMeta: m, RoleRef: clusterRole(m.Name), Subjects: subjects(t)}
 }

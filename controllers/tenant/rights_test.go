@@ -257,3 +257,17 @@ func TestRepairsAreReported(t *testing.T) {
 		}
 	}
 }
+
+// A binding that is being deleted cannot be corrected. It is removed with its finalizers and created again, once.
+func TestTerminatingBindingIsReplaced(t *testing.T) {
+	w := newWorld(t, provision(func(p *provisioned) {
+		heldBack(p.bindings[0])
+		p.bindings[0].DeletionTimestamp = &metav1.Time{Time: epoch}
+	})...)
+	w.settle()
+	b := find[rbacv1.RoleBinding](w, "a-dev", adminBindingName)
+	if n := testutil.ToFloat64(w.r.metrics.repaired); n != 1 || b == nil || b.DeletionTimestamp != nil ||
+		w.bindingText() != "admin ann" {
+		t.Errorf("%v repairs, and the binding is %+v", n, b)
+	}
+}

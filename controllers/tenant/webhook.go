@@ -118,34 +118,38 @@ func (w *Webhook) ValidateUpdate(ctx context.Context, old, t *v1beta1.Tenant) (a
 
 // ValidateDelete warns of each namespace that the deletion removes, and refuses one that would remove too much.
 func (w *Webhook) ValidateDelete(ctx context.Context, t *v1beta1.Tenant) (admission.Warnings, error) {
-	if !t.DeletionTimestamp.IsZero() || len(oversize(ctx, t)) > 0 {
+	if len(oversize(ctx, t)) > 0 {
+		return nil, nil
+	}
+	how := propagation(ctx)
+	if how == metav1.DeletePropagationForeground {
+		if err := w.protect(ctx, t); err != nil {
+			return nil, err
+		}
+	}
+	if !t.DeletionTimestamp.IsZero() { // the first deletion had the warnings
 		return nil, nil
 	}
 	owned, policy := ownedNames(t), policyOf(t)
 	slices.Sort(owned)
-	switch propagation(ctx) {
-	case metav1.DeletePropagationOrphan:
+	if how == metav1.DeletePropagationOrphan {
 		policy = v1beta1.NamespaceRetain
-	case metav1.DeletePropagationForeground:
-		if err := w.protect(ctx, t, owned); err != nil {
-			return nil, err
-		}
 	}
 	return removalWarnings(owned, policy), nil
 }
 
 // protect returns an error if a foreground deletion would delete a namespace of a paused Tenant, or one to retain:
 // the garbage collector deletes what has an owner reference without waiting for a finalizer of the owner.
-func (w *Webhook) protect(ctx context.Context, t *v1beta1.Tenant, owned []string) error {
+func (w *Webhook) protect(ctx context.Context, t *v1beta1.Tenant) error {
 	if !reconciler.Paused(t) && policyOf(t) != v1beta1.NamespaceRetain {
 		return nil
 	}
-	for _, name := range owned {
+	for _, name := range usedNames(t) {
 		ns, err := reconciler.Get(ctx, w.Reader, client.ObjectKey{Name: name}, &corev1.Namespace{})
 		if err != nil {
 			return fmt.Errorf("reading namespace %s: %w", name, err)
 		}
-		if ns != nil && metav1.IsControlledBy(ns, t) {
+		if ns != nil && ns.DeletionTimestamp.IsZero() && isOwner(t, ns) {
 			return fmt.Errorf("a foreground deletion would delete namespace %s before the operator can act: the Tenant is "+
 				"paused, or its policy Retain is not applied yet; delete the Tenant with --cascade=background", name)
 		}

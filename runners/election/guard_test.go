@@ -39,6 +39,7 @@ func TestGuardWrites(t *testing.T) {
 		"TokenReviews":         {http.MethodPost, "/apis/authentication.k8s.io/v1/tokenreviews", true},
 		"AccessReviews":        {http.MethodPost, "/apis/authorization.k8s.io/v1/subjectaccessreviews", true},
 		"Roles":                {http.MethodPost, "/apis/rbac.authorization.k8s.io/v1/clusterroles", false},
+		"WebhookBundles":       {http.MethodPut, "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations/a", false},
 		"GroupOfTheName":       {http.MethodPost, "/apis/not-events.k8s.io/v1/events", false},
 		"BelowAPrefix":         {http.MethodPost, "/k8s/clusters/c/apis/events.k8s.io/v1/events", true},
 		"Root":                 {http.MethodPost, "/", false},

@@ -325,6 +325,9 @@ func TestStandbyStops(t *testing.T) {
 		if n := count(d.take(), "PUT leases second"); n != 0 {
 			t.Errorf("it wrote %d times", n)
 		}
+		if log := d.standby.log(); len(log) != 1 {
+			t.Errorf("it logs %q, want only that it began", log)
+		}
 		d.end()
 		if left := d.lease(); *left.Spec.HolderIdentity != "" || len(left.Annotations) != 0 {
 			t.Errorf("the leader left %+v", left)

@@ -73,7 +73,7 @@ func TestLog(t *testing.T) {
 						tc.change(o)
 					}
 				})
-				pass(5*retryPeriod + retryPeriod/2)
+				pass(forbiddenPause + 5*retryPeriod + retryPeriod/2) // a forbidden watch is tried again
 				if tc.lose == nil {
 					d.leader.stop()
 				} else {

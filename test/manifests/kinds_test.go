@@ -21,6 +21,9 @@ func TestKinds(t *testing.T) {
 		"markdownviews.leasehold.dev":  "MarkdownView v1beta1 Namespaced, with a status",
 	} {
 		crd := one[*apiextensionsv1.CustomResourceDefinition](t, objects, name)
+		if got := fmt.Sprint(crd.Spec.Names.Categories); got != "[leasehold]" {
+			t.Errorf("%s is in the categories %s: `kubectl get leasehold` does not list it", name, got)
+		}
 		version := crd.Spec.Versions[0]
 		got := fmt.Sprintf("%s %s %s", crd.Spec.Names.Kind, version.Name, crd.Spec.Scope)
 		if version.Subresources != nil && version.Subresources.Status != nil {

@@ -12,7 +12,6 @@ import (
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"sigs.k8s.io/yaml"
 
-	"leasehold.dev/test/harness/history"
 	"leasehold.dev/test/harness/invariant"
 	"leasehold.dev/test/harness/learn"
 	"leasehold.dev/test/harness/report"
@@ -51,7 +50,7 @@ func TestLearn_FindsWhatTheHandwrittenSubjectFinds(t *testing.T) {
 	}
 	g.Expect(resources(learned.Children)).To(ConsistOf(resources(written.Children)))
 	right.Contract.Kinds = []invariant.Kind{learned}
-	d.Require(right.Contract, [][]*history.History{right.References})
+	d.Kinds[0].Require(right.Contract, right.References)
 	g.Expect(d.Kinds[0].Invariants).To(Equal([]string{"end-state", "single-lifecycle", "convergence", "quiescence", "single-writer", "preconditions", "ownership", "finalizer-order", "truthful-status", "sufficient-rights"}))
 
 	for run, want := range map[string]string{"finalizer-too-early": invariant.FinalizerOrder.Name,

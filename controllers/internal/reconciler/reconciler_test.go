@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 	"unicode/utf8"
 
@@ -21,7 +22,10 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+	"sigs.k8s.io/controller-runtime/pkg/controller/priorityqueue"
 	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"leasehold.dev/api/v1beta1"
@@ -279,4 +283,37 @@ func TestNextDue(t *testing.T) {
 	if len(buckets) < 10 {
 		t.Errorf("only %d of 10 slots are used", len(buckets))
 	}
+}
+
+// Changes do not wait for the objects that a tick queues.
+func TestResyncHasLowPriority(t *testing.T) {
+	q := priorityqueue.New[reconcile.Request]("resync")
+	defer q.ShutDown()
+	want := reconcile.Request{NamespacedName: types.NamespacedName{Name: "a"}}
+	Resync(func(context.Context, client.Object) []reconcile.Request { return []reconcile.Request{want} }).
+		Generic(t.Context(), event.GenericEvent{}, q)
+	if got, priority, _ := q.GetWithPriority(); got != want || priority != handler.LowPriority {
+		t.Errorf("queued %v with priority %d, want %v with %d", got, priority, want, handler.LowPriority)
+	}
+}
+
+// The report of a reconcile that has used up its time has a limit of its own: without an answer it would hold a worker
+// for ever.
+func TestLateReportHasALimit(t *testing.T) {
+	c := interceptor.NewClient(fake.NewFakeClient(), interceptor.Funcs{SubResourcePatch: func(ctx context.Context,
+		_ client.Client, _ string, _ client.Object, _ client.Patch, _ ...client.SubResourcePatchOption) error {
+		<-ctx.Done()
+		return ctx.Err()
+	}})
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		<-ctx.Done()
+		began, after := time.Now(), config("5")
+		after.Labels = map[string]string{"a": "b"}
+		err := (&Base{Client: c}).Report(ctx, config("5"), after)
+		if took := time.Since(began); !errors.Is(err, context.DeadlineExceeded) || took != 10*time.Second {
+			t.Errorf("%v after %s, want that its time is over after 10 s", err, took)
+		}
+	})
 }

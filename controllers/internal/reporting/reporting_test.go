@@ -189,3 +189,22 @@ func TestLogOfReview(t *testing.T) {
 		})
 	}
 }
+
+// Stalled is there if Ready is False for a reason that only a person resolves, and only then.
+func TestSetReady_stalled(t *testing.T) {
+	for _, tc := range []struct {
+		status metav1.ConditionStatus
+		reason string
+		want   bool
+	}{
+		{metav1.ConditionFalse, "RBACForbidden", true}, {metav1.ConditionUnknown, "RBACForbidden", false},
+		{metav1.ConditionTrue, "RBACForbidden", false}, {metav1.ConditionFalse, "ReconcileFailed", false},
+	} {
+		list := []metav1.Condition{{Type: "Stalled", Status: metav1.ConditionTrue}}
+		SetReady(&list, 1, time.Now(), metav1.Condition{Status: tc.status, Reason: tc.reason})
+		if got := FindCondition(list, "Stalled"); (got.Status == metav1.ConditionTrue) != tc.want ||
+			tc.want && got.Reason != tc.reason {
+			t.Errorf("Ready %s %s: Stalled %+v, want it: %t", tc.status, tc.reason, got, tc.want)
+		}
+	}
+}

@@ -116,6 +116,18 @@ func TestProcess(t *testing.T) {
 	stopProcess(t, process)
 }
 
+// A viewer that cannot serve exits with an error, which its Pod shows.
+func TestProcessFails(t *testing.T) {
+	self, err := os.Executable()
+	must(t, err)
+	process := exec.CommandContext(t.Context(), self, "--dir="+t.TempDir(), "--bind-address=nowhere")
+	process.Env = []string{asViewer + "=1"}
+	out, err := process.CombinedOutput()
+	if process.ProcessState.ExitCode() != 1 || !strings.Contains(string(out), "listening: ") {
+		t.Errorf("%v, want exit code 1 and the reason in\n%s", err, out)
+	}
+}
+
 // When the context is done, run finishes the open requests and leaves no goroutine.
 func TestRun_ends_with_context(t *testing.T) {
 	defer goleak.VerifyNone(t, goleak.IgnoreCurrent())

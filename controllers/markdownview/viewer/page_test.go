@@ -133,11 +133,12 @@ func TestReadersWithoutAPageGetANotice(t *testing.T) {
 	} {
 		p := newPageRenderer("", "")
 		p.convert = func([]byte) ([]byte, error) { return nil, tc.err }
+		var logged strings.Builder
 		s := &site{books: &bookCache{dir: newMount(t, sample()).dir}, renderer: p,
-			log: slog.New(slog.NewTextHandler(t.Output(), nil))}
+			log: slog.New(slog.NewTextHandler(&logged, nil))}
 		got := request(t, s.handler(), http.MethodGet, "/one.html")
-		if got.status != tc.status || !strings.Contains(got.body, text) {
-			t.Errorf("%v: %d %s", tc.err, got.status, got.body)
+		if got.status != tc.status || !strings.Contains(got.body, text) || !strings.Contains(logged.String(), tc.err.Error()) {
+			t.Errorf("%v: %d %s, logged %q", tc.err, got.status, got.body, logged.String())
 		}
 	}
 }
@@ -149,6 +150,15 @@ func TestDirection(t *testing.T) {
 		"az-Arab": "rtl", "az": "ltr", "pa-PK": "rtl", "pa": "ltr", "uz-Latn-AF": "ltr", "ff-Adlm": "rtl", "nqo": "rtl", "syr": "rtl"} {
 		if got := direction(tag); got != want {
 			t.Errorf("%q is written %s, want %s", tag, got, want)
+		}
+	}
+}
+
+// The name of a file that browsers keep for a year changes with its contents.
+func TestFilesAreNamedByTheirContents(t *testing.T) {
+	for name, content := range map[string][]byte{styleName: styleSource, iconName: iconSource} {
+		if !strings.Contains(name, digest(content)[:12]) {
+			t.Errorf("the name %s does not depend on the contents", name)
 		}
 	}
 }

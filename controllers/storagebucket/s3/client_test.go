@@ -123,6 +123,8 @@ func TestProbe(t *testing.T) {
 		"503 of a balancer": {503, 503, "", page, unavailable},
 		"503, not started":  {503, 503, "", xmlError("XMinioServerNotInitialized"), unavailable},
 		"503, too fast":     {503, 503, "", xmlError("SlowDown"), throttled},
+		"503, reads":        {503, 503, "", xmlError("SlowDownRead"), throttled},
+		"503, writes":       {503, 503, "", xmlError("SlowDownWrite"), throttled},
 		"501 to HEAD alone": {501, 200, "", listing, Succeeded},
 		"504":               {504, 0, "", "", unavailable},
 		"429":               {429, 0, "", "", throttled},

@@ -4,6 +4,7 @@ package s3
 
 import (
 	"bytes"
+	"context"
 	"crypto"
 	"crypto/ecdsa"
 	"crypto/elliptic"
@@ -182,5 +183,30 @@ func TestRoots(t *testing.T) {
 				t.Errorf("%d roots, want %d", len(roots.Subjects()), tc.count) //nolint:staticcheck // as above
 			}
 		})
+	}
+}
+
+// With the bucket in the host name the certificate must be of that name, and not of the endpoint alone.
+func TestCertificateIsOfTheBucketsHost(t *testing.T) {
+	for host, want := range map[string]Verdict{"team-data.s3.example.com": Succeeded, "s3.example.com": wrongHost} {
+		served := certificate(t, smallKey(t), func(c *x509.Certificate) { c.IPAddresses, c.DNSNames = nil, []string{host} })
+		server := httptest.NewUnstartedServer(http.HandlerFunc(succeed))
+		server.Config.ErrorLog = log.New(io.Discard, "", 0)
+		server.TLS = &tls.Config{Certificates: []tls.Certificate{served}}
+		server.StartTLS()
+		t.Cleanup(server.Close)
+		// The name of the endpoint leads to the server.
+		rules := Rules{Guard: func(transport *http.Transport) http.RoundTripper {
+			transport.DialContext = func(ctx context.Context, network, _ string) (net.Conn, error) {
+				return (&net.Dialer{}).DialContext(ctx, network, server.Listener.Addr().String())
+			}
+			return transport
+		}}
+		roots, _ := Roots(pemOf(served))
+		c := New(Target{Endpoint: parse("https://s3.example.com"), Region: "us-east-1", Bucket: "team-data",
+			VirtualHost: true, Roots: roots, Timeout: time.Minute}, Credentials{AccessKeyID: "key"}, rules)
+		if got := c.Probe(t.Context()); got != want {
+			t.Errorf("a certificate of %s: %+v, want %+v", host, got, want)
+		}
 	}
 }

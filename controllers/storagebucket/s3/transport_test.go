@@ -107,6 +107,8 @@ func TestConnectionErrors(t *testing.T) {
 		"refused":          {sent(&net.OpError{Op: "dial", Err: syscall.ECONNREFUSED}), unreachable},
 		"reset":            {sent(&net.OpError{Op: "read", Err: syscall.ECONNRESET}), closed},
 		"cut":              {sent(io.EOF), closed},
+		"cut in the body":  {io.ErrUnexpectedEOF, closed},
+		"broken pipe":      {sent(&net.OpError{Op: "write", Err: syscall.EPIPE}), closed},
 		"not HTTP":         {sent(errors.New("malformed HTTP response")), notS3},
 		"TLS, cut":         {sent(fmt.Errorf("%w: %w", errHandshake, io.EOF)), closed},
 		"TLS, out of time": {sent(fmt.Errorf("%w: %w", errHandshake, context.DeadlineExceeded)), timedOut},
@@ -206,5 +208,31 @@ func TestSilentEndpointsLeaveNothing(t *testing.T) {
 				t.Errorf("%d connections are open; %v", open.Load(), err)
 			}
 		})
+	}
+}
+
+// Each reconcile has a client of its own. A connection that the endpoint leaves open ends soon after the last request.
+func TestIdleConnectionsEnd(t *testing.T) {
+	server := httptest.NewServer(http.HandlerFunc(succeed))
+	t.Cleanup(server.Close)
+	closed := make(chan struct{})
+	c := clientOf(server.URL, Rules{Allow: allowLoopback.Allow, Guard: func(transport *http.Transport) http.RoundTripper {
+		dial := transport.DialContext
+		transport.DialContext = func(ctx context.Context, network, address string) (net.Conn, error) {
+			conn, err := dial(ctx, network, address)
+			if err == nil {
+				conn = closingConn{conn, sync.OnceFunc(func() { close(closed) })}
+			}
+			return conn, err
+		}
+		return transport
+	}})
+	if got := c.Probe(t.Context()); got != Succeeded {
+		t.Fatalf("%+v, want a success", got)
+	}
+	select {
+	case <-closed:
+	case <-time.After(10 * time.Second):
+		t.Error("the connection is open 10 s after the only request")
 	}
 }

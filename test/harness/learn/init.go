@@ -94,6 +94,9 @@ func (d *Draft) write(dir string, scenarios func(*DraftKind) ([]DraftFile, error
 	files := []DraftFile{{"subject", d.Subject()}}
 	for i := range d.Kinds {
 		k := &d.Kinds[i]
+		if k.Problem == notRun {
+			continue // its turn comes, unless the user stops init
+		}
 		for _, name := range []string{k.ScenarioName(), k.ChangeName()} {
 			err := os.Remove(filepath.Join(dir, "scenarios", name+".yaml"))
 			if err != nil && !errors.Is(err, os.ErrNotExist) {

@@ -87,8 +87,9 @@ func (s *Sweep) NewFindings(base *Sweep) []SweepFinding {
 // LoadBase reads the report of the base's program.
 func LoadBase(dir string) (*Sweep, error) {
 	s, err := LoadSweep(dir)
-	if err == nil && cmp.Or(s.Shard, s.Undone) != "" {
-		return nil, fmt.Errorf("loading a sweep from %s: it has not all plans; `prove merge` joins the reports of shards", dir)
+	if err == nil && (cmp.Or(s.Shard, s.Undone) != "" || s.Left > 0) {
+		return nil, fmt.Errorf("loading a sweep from %s: it has not all plans; run the base without --budget, and join the "+
+			"reports of shards with `prove merge`", dir)
 	}
 	if err == nil && !slices.ContainsFunc(s.Clean, func(o invariant.Outcome) bool { return len(o.Requests) > 0 }) {
 		err = fmt.Errorf("loading a sweep from %s: it does not count requests; run the base with this version of prove", dir)

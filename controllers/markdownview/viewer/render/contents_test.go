@@ -64,6 +64,8 @@ func TestContents(t *testing.T) {
 		"the title is optional": {"- [A](a.md)", chapters(a)},
 		"a heading after a link is a part, not the title": {"[A](a.md)\n# Part\n",
 			chapters(a, Entry{Kind: Part, Title: "Part"})},
+		"a heading after the title is a part": {"# T\n# Part\n- [A](a.md)",
+			Summary{Title: "T", Entries: []Entry{{Kind: Part, Title: "Part"}, a}}},
 		"mdBook reads only the first level": {"# T\n## no\n", Summary{Title: "T"}},
 		"line ends of another system": {"# T\r\n\r\n- [A](a.md)\r\n",
 			Summary{Title: "T", Entries: []Entry{a}}},

@@ -72,6 +72,7 @@ func TestHeadingIDs(t *testing.T) {
 		"\uFEFF\r\n# a\r\n\r\nb\r\n===\r\n":         {"a", "b"},
 		"# a\r# b\r":                                {"a", "b"},
 		"# a\tb":                                    {"ab"},
+		"# \u0939\u093f\u0928\u094d\u0926\u0940":    {"\u0939\u093f\u0928\u094d\u0926\u0940"},
 		"# ÅNGSTRÖM ΣΑΣ":                            {"ångström-σασ"},
 		"# 🚀 a":                                     {"-a"},
 		"# a {#b}":                                  {"a-b"},

@@ -45,6 +45,8 @@ func TestHTML(t *testing.T) {
 			`<p>see <a href="https://example.com">https://example.com</a>.</p>`},
 		"mail addresses": {"<a@example.com>",
 			`<p><a href="mailto:a@example.com">a@example.com</a></p>`},
+		"telephone numbers": {"[a](tel:+49-30-1234)",
+			`<p><a href="tel:+49-30-1234">a</a></p>`},
 		"an address that leads nowhere is text": {"<javascript:a>", `<p>javascript:a</p>`},
 		"a link to a file is one to its page":   {"[a](page1.md#x-y)", `<p><a href="page1.html#x-y">a</a></p>`},
 		"however it is written":                 {"[a](./page1.md?x)", `<p><a href="page1.html">a</a></p>`},
@@ -52,6 +54,8 @@ func TestHTML(t *testing.T) {
 			`<p><a href="page1.html" title="T&amp;&#34;">a</a></p>`},
 		"what cannot be a page stays as it is": {"[a](sub/page1.md)", `<p><a href="sub/page1.md">a</a></p>`},
 		"links within the page":                {"[a](#b)", `<p><a href="#b">a</a></p>`},
+		"links within the page, in any case": {"# A b\n[c](#A-B)",
+			`<h1 id="a-b">A b</h1><p><a href="#a-b">c</a></p>`},
 		"a .md of another site stays": {"[a](https://example.com/a.md?b=c&d=e)",
 			`<p><a href="https://example.com/a.md?b=c&amp;d=e">a</a></p>`},
 		"an image elsewhere is a link, so that nothing is loaded": {"![a *b*](https://example.com/a.png)",
@@ -59,6 +63,10 @@ func TestHTML(t *testing.T) {
 		"a link needs a text": {"![](https://example.com/a.png)",
 			`<p><a href="https://example.com/a.png">https://example.com/a.png</a></p>`},
 		"no link in a link": {"[![a](https://example.com/a.png)](page1.md)", `<p><a href="page1.html">a</a></p>`},
+		"images of each other type": {
+			"![](data:image/png;base64,AA==)![](data:image/jpeg;base64,AA==)![](data:image/webp;base64,AA==)",
+			`<p><img src="data:image/png;base64,AA==" alt=""/><img src="data:image/jpeg;base64,AA==" alt=""/>` +
+				`<img src="data:image/webp;base64,AA==" alt=""/></p>`},
 		"an image in the page is shown": {"![a\"b](" + pixel + ")",
 			`<p><img src="` + pixel + `" alt="a&#34;b"/></p>`},
 	} {

@@ -83,6 +83,9 @@ func (l *ledger) add(r ran) error {
 	l.sweep.Took = l.clock.Since(l.sweep.Began)
 	each := l.sweep.Took / time.Duration(n)
 	left := each * time.Duration(l.total-n)
+	if l.options.budget > 0 {
+		left = min(left, max(0, l.options.budget-l.sweep.Took))
+	}
 	rate, toGo := time.Hour.Seconds()/each.Seconds(), left.Round(time.Second)
 	fmt.Fprintf(l.output, "plan %d of %d: %-12s %s (%.1f s; %.0f an hour, %s to go)\n", n, l.total, kept.Result, what,
 		kept.Took.Seconds(), rate, toGo)

@@ -109,6 +109,8 @@ func complete(o *options) (err error) {
 		return fmt.Errorf("--output=%s is neither text nor json", o.output)
 	case o.workers < 1 || o.repeat < 1:
 		return fmt.Errorf("--workers=%d and --repeat=%d have to be at least 1", o.workers, o.repeat)
+	case o.budget < 0:
+		return fmt.Errorf("--budget=%s is negative", o.budget)
 	case o.base != "" && (o.shard.count > 0 || o.clean > 0 || o.plan != "" || sameFile(o.base, o.dir)):
 		return errors.New("--base excludes --shard, --clean and --plan, and is not the directory of --dir")
 	case o.shard.count > 0 && (o.smoke || o.clean > 0 || o.plan != ""):

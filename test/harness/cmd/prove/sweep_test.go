@@ -215,6 +215,8 @@ func TestSweep_Base(t *testing.T) {
 	g.Expect(families).To(Equal([]string{"crash-after-write", "lost-response", "stale-start", "crash-after-write", "lost-response",
 		"stale-start", "crash-after-write"}))
 
+	_, err = parse(newRun, "--budget=-1m")
+	g.Expect(err).To(MatchError(ContainSubstring("--budget=-1m0s is negative")))
 	for _, wrong := range []string{"--base=main --clean=1", "--base=. --dir=."} {
 		_, err := parse(newRun, strings.Fields(wrong)...)
 		g.Expect(err).To(MatchError(ContainSubstring("--base")), wrong)
