@@ -23,9 +23,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
-	"sigs.k8s.io/controller-runtime/pkg/controller/priorityqueue"
 	"sigs.k8s.io/controller-runtime/pkg/event"
-	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"leasehold.dev/api/v1beta1"
@@ -282,18 +280,6 @@ func TestNextDue(t *testing.T) {
 	}
 	if len(buckets) < 10 {
 		t.Errorf("only %d of 10 slots are used", len(buckets))
-	}
-}
-
-// Changes do not wait for the objects that a tick queues.
-func TestResyncHasLowPriority(t *testing.T) {
-	q := priorityqueue.New[reconcile.Request]("resync")
-	defer q.ShutDown()
-	want := reconcile.Request{NamespacedName: types.NamespacedName{Name: "a"}}
-	Resync(func(context.Context, client.Object) []reconcile.Request { return []reconcile.Request{want} }).
-		Generic(t.Context(), event.GenericEvent{}, q)
-	if got, priority, _ := q.GetWithPriority(); got != want || priority != handler.LowPriority {
-		t.Errorf("queued %v with priority %d, want %v with %d", got, priority, want, handler.LowPriority)
 	}
 }
 
