@@ -3,6 +3,13 @@
 package main
 
 import (
+	"testing"
+	"time"
+
+	"github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"leasehold.dev/api/v1beta1"
@@ -57,4 +64,28 @@ func annotated(key, from, to string) func(*informer, client.Object) {
 		set(o, to)
 		i.change(before, o)
 	}
+}
+
+// The garbage collector removes its finalizer within milliseconds after a deletion with --cascade=orphan. The event of
+// the deletion is what tells the reconcile, which releases the StorageBucket and needs no Secret.
+func TestOrphaningDeletionIsNoticedByItsEvent(t *testing.T) {
+	b := &v1beta1.StorageBucket{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "x-dev", Name: "a", UID: "u", Generation: 1,
+			DeletionTimestamp: new(metav1.Now()), Finalizers: []string{v1beta1.StorageBucketFinalizer}},
+		Spec:   v1beta1.StorageBucketSpec{DeletionPolicy: v1beta1.BucketDelete},
+		Status: v1beta1.StorageBucketStatus{Provisioning: v1beta1.BucketCreated},
+	}
+	w, mgr, reader := newWatches(t, b, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "x-dev"}})
+	if err := buckets.add(t.Context(), offline{mgr, reader, t}); err != nil {
+		t.Fatal(err)
+	}
+	seen := b.DeepCopy()
+	seen.Finalizers = append(seen.Finalizers, metav1.FinalizerOrphanDependents)
+	i := w.informerOf(b)
+	i.first = append(i.first, seen)
+	w.start(t, mgr, reader)
+	gomega.NewWithT(t).Eventually(func() bool {
+		err := reader.Get(t.Context(), client.ObjectKeyFromObject(b), &v1beta1.StorageBucket{})
+		return apierrors.IsNotFound(err)
+	}).WithTimeout(30*time.Second).Should(gomega.BeTrue(), "the finalizer is removed")
 }

@@ -54,6 +54,10 @@ func TestChartOnTheHostNetwork(t *testing.T) {
 	if !pod.HostNetwork || pod.DNSPolicy != corev1.DNSClusterFirstWithHostNet {
 		t.Errorf("hostNetwork %t with the DNS policy %s", pod.HostNetwork, pod.DNSPolicy)
 	}
+	// There may be no other node with free ports.
+	if rolling := d.Spec.Strategy.RollingUpdate; rolling.MaxSurge.IntValue() != 0 || rolling.MaxUnavailable.IntValue() != 1 {
+		t.Errorf("an upgrade needs %s more Pods and may stop %s", rolling.MaxSurge, rolling.MaxUnavailable)
+	}
 	for _, want := range []string{"--webhook-bind-address=:10250", "--metrics-bind-address=:10251",
 		"--health-probe-bind-address=:10252"} {
 		if !slices.Contains(pod.Containers[0].Args, want) {

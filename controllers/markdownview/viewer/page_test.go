@@ -137,7 +137,8 @@ func TestReadersWithoutAPageGetANotice(t *testing.T) {
 		s := &site{books: &bookCache{dir: newMount(t, sample()).dir}, renderer: p,
 			log: slog.New(slog.NewTextHandler(&logged, nil))}
 		got := request(t, s.handler(), http.MethodGet, "/one.html")
-		if got.status != tc.status || !strings.Contains(got.body, text) || !strings.Contains(logged.String(), tc.err.Error()) {
+		if got.status != tc.status || !strings.Contains(got.body, text) ||
+			!strings.Contains(logged.String(), tc.err.Error()) {
 			t.Errorf("%v: %d %s, logged %q", tc.err, got.status, got.body, logged.String())
 		}
 	}
