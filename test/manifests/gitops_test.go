@@ -55,8 +55,8 @@ func TestChartOnTheHostNetwork(t *testing.T) {
 		t.Errorf("hostNetwork %t with the DNS policy %s", pod.HostNetwork, pod.DNSPolicy)
 	}
 	// There may be no other node with free ports.
-	if rolling := d.Spec.Strategy.RollingUpdate; rolling.MaxSurge.IntValue() != 0 || rolling.MaxUnavailable.IntValue() != 1 {
-		t.Errorf("an upgrade needs %s more Pods and may stop %s", rolling.MaxSurge, rolling.MaxUnavailable)
+	if how := d.Spec.Strategy.RollingUpdate; how.MaxSurge.IntValue() != 0 || how.MaxUnavailable.IntValue() != 1 {
+		t.Errorf("an upgrade needs %s more Pods and may stop %s", how.MaxSurge, how.MaxUnavailable)
 	}
 	for _, want := range []string{"--webhook-bind-address=:10250", "--metrics-bind-address=:10251",
 		"--health-probe-bind-address=:10252"} {
