@@ -18,7 +18,7 @@ properties:
   note: {type: string, minLength: 3}
   mode: {type: string, enum: [Fast, Slow]}
   storeRef: {type: object, properties: {name: {type: string}}}
-  sealed: {type: array, items: {type: object, required: [name], properties: {name: {type: string}, key: {type: string}}}}
+  sealed: {type: array, items: {type: object, properties: {name: {type: string}, key: {type: string}}}}
   env: {type: array, items: {type: object, required: [name], properties: {name: {type: string}, value: {type: string}}}}
   policy: {type: string, default: Keep}
   hosts: {type: array, maxItems: 3, items: {type: string, pattern: '^[a-z]+(-[0-9]+)?$'}}
