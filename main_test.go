@@ -49,6 +49,21 @@ func TestProcess(t *testing.T) {
 	}
 }
 
+// A wrong flag ends the process with the reason, which its Pod shows.
+func TestProcessWithAWrongFlag(t *testing.T) {
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.CommandContext(t.Context(), self, "--kube-api-qps=0")
+	cmd.Env = []string{asManager + "=1", "POD_NAMESPACE=system"}
+	out, err := cmd.CombinedOutput()
+	const want = "--kube-api-qps 0 must be positive"
+	if cmd.ProcessState.ExitCode() != 1 || !strings.Contains(string(out), want) {
+		t.Errorf("%v, want exit code 1 and %q in\n%s", err, want, out)
+	}
+}
+
 // checked is a manager that records its checks by their names.
 type checked struct {
 	ctrl.Manager

@@ -54,6 +54,23 @@ func webhook(name, path string) string {
 		"  clientConfig: {service: {name: none, namespace: default, path: " + path + "}}\n"
 }
 
+// No other name is taken for the current cluster, and an operator that fails is not reported as stopped.
+func TestCurrentFails(t *testing.T) {
+	fakes := map[string]string{"manager": "exit 3", "kubectl": `case $* in
+*" api-resources "*) printf '%s\n' a b c ;;
+esac`}
+	for arguments, want := range map[string]struct{ prints, code string }{
+		"current":       {"run: the operator exited on its own", "3"},
+		"staging":       {`CLUSTER must be empty or "current"`, "2"},
+		"current -once": {"CLUSTER=current accepts no ARGS", "2"},
+	} {
+		got := run(t, `./current.sh "$(command -v manager)" `+arguments+` || echo "code $?"`, fakes, "KUBECTL=kubectl")
+		if !strings.HasSuffix(got.stdout, "code "+want.code) || !strings.Contains(got.stderr, want.prints) {
+			t.Errorf("%s: got %+v, want code %s with %q", arguments, got, want.code, want.prints)
+		}
+	}
+}
+
 // current.sh on an existing cluster applies only the definitions, and refuses where Leasehold is installed.
 func TestSlowCurrentCluster(t *testing.T) {
 	if os.Getenv("USE_EXISTING_CLUSTER") == "true" {

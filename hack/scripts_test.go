@@ -168,31 +168,71 @@ func TestDockerConfiguration(t *testing.T) {
 	}
 }
 
-// An overlay may have another namespace. It is deleted, with its Lease, before the rest of the overlay.
-func TestDeployment(t *testing.T) {
+// kustomize returns a folder with a fake one, which prints a comment with the overlay and its images.
+func kustomize(t *testing.T) string {
+	t.Helper()
 	tools := t.TempDir()
-	kustomize := `#!/usr/bin/env bash
-[[ $1 != build ]] || printf '%s\n' 'kind: Namespace' 'metadata:' '  labels:' '    name: x' '  name: platform-ops' \
-  --- "# $(basename "$2")" 'kind: Service' 'metadata:' '  name: webhooks' '  namespace: platform-ops'
+	text := `#!/usr/bin/env bash
+case $1 in
+edit) sed -n "s/.*--default-viewer-image=/ $4 /p" manager.yaml >images ;;
+build) printf '%s\n' 'kind: Namespace' 'metadata:' '  labels:' '    name: x' '  name: platform-ops' \
+  --- "# $(basename "$2")$(cat "${2%/*}/manager/images" 2>/dev/null)" \
+  'kind: Service' 'metadata:' '  name: webhooks' '  namespace: platform-ops' ;;
+esac
 `
-	if err := os.WriteFile(filepath.Join(tools, "kustomize"), []byte(kustomize), 0o755); err != nil {
+	if err := os.WriteFile(filepath.Join(tools, "kustomize"), []byte(text), 0o755); err != nil {
 		t.Fatal(err)
 	}
+	return tools
+}
+
+// An overlay may have another namespace. It is deleted, with its Lease, before the rest of the overlay.
+func TestDeployment(t *testing.T) {
+	tools := kustomize(t)
 	for target, want := range map[string]string{
 		"install":   "apply --server-side -f -: # crd",
 		"uninstall": "delete --ignore-not-found -f -: # crd",
-		"deploy":    "apply --server-side --force-conflicts -f -: # ops",
-		"undeploy":  "delete namespace --ignore-not-found platform-ops\ndelete --ignore-not-found -f -: # ops",
+		"deploy":    "apply --server-side --force-conflicts -f -: # ops controller=a:1 b:1",
+		"undeploy": "delete namespace --ignore-not-found platform-ops\n" +
+			"delete --ignore-not-found -f -: # ops controller=a:1 b:1",
 	} {
 		const kubectl = `case $* in
 *"-f -") echo "$*: $(grep '^#')" ;;
 "delete "*) echo "$*" ;;
 esac`
-		got := run(t, `make --no-print-directory -C .. $TARGET TOOLS="$DIR" OVERLAY=config/ops`,
+		got := run(t, `make --no-print-directory -C .. $TARGET TOOLS="$DIR" OVERLAY=config/ops IMG=a:1 VIEWER_IMG=b:1`,
 			map[string]string{"kubectl": kubectl}, "DIR="+tools, "TARGET="+target)
 		if !got.ok || got.stdout != want {
 			t.Errorf("make %s: got %+v, want %q", target, got, want)
 		}
+	}
+}
+
+// Nothing is deleted while there may be objects that only the operator removes.
+func TestDeploymentIsKept(t *testing.T) {
+	tools := kustomize(t)
+	for _, c := range [][2]string{
+		{`"get tenants.leasehold.dev --output=name") echo tenant/sample ;;`, "There are still Tenants"},
+		{`"get storagebuckets.leasehold.dev --all-namespaces "*'managementPolicy=="Manage"'*) echo team/photos Delete ;;`,
+			"\nteam/photos Delete\n"},
+		{`"get customresourcedefinition "* | version) echo "no route to host" >&2; exit 1 ;;`, "no route to host"},
+	} {
+		for _, target := range []string{"uninstall", "undeploy"} {
+			got := run(t, `make --no-print-directory -C .. $TARGET TOOLS="$DIR"`, map[string]string{
+				"kubectl": "case $* in\n" + c[0] + "\n*delete*) echo \"$*\" ;;\nesac",
+			}, "DIR="+tools, "TARGET="+target)
+			if got.ok || got.stdout != "" || !strings.Contains(got.stderr, c[1]) {
+				t.Errorf("make %s: got %+v, want a refusal with %q", target, got, c[1])
+			}
+		}
+	}
+}
+
+func TestDockerBuild(t *testing.T) {
+	got := run(t, `make -s --no-print-directory -C .. docker-build IMG=a:1 VIEWER_IMG=b:1 \
+  CONTAINER_TOOL=docker DOCKER_BUILD_FLAGS=`, map[string]string{"docker": `echo "$*"`})
+	if want := "build -t a:1 .\nbuild -t b:1 --target viewer ."; !got.ok || got.stdout != want {
+		t.Errorf("got %+v, want %q", got, want)
 	}
 }
 

@@ -199,14 +199,17 @@ func TestBoundBodies_stopping(t *testing.T) {
 	}
 }
 
-// A client that stops sending loses its room. The clock is behind, so the deadline passes at once.
+// A client that stops sending loses its room after 10 s. The clock is behind, so the deadline passes at once.
 func TestBoundBodies_slow_body(t *testing.T) {
-	a := newAdmission(t, testingclock.NewFakePassiveClock(time.Now().Add(-time.Hour)))
+	a := newAdmission(t, testingclock.NewFakePassiveClock(time.Now().Add(-11*time.Second)))
 	slow, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", a.Listener.Addr().String())
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer slow.Close()
+	if err := slow.SetDeadline(time.Now().Add(30 * time.Second)); err != nil {
+		t.Fatal(err)
+	}
 	if _, err := io.WriteString(slow, "POST /hook HTTP/1.1\r\nHost: a\r\nContent-Length: 7000000\r\n\r\nx"); err != nil {
 		t.Fatal(err)
 	}
@@ -218,6 +221,22 @@ func TestBoundBodies_slow_body(t *testing.T) {
 	case size := <-a.arrived:
 		t.Errorf("a body of %d bytes arrived", size)
 	default:
+	}
+}
+
+// A review whose length exceeds its limit waits for no room: there may never be enough. The client has left, so that a
+// wait would end.
+func TestBoundBodies_refuses_by_length(t *testing.T) {
+	server := webhook.NewServer(webhook.Options{})
+	runners.BoundBodies(server, nil, clock.RealClock{}).Register("/hook", http.NotFoundHandler())
+	ctx, leave := context.WithCancel(t.Context())
+	leave()
+	request := httptest.NewRequestWithContext(ctx, http.MethodPost, "/hook", http.NoBody)
+	request.ContentLength = 8 << 20
+	answer := httptest.NewRecorder()
+	server.WebhookMux().ServeHTTP(answer, request)
+	if answer.Code != http.StatusRequestEntityTooLarge {
+		t.Errorf("status %d: %s, want %d", answer.Code, answer.Body, http.StatusRequestEntityTooLarge)
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus/testutil"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -242,6 +243,17 @@ func TestHungRequestIsReported(t *testing.T) {
 	got := reporting.FindCondition(v.Status.Conditions, v1beta1.ConditionReady)
 	if got.Reason != v1beta1.ReasonReconcileFailed {
 		t.Errorf("Ready is %q, %q; want the reason %s", got.Reason, got.Message, v1beta1.ReasonReconcileFailed)
+	}
+}
+
+// After a restart of the operator the first reconcile of a view sets its series, although the status is as before.
+func TestSeriesAfterARestart(t *testing.T) {
+	r := newRecording(t, view())
+	r.run(noChange, reportRollout(2, 2, 2, "NewReplicaSetAvailable"))
+	r.available.Reset() // as in a new process
+	r.run(noChange)
+	if got := testutil.ToFloat64(r.available.WithLabelValues("ns", "book")); got != 1 {
+		t.Errorf("leasehold_markdownview_available is %g, want 1", got)
 	}
 }
 

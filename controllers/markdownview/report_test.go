@@ -181,6 +181,15 @@ func TestCorrectionsAreOfSettledViews(t *testing.T) {
 	}
 }
 
+// Of several problems a view reports the one that no retry resolves.
+func TestConflictIsReportedBeforeAFailure(t *testing.T) {
+	p := plan{steps: []step{{kind: configMap, name: "markdowns-book", action: conflict}}}
+	res := &result{Errors: reconciler.Errors{Failed: []error{errors.New("boom")}}}
+	if got := problem(p, res, rollout{}); got.Reason != v1beta1.ReasonChildConflict {
+		t.Errorf("%s is reported: %s; want %s", got.Reason, got.Message, v1beta1.ReasonChildConflict)
+	}
+}
+
 // While the Deployment controller has not seen an update, the former viewers serve: a view that is Available stays so.
 func TestUpdateLeavesAvailable(t *testing.T) {
 	for _, serving := range []int32{0, 2} {

@@ -74,6 +74,7 @@ func TestWarningsAboutLinks(t *testing.T) {
 		"[A](a.md)\n[B](b.md)\n```\n[C](c.md)\n```\n<!--\n[D](d.md)\n-->\n[E](e.md)":        {none("e.md", 9)},
 		"a.md b.md\n<div>\n[C](c.md)": {"SUMMARY.md has HTML on line 2; the default viewer does not render HTML; " +
 			"use Markdown, or put code between backquotes"},
+		"1. [A](a.md)\n    1. [B](b.md)\n    2. [C](c.md)": {none("c.md", 3)},
 	} {
 		v := view(showing(files{"SUMMARY.md": v1beta1.MarkdownText(summary), "a.md": "", "b.md": ""}))
 		v.Spec.ViewerImage = ""

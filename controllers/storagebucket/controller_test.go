@@ -265,7 +265,8 @@ func TestReconcileHasOneDeadline(t *testing.T) {
 	}
 }
 
-// The bundle may be in the data or in the binary data of the ConfigMap, where kubectl puts a file that is not UTF-8.
+// The bundle may be in the data or in the binary data of the ConfigMap, where kubectl puts a file that is not UTF-8,
+// under the key that the spec has.
 func TestBundleIsReadFromEitherData(t *testing.T) {
 	server := httptest.NewTLSServer(nil)
 	t.Cleanup(server.Close)
@@ -275,17 +276,19 @@ func TestBundleIsReadFromEitherData(t *testing.T) {
 		binary  map[string][]byte
 		lacking bool
 	}{
-		"text":              {map[string]string{"ca.crt": string(valid)}, nil, false},
-		"binary":            {nil, map[string][]byte{"ca.crt": append([]byte("\xff\n"), valid...)}, false},
-		"wrong text":        {map[string]string{"ca.crt": "x"}, nil, true},
-		"wrong binary data": {nil, map[string][]byte{"ca.crt": []byte("\xff")}, true},
-		"another text":      {map[string]string{"tls.crt": string(valid)}, nil, true},
+		"text":              {map[string]string{"a.pem": string(valid)}, nil, false},
+		"binary":            {nil, map[string][]byte{"a.pem": append([]byte("\xff\n"), valid...)}, false},
+		"wrong text":        {map[string]string{"a.pem": "x"}, nil, true},
+		"wrong binary data": {nil, map[string][]byte{"a.pem": []byte("\xff")}, true},
+		"another text":      {map[string]string{"ca.crt": string(valid)}, nil, true},
 		"neither":           {nil, nil, true},
 	} {
 		w := newFixture(t, scenario{objects: []client.Object{&corev1.ConfigMap{
 			ObjectMeta: metav1.ObjectMeta{Namespace: "team", Name: "ca"}, Data: tc.data, BinaryData: tc.binary}}})
 		var o observation
-		roots, err := w.roots(t.Context(), bucket("b", withCA), &o)
+		b := bucket("b", withCA)
+		b.Spec.CABundleRef.Key = "a.pem"
+		roots, err := w.roots(t.Context(), b, &o)
 		if err != nil || o.lacking != tc.lacking || roots == nil || o.lost {
 			t.Errorf("%s: certificates %t, lacking %t, lost %t, %v", name, roots != nil, o.lacking, o.lost, err)
 		}

@@ -55,6 +55,11 @@ func resumed(b *v1beta1.StorageBucket) {
 	b.Status.Conditions = []metav1.Condition{{Type: v1beta1.ConditionPaused, Status: metav1.ConditionTrue}}
 }
 
+// unknown reports that an error prevented the last probe.
+func unknown(b *v1beta1.StorageBucket) {
+	setReady(&b.Status, b.Generation, epoch, metav1.Condition{Status: metav1.ConditionUnknown})
+}
+
 // The status of a former leader, or this process's last probe, decides when a bucket is due. A
 // period is followed by at most a tenth of it.
 func TestDue(t *testing.T) {
@@ -67,6 +72,7 @@ func TestDue(t *testing.T) {
 	}{
 		"never probed":  {bucket: bucket("b")},
 		"changed since": {bucket: bucket("b", probed(just, ""), newSpec)},
+		"unknown since": {bucket: bucket("b", every(day), probed(just, ""), unknown)},
 		"a former leader's": {bucket: bucket("b", every(3600), probed(before, "")),
 			from: 3001 * time.Second, to: 3361 * time.Second},
 		"overdue":      {bucket: bucket("b", probed(before, "")), to: time.Minute},
@@ -213,6 +219,17 @@ func TestPauses(t *testing.T) {
 	}
 	if got := (probe{lacking: math.MaxInt32}).pause(bucket("b", every(86400))); got != 5*s<<10 {
 		t.Errorf("a pause of %s after very many probes without a Secret, want %s", got, 5*s<<10)
+	}
+}
+
+// A bucket that the probe did not find, and that exists all the same, has its objects. No event denies that.
+func TestExistingBucketIsNotReportedAsRecreated(t *testing.T) {
+	late := withFailures(owned, requestCreate, "409 BucketAlreadyOwnedByYou")
+	late.late = true
+	w := newFixture(t, scenario{with: removable, service: late})
+	r, events := readyOf(w.reconcile()), w.events()
+	if r.Status != metav1.ConditionTrue || strings.Contains(events, v1beta1.EventBucketRecreated) {
+		t.Errorf("Ready %s %s: %s; events %q", r.Status, r.Reason, r.Message, events)
 	}
 }
 

@@ -50,14 +50,18 @@ func TestLostKeysEndTheWaitWithTheNamespace(t *testing.T) {
 	}
 }
 
-// A removal that waits is tried again after the period of the bucket, and at the latest after removalPeriod.
+// A removal that waits is tried again after the period of the bucket, and at the latest after removalPeriod. A request
+// for an attempt is handled by it.
 func TestRemovalIsRetried(t *testing.T) {
 	for seconds, want := range map[int32]time.Duration{10: 10 * time.Second, 29: 29 * time.Second, 30: removalPeriod,
 		31: removalPeriod, 86400: removalPeriod} {
-		w := newFixture(t, scenario{with: both(removable, every(seconds)), removed: true,
+		w := newFixture(t, scenario{with: both(both(removable, every(seconds)), requested("", "now")), removed: true,
 			service: withFailures(owned, "DELETE", "409 BucketNotEmpty")})
 		if result, err := w.Reconcile(t.Context(), bReq); err != nil || result.RequeueAfter != want {
 			t.Errorf("a period of %d s: again after %s, %v, want %s", seconds, result.RequeueAfter, err, want)
+		}
+		if got := w.read().Status.LastHandledReconcileAt; got != "now" {
+			t.Errorf("the last request that was handled is %q, want %q", got, "now")
 		}
 	}
 }

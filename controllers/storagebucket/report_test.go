@@ -49,21 +49,21 @@ func TestStatusProperties(t *testing.T) {
 func checkStatus(t *testing.T, was metav1.Condition, isSameSpec bool, failures int32, found string) {
 	t.Helper()
 	name := fmt.Sprintf("%s (%s), same spec %t, %d failures, then %s", was.Status, was.Reason, isSameSpec, failures, found)
-	b := bucket("b", newSpec)
+	b, probedSpec := bucket("b", newSpec), map[bool]int64{true: 2, false: 1}[isSameSpec]
 	if was.Status != "" {
 		b.Status.LastProbeTime, b.Status.ObservedSecretResourceVersion = new(metav1.NewTime(epoch)), "7"
-		setReady(&b.Status, map[bool]int64{true: 2, false: 1}[isSameSpec], epoch, was)
+		setReady(&b.Status, probedSpec, epoch, was)
 	}
 	v := s3.Verdict{Reason: found, Message: "message of " + found}
 	isGood, now := v.OK(), epoch.Add(time.Minute)
-	p := probe{generation: 2, failures: failures}.after(2, false, v, now)
+	p := probe{generation: probedSpec, failures: failures}.after(2, false, v, now)
 	definite := []string{v1beta1.ReasonBucketNotFound, v1beta1.ReasonCredentialsNotFound,
 		v1beta1.ReasonEndpointForbidden, v1beta1.ReasonBucketConflict, v1beta1.ReasonTagsNotSupported}
 	want := metav1.ConditionUnknown
 	switch {
 	case isGood:
 		want = metav1.ConditionTrue
-	case failures+1 >= 3, was.Status == metav1.ConditionFalse, slices.Contains(definite, found):
+	case isSameSpec && failures+1 >= 3, was.Status == metav1.ConditionFalse, slices.Contains(definite, found):
 		want = metav1.ConditionFalse
 	case was.Status == metav1.ConditionTrue && isSameSpec:
 		want = metav1.ConditionTrue

@@ -127,6 +127,7 @@ func TestServices(t *testing.T) {
 			want: v1beta1.ReasonBucketConflict, untagging: v1beta1.ReasonTagsNotSupported},
 		"another's tag": {before: contents{exists: true, owner: "x"}, after: contents{exists: true, owner: "x"},
 			want: v1beta1.ReasonBucketConflict},
+		"ours, late": {before: ours, after: ours, late: true, want: created},
 		"another account's": {before: contents{exists: true, foreign: true}, after: contents{exists: true, foreign: true},
 			want: v1beta1.ReasonAccessDenied, untagging: v1beta1.ReasonAccessDenied},
 		"another account's, late": {before: contents{exists: true, foreign: true},

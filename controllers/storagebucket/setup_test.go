@@ -3,6 +3,8 @@
 package storagebucket
 
 import (
+	"context"
+	"io"
 	"net"
 	"net/http"
 	"net/netip"
@@ -83,6 +85,39 @@ func TestOptionsTakeEffect(t *testing.T) {
 	}
 	if s3.New(s3.Target{Endpoint: &url.URL{Scheme: "http", Host: "s3"}}, s3.Credentials{}, rules); guarded != 1 {
 		t.Errorf("guarded %d clients, want one", guarded)
+	}
+}
+
+// The bucket's name is where the spec puts it.
+func TestAddressingStyleTakesEffect(t *testing.T) {
+	for style, want := range map[v1beta1.AddressingStyle]string{
+		v1beta1.AddressingPath:        "http://s3.example.com/team-data",
+		v1beta1.AddressingVirtualHost: "http://team-data.s3.example.com/",
+	} {
+		w, got := newFixture(t, scenario{with: func(b *v1beta1.StorageBucket) {
+			b.Spec.Endpoint, b.Spec.AddressingStyle = "http://s3.example.com", style
+		}}), ""
+		w.Rules.Guard = func(*http.Transport) http.RoundTripper {
+			return roundTripper(func(r *http.Request) (*http.Response, error) {
+				got = r.URL.String()
+				return nil, io.EOF
+			})
+		}
+		if w.reconcile(); got != want {
+			t.Errorf("%s: a request to %s, want %s", style, got, want)
+		}
+	}
+}
+
+// A reconcile applies the addresses of the operator and of the API server to its own requests.
+func TestClusterIsNotDialled(t *testing.T) {
+	const address = "203.0.113.1"
+	w := newFixture(t, scenario{with: func(b *v1beta1.StorageBucket) {
+		b.Spec.Endpoint, b.Spec.Probe.TimeoutSeconds = "http://"+address, 1
+	}})
+	w.Cluster = func(context.Context) ([]netip.Addr, error) { return []netip.Addr{netip.MustParseAddr(address)}, nil }
+	if ready := readyOf(w.reconcile()); ready.Reason != v1beta1.ReasonEndpointForbidden {
+		t.Errorf("Ready %s %s: %s", ready.Status, ready.Reason, ready.Message)
 	}
 }
 

@@ -148,6 +148,7 @@ func TestRemoveOwnershipMeta(t *testing.T) {
 	others := *metav1.NewControllerRef(b, tenantKind)
 	level := map[string]string{labelPodSecurity: "baseline"}
 	former := childMeta(restored, "", "")
+	capsule := []metav1.OwnerReference{{APIVersion: "capsule.clastix.io/v1beta2", Kind: "Tenant", Name: "a", UID: "c"}}
 	for name, tc := range map[string]struct {
 		before, after metav1.ObjectMeta
 		had           bool
@@ -160,6 +161,8 @@ func TestRemoveOwnershipMeta(t *testing.T) {
 		"a predecessor's": {former, metav1.ObjectMeta{Annotations: former.Annotations}, true},
 		"some owner references": {metav1.ObjectMeta{OwnerReferences: append(stranger(), others, previous)},
 			metav1.ObjectMeta{OwnerReferences: append(stranger(), others)}, true},
+		"a Tenant's of another API group": {metav1.ObjectMeta{OwnerReferences: capsule},
+			metav1.ObjectMeta{OwnerReferences: capsule}, false},
 		"others' labels": {metav1.ObjectMeta{Labels: map[string]string{v1beta1.LabelManagedBy: "helm", "x": ""}},
 			metav1.ObjectMeta{Labels: map[string]string{v1beta1.LabelManagedBy: "helm", "x": ""}}, false},
 	} {

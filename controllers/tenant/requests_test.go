@@ -24,7 +24,7 @@ func pausing(value string) func(*v1beta1.Tenant) {
 }
 
 // A replica whose cached Tenant is old gives a removed admin no rights back, and reports no drift, whether that Tenant
-// was reconciled or not. It undoes no change of a Tenant that was paused meanwhile.
+// was reconciled or not. It writes nothing for a Tenant that was paused meanwhile.
 func TestOldTenantCorrectsNothing(t *testing.T) {
 	withMallory := func(p *provisioned) { admins("ann", "mallory")(p.tenant) }
 	removed := func(x *v1beta1.Tenant) { admins("ann")(x); next(x) }
@@ -41,7 +41,9 @@ func TestOldTenantCorrectsNothing(t *testing.T) {
 			withMallory(p)
 			p.tenant.Status.Conditions[0].Status = metav1.ConditionFalse
 		}, removed},
-		"paused": {withMallory, pausing("true")},
+		"paused":                            {withMallory, pausing("true")},
+		"paused, Retain is not applied":     {func(p *provisioned) { retaining(p.tenant) }, pausing("true")},
+		"paused, the readers' role is gone": {func(p *provisioned) { p.reader = nil }, pausing("true")},
 		"paused, the readers have another role": {func(p *provisioned) {
 			p.readerBinding.RoleRef = clusterRole("admin")
 		}, pausing("true")},
@@ -54,7 +56,8 @@ func TestOldTenantCorrectsNothing(t *testing.T) {
 		}
 		w.settle()
 		if lines := strings.Join(w.Lines, "\n"); strings.Contains(lines, "mallory") ||
-			strings.Contains(lines, "delete ") || w.corrected() != "" {
+			strings.Contains(lines, "delete ") || w.corrected() != "" ||
+			strings.HasPrefix(name, "paused") && strings.Contains(lines, " as leasehold ") {
 			t.Errorf("%s: it corrected what was right:\n%s", name, lines)
 		}
 	}
@@ -114,8 +117,8 @@ func TestRequestedReconcile(t *testing.T) {
 	}
 }
 
-// An error that prevents a reconcile is in Ready, also of a new Tenant. The former status would claim what
-// was not checked.
+// An error that prevents a reconcile is in Ready, also of a new Tenant, and in the gauge. The former status would claim
+// what was not checked.
 func TestErrorThatPreventsAReconcile(t *testing.T) {
 	boom := errors.New("boom")
 	for name, tc := range map[string]struct {
@@ -134,6 +137,7 @@ func TestErrorThatPreventsAReconcile(t *testing.T) {
 			v1beta1.ReasonReconcileFailed},
 	} {
 		tc.w.deny = refuse(tc.request, tc.err)
+		tc.w.r.metrics.ready.WithLabelValues("a").Set(1)
 		if _, err := tc.w.reconcile(); !errors.Is(err, tc.err) {
 			t.Errorf("%s: %v, want %v", name, err, tc.err)
 		}
@@ -143,6 +147,10 @@ func TestErrorThatPreventsAReconcile(t *testing.T) {
 			!strings.Contains(ready.Message, tc.err.Error()) ||
 			stalled != (tc.reason == v1beta1.ReasonRBACForbidden) || !strings.Contains(tc.w.last, "event Warning Failed") {
 			t.Errorf("%s: Ready %s %s (%s), stalled %t", name, ready.Status, ready.Reason, ready.Message, stalled)
+		}
+		if observed := tc.w.status().ObservedGeneration; observed != 1 ||
+			testutil.ToFloat64(tc.w.r.metrics.ready.WithLabelValues("a")) != 0 {
+			t.Errorf("%s: the status is of generation %d, want 1, and the gauge 0", name, observed)
 		}
 	}
 }
@@ -188,13 +196,15 @@ func TestRetainRemovesTheOwnerReference(t *testing.T) {
 }
 
 // A Tenant whose namespace is not changed by a write, since an admission webhook removes the operator's
-// labels, is not Ready.
+// labels, is not Ready, and reports no correction.
 func TestIneffectiveWriteIsReported(t *testing.T) {
 	w := newWorld(t, provision(func(p *provisioned) { p.namespaces[0].Labels, p.bindings[0] = nil, nil })...)
 	w.ineffective = true
 	_, _ = w.reconcile() // retried
 	if got := w.ready(); got.Status != metav1.ConditionFalse || got.Reason != v1beta1.ReasonAdmissionDenied ||
-		!strings.Contains(got.Message, "removes or changes labels") || w.bindingText() != "admin ann" {
-		t.Errorf("Ready %s %s: %s, with the binding %q", got.Status, got.Reason, got.Message, w.bindingText())
+		!strings.Contains(got.Message, "removes or changes labels") || w.bindingText() != "admin ann" ||
+		strings.Contains(w.corrected(), "corrected namespace") {
+		t.Errorf("Ready %s %s: %s, with the binding %q; corrected: %s", got.Status, got.Reason, got.Message,
+			w.bindingText(), w.corrected())
 	}
 }

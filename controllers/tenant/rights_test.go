@@ -57,6 +57,8 @@ func TestRemovedAdminsLoseTheirRights(t *testing.T) {
 
 	overQuota := apierrors.NewForbidden(schema.GroupResource{Resource: "rolebindings"}, "",
 		errors.New("exceeded quota: small, requested: count/rolebindings=1"))
+	noRight := apierrors.NewForbidden(schema.GroupResource{Resource: "rolebindings"}, "",
+		errors.New(`User "op" cannot create resource "rolebindings" in API group "rbac.authorization.k8s.io"`))
 	const creation = "create as leasehold RoleBinding "
 
 	toView := func(o *Options) { o.AdminClusterRole = "view" }
@@ -90,6 +92,7 @@ func TestRemovedAdminsLoseTheirRights(t *testing.T) {
 		"refused, one is new":      {"ann", toView, refuseRole("view"), nil, "admin ann", forbidden},
 		"over quota, one was removed": {"ann mallory", toView, refuse(creation, overQuota), nil, "admin ann",
 			v1beta1.ReasonQuotaExceeded},
+		"RBAC, one was removed":    {"ann mallory", toView, refuse(creation, noRight), nil, "admin ann", forbidden},
 		"policy, one was removed":  {"ann mallory", toView, refuse(creation, byPolicy), nil, "admin ann", denied},
 		"the same, refused":        {"ann mallory", nil, refuseRole("admin"), nil, "", forbidden},
 		"the same, unchanged":      {"ann bob", nil, refuseRole("admin"), nil, "admin ann bob", ready},
@@ -255,6 +258,31 @@ func TestRepairsAreReported(t *testing.T) {
 			testutil.ToFloat64(w.r.metrics.repaired) != float64(n+1) {
 			t.Errorf("repair %d: %v, and without another change:\n%s", n, err, w.last)
 		}
+	}
+}
+
+// A repair is reported also after a read that failed: the failure has changed nothing in the namespace.
+func TestRepairAfterAFailureIsReported(t *testing.T) {
+	w := newWorld(t, provision(unbound)...)
+	w.deny = refuse("cached get Namespace a-dev", errors.New("boom"))
+	_, _ = w.reconcile() // retried
+	w.deny = nil
+	_, err := w.round()
+	w.must(err)
+	if n := testutil.ToFloat64(w.r.metrics.repaired); n != 1 || w.ready().Reason != v1beta1.ReasonReconciled {
+		t.Errorf("%v repairs, Ready %s", n, w.ready().Reason)
+	}
+}
+
+// A ClusterRoleBinding of another owner, under the name of the readers' binding, outlives the Tenant.
+func TestDeletedTenantLeavesTheBindingOfOthers(t *testing.T) {
+	w := newWorld(t, provision(func(p *provisioned) {
+		p.readerBinding.ObjectMeta = metav1.ObjectMeta{Name: p.readerBinding.Name, UID: "uid-stranger"}
+	}, deleted)...)
+	w.settle()
+	if b, x := find[rbacv1.ClusterRoleBinding](w, "", readerNamePrefix+"a"), find[v1beta1.Tenant](w, "", "a"); b == nil ||
+		x != nil {
+		t.Errorf("the binding is %+v, and the Tenant %+v", b, x)
 	}
 }
 

@@ -142,6 +142,18 @@ func TestAdmissionGolden(t *testing.T) {
 	golden.Assert(t, got.String(), "admission.txt")
 }
 
+// A namespace that is being deleted already does not prevent a deletion in the foreground.
+func TestTerminatingNamespaceIsNotProtected(t *testing.T) {
+	x := tenant("kept", pausing("true"), owning("kept-dev"))
+	ending := namespace("kept-dev", ownedBy(x), terminating)
+	heldBack(ending)
+	ctx := admission.NewContextWithRequest(t.Context(), admission.Request{AdmissionRequest: admissionv1.AdmissionRequest{
+		Options: runtime.RawExtension{Raw: []byte(`{"propagationPolicy":"Foreground"}`)}}})
+	if _, err := (&Webhook{Options: flags, Reader: store(t, ending)}).ValidateDelete(ctx, x); err != nil {
+		t.Error(err)
+	}
+}
+
 // excessive returns a Tenant with one element too many in each list.
 func excessive() *v1beta1.Tenant {
 	return tenant("a", func(t *v1beta1.Tenant) {

@@ -159,4 +159,11 @@ func TestHolderOf(t *testing.T) {
 			}
 		})
 	}
+	// Another client may have removed the time.
+	edited := version("1", "pod-0_uuid", 1)
+	annotate(edited, "pod-0_uuid", "uid", acquired.Time)
+	edited.Spec.AcquireTime = nil
+	if h, named := holderOf(edited); named {
+		t.Errorf("holderOf() = %+v for a Lease without an acquire time", h)
+	}
 }

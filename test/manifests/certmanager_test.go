@@ -33,6 +33,10 @@ func TestCertManagerOverlay(t *testing.T) {
 		if v.Name == mounts[path] && (v.Secret == nil || v.Secret.SecretName != secret) {
 			t.Errorf("volume %s at %s is not the Secret %s that the Certificate fills", v.Name, path, secret)
 		}
+		// The files belong to root, and the manager runs as another user.
+		if v.Secret != nil && v.Secret.DefaultMode != nil && *v.Secret.DefaultMode&0o004 == 0 {
+			t.Errorf("the manager cannot read the files of volume %s, whose mode is %o", v.Name, *v.Secret.DefaultMode)
+		}
 	}
 	// The type and the writer of this Secret differ, so a change of the issuer would fail or leave
 	// two writers.

@@ -52,6 +52,7 @@ func TestChartEqualsOverlays(t *testing.T) {
 		"defaults":       {overlays: []string{"default"}},
 		"cert-manager":   {values: []string{"certificates.issuer=cert-manager"}, overlays: []string{"certmanager"}},
 		"without fence":  {values: []string{"fence=off"}, overlays: []string{"fencing/off"}},
+		"unquoted off":   {values: []string{"fence=false"}, overlays: []string{"fencing/off"}},
 		"network policy": {values: []string{"networkPolicy.enabled=true"}, overlays: []string{"default", "network-policy"}},
 		"monitoring": {
 			values:   []string{"serviceMonitor.enabled=true", "alerts.enabled=true", "dashboard.enabled=true"},
@@ -97,11 +98,31 @@ func withoutDifferences(t *testing.T, got, overlay map[string]string) map[string
 
 // A release may have any name and any namespace, even one that YAML would parse as a number.
 func TestChartFollowsTheNamespace(t *testing.T) {
-	at := strings.ReplaceAll(string(release(t, operatorNamespace)), operatorNamespace, "123")
-	want := split(t, []byte(strings.ReplaceAll(at, `namespace: 123`, `namespace: "123"`)))
-	if diff := gocmp.Diff(want, split(t, release(t, "123"))); diff != "" {
-		t.Errorf("in another namespace, the chart differs in more than that (-want +got):\n%s", diff)
+	for _, parts := range []string{"certificates.issuer=own",
+		"certificates.issuer=cert-manager,networkPolicy.enabled=true,dashboard.enabled=true," +
+			"serviceMonitor.enabled=true,alerts.enabled=true"} {
+		at := strings.ReplaceAll(string(release(t, operatorNamespace, "--set", parts)), operatorNamespace, "123")
+		want := split(t, []byte(strings.ReplaceAll(at, `namespace: 123`, `namespace: "123"`)))
+		if diff := gocmp.Diff(want, split(t, release(t, "123", "--set", parts))); diff != "" {
+			t.Errorf("%s: in another namespace, the chart differs in more than that (-want +got):\n%s", parts, diff)
+		}
 	}
+}
+
+// A tag or a digest alone is enough, and without either the tag is the chart's appVersion.
+func TestChartNamesImages(t *testing.T) {
+	digest := "sha256:" + strings.Repeat("9", 64)
+	for set, want := range map[string]string{"tag=": ":dev", "tag=v9": ":v9", "digest=" + digest: "@" + digest} {
+		args, err := renderDeployment(t, "--set", "images.viewer."+set)
+		if err != nil || !slices.Contains(args, "--default-viewer-image=leasehold-viewer"+want) {
+			t.Errorf("images.viewer.%s: %q (%v), want %s", set, args, err, want)
+		}
+	}
+}
+
+// Older releases of Helm take v1.31.4-eks-1 for a pre-release, which no range without one contains.
+func TestChartAllowsTheVersionsOfClouds(t *testing.T) {
+	capture(t, filepath.Join("config", "chart", "Chart.yaml"), `kubeVersion: (">=1\.\d+\.0-0")`)
 }
 
 func TestChartPassesLint(t *testing.T) {
@@ -121,6 +142,9 @@ func TestNotesAreTrueOfTheValues(t *testing.T) {
 		"fence=audit":   {"The fence is in audit mode: the API server accepts writes", "not installed"},
 		"fence=off":     {"The fence is not installed: the API server accepts writes", "audit"},
 		"replicas=1":    {"with 1 replica.\n", "The fence is"},
+		// Without a cluster, the namespace has no labels.
+		"replicas=3":       {"The namespace enforces no Pod Security Standard", "The fence is"},
+		"hostNetwork=true": {"with 2 replicas.\n", "enforces no Pod Security"},
 	} {
 		out, err := exec.CommandContext(t.Context(), filepath.Join(root, "bin", "tools", "helm"), "install", "leasehold",
 			filepath.Join(root, "config", "chart"), "--dry-run=client", "--set", set).Output()

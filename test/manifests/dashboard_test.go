@@ -31,9 +31,14 @@ func theDashboard(t *testing.T) (d dashboard) {
 	return d
 }
 
-// Each panel has a title, a unit and a description, and uses the cluster's data source.
+// Each panel has a title, a unit and a description, and uses the cluster's data source. The sidecar selects the
+// ConfigMap by its label.
 func TestDashboardFitsGrafana(t *testing.T) {
 	d := theDashboard(t)
+	config := one[*corev1.ConfigMap](t, render(t, "grafana"), "leasehold-dashboard")
+	if config.Labels["grafana_dashboard"] != "1" {
+		t.Errorf("the sidecar does not select the labels %v", config.Labels)
+	}
 	v := d.Templating.List
 	if d.UID != "leasehold" || len(v) == 0 || v[0].Type != "datasource" || v[0].Name != "datasource" {
 		t.Errorf("links need the uid leasehold, not %q, and panels the variable datasource first of %v", d.UID, v)

@@ -17,6 +17,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	flowcontrolv1 "k8s.io/api/flowcontrol/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
+	"sigs.k8s.io/yaml"
 )
 
 const fenceName = "leasehold-fence.leasehold.dev"
@@ -248,6 +249,28 @@ func TestFenceNamesTheManager(t *testing.T) {
 			}
 		})
 	}
+}
+
+// The kustomize of kubectl 1.31 has no rule for the policy that a binding names, and the pinned one has.
+func TestOldKustomizeNamesThePolicy(t *testing.T) {
+	var configuration struct {
+		NameReference []struct {
+			Kind       string
+			FieldSpecs []struct{ Kind, Path string }
+		}
+	}
+	if err := yaml.Unmarshal([]byte(read(t, "config", "default", "kustomizeconfig.yaml")), &configuration); err != nil {
+		t.Fatal(err)
+	}
+	for _, reference := range configuration.NameReference {
+		for _, field := range reference.FieldSpecs {
+			if reference.Kind == "ValidatingAdmissionPolicy" && field.Kind == "ValidatingAdmissionPolicyBinding" &&
+				field.Path == "spec/policyName" {
+				return
+			}
+		}
+	}
+	t.Error("without a rule for spec/policyName, the bindings name no policy: there is no fence, and no error")
 }
 
 // A role that names the webhooks' objects has to follow the prefix, as the manager does.

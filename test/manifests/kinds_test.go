@@ -38,17 +38,19 @@ func TestKinds(t *testing.T) {
 // The kubelet probes both endpoints, each on the port of the flags.
 func TestManagerIsProbed(t *testing.T) {
 	type probe struct {
-		Path, Port   string
-		First, Every int32
+		Path, Port                      string
+		First, Every, Timeout, Failures int32
 	}
 	of := func(p *corev1.Probe) probe {
 		if p == nil || p.HTTPGet == nil {
 			return probe{}
 		}
-		return probe{p.HTTPGet.Path, p.HTTPGet.Port.String(), p.InitialDelaySeconds, p.PeriodSeconds}
+		return probe{p.HTTPGet.Path, p.HTTPGet.Port.String(), p.InitialDelaySeconds, p.PeriodSeconds, p.TimeoutSeconds,
+			p.FailureThreshold}
 	}
 	container := manager(t, deployment(t, "default"))
-	want := []probe{{"/healthz", "probes", 15, 20}, {"/readyz", "probes", 5, 10}}
+	// 0 is the default: 1 s, and 3 failures. One slow answer must not restart the leader.
+	want := []probe{{"/healthz", "probes", 15, 20, 0, 0}, {"/readyz", "probes", 5, 10, 0, 0}}
 	if diff := gocmp.Diff(want, []probe{of(container.LivenessProbe), of(container.ReadinessProbe)}); diff != "" {
 		t.Errorf("liveness and readiness (-want +got):\n%s", diff)
 	}

@@ -69,6 +69,15 @@ func TestTenantDefinition(t *testing.T) {
 	}
 }
 
+// The operator cuts a timeout that is longer, so the API server has to refuse it.
+func TestStorageBucketDefinition(t *testing.T) {
+	most := *field(t, "storagebuckets.leasehold.dev", "spec", "probe", "timeoutSeconds").Maximum
+	want := capture(t, "controllers/storagebucket/observe.go", `maxTimeout = (\d+) \* time.Second`)
+	if fmt.Sprint(most) != want {
+		t.Errorf("timeoutSeconds is at most %v, want %s", most, want)
+	}
+}
+
 // The sample lists each page, and each link leads to a page.
 func TestMarkdownViewSample(t *testing.T) {
 	views := all[*v1beta1.MarkdownView](render(t, "samples"))

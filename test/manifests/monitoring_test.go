@@ -62,13 +62,16 @@ func TestMonitoringMeetsTheService(t *testing.T) {
 			if selector.Empty() || !selector.Matches(labels.Set(service.Labels)) {
 				t.Errorf("the monitor selects %s, which the metrics Service is not: %v", selector, service.Labels)
 			}
-			// With honorLabels a bucket's namespace would replace the replica's.
+			// With honorLabels a bucket's namespace would replace the replica's. The manager signs its own certificate.
 			type endpoint struct {
-				Port, Path, Scheme string
-				HonorLabels        bool
+				Port, Path, Scheme, BearerTokenFile string
+				HonorLabels                         bool
+				TLSConfig                           struct{ InsecureSkipVerify bool }
 			}
 			endpoints := into[[]endpoint](t, monitor, "spec", "endpoints")
-			if diff := gocmp.Diff([]endpoint{{service.Spec.Ports[0].Name, "/metrics", "https", false}}, endpoints); diff != "" {
+			scraped := endpoint{service.Spec.Ports[0].Name, "/metrics", "https",
+				"/var/run/secrets/kubernetes.io/serviceaccount/token", false, struct{ InsecureSkipVerify bool }{true}}
+			if diff := gocmp.Diff([]endpoint{scraped}, endpoints); diff != "" {
 				t.Errorf("endpoints (-want +got):\n%s", diff)
 			}
 			want := service.Labels[into[string](t, monitor, "spec", "jobLabel")]

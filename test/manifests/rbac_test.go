@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	gocmp "github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 
 	"leasehold.dev/api/v1beta1"
@@ -59,6 +60,33 @@ func grants(t *testing.T, objects []object) []grant {
 		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Role, b.Role))
 	})
 	return held
+}
+
+// An API server such as OpenShift's lets a client set blockOwnerDeletion only if it may update the owner's finalizers.
+// The quota counts kinds that the operator watches: a name without its group counts nothing.
+func TestManagerHasTheRightsForChildrenAndQuota(t *testing.T) {
+	watched := map[string]bool{}
+	var rules []rbacv1.PolicyRule
+	for _, g := range grants(t, render(t, "default")) {
+		rules = append(rules, g.Rules...)
+	}
+	for _, rule := range rules {
+		if slices.Contains(rule.Verbs, "watch") {
+			each(rule.APIGroups, rule.Resources, func(resource string) { watched[resource] = true })
+		}
+	}
+	for _, owner := range []string{"tenants", "markdownviews"} {
+		finalizers := v1beta1.GroupVersion.Group + "/" + owner + "/finalizers"
+		if len(written(rules...)[finalizers]) == 0 {
+			t.Errorf("the manager may not write %s", finalizers)
+		}
+	}
+	for counted := range one[*corev1.ResourceQuota](t, render(t, "quota"), "leasehold").Spec.Hard {
+		resource, group, _ := strings.Cut(strings.TrimPrefix(string(counted), "count/"), ".")
+		if !watched[strings.TrimPrefix(group+"/"+resource, "/")] {
+			t.Errorf("the quota counts %s, which the operator does not watch", counted)
+		}
+	}
 }
 
 // `-update` accepts any change of the golden files; these limits are explicit.

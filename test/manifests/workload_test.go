@@ -53,6 +53,11 @@ func TestManagerGetsThePodFields(t *testing.T) {
 		if diff := gocmp.Diff(want, env); diff != "" {
 			t.Errorf("config/%s: the environment (-want +got):\n%s", dir, diff)
 		}
+		pod := deployment(t, dir).Spec.Template.Spec
+		account := one[*corev1.ServiceAccount](t, render(t, dir), serviceAccount)
+		if pod.AutomountServiceAccountToken != nil || account.AutomountServiceAccountToken != nil {
+			t.Errorf("config/%s: without a token the manager cannot use the API server", dir)
+		}
 	}
 }
 
@@ -151,6 +156,10 @@ func TestMetricsAreReachedFromLabelledNamespacesOnly(t *testing.T) {
 		}
 		if !slices.ContainsFunc(rule.Ports,
 			func(p networkingv1.NetworkPolicyPort) bool { return p.Port.IntValue() == 8443 }) {
+			// No selector of Pods or namespaces matches an API server on the network of its node.
+			if len(rule.From) > 0 {
+				t.Errorf("the webhooks are open to %v only", rule.From)
+			}
 			continue
 		}
 		found = true
@@ -180,6 +189,11 @@ func TestSelectorsMatchThePods(t *testing.T) {
 	meets("the disruption budget", one[*policyv1.PodDisruptionBudget](t, objects, deploymentName).Spec.Selector)
 	for _, term := range template.Spec.Affinity.PodAntiAffinity.PreferredDuringSchedulingIgnoredDuringExecution {
 		meets("the anti-affinity", term.PodAffinityTerm.LabelSelector)
+		// Otherwise both Pods of a new revision may be on the node of an old one that has just exited.
+		keys := term.PodAffinityTerm.MatchLabelKeys
+		if !slices.Equal(keys, []string{appsv1.DefaultDeploymentUniqueLabelKey}) {
+			t.Errorf("the anti-affinity compares Pods with the same %q, want those of one revision", keys)
+		}
 	}
 	ports := map[string]int32{}
 	for _, port := range template.Spec.Containers[0].Ports {
@@ -191,6 +205,10 @@ func TestSelectorsMatchThePods(t *testing.T) {
 	} {
 		service := one[*corev1.Service](t, objects, name)
 		meets(name, metav1.SetAsLabelSelector(service.Spec.Selector))
+		// A Pod that starts has no certificate, and one that stops must get no new requests.
+		if service.Spec.PublishNotReadyAddresses || service.Spec.InternalTrafficPolicy != nil {
+			t.Errorf("%s does not lead to all ready Pods and to no others", name)
+		}
 		for _, port := range service.Spec.Ports {
 			if got := [2]int32{port.Port, ports[port.TargetPort.String()]}; got != want {
 				t.Errorf("%s leads from and to %v, want %v", name, got, want)

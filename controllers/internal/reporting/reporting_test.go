@@ -68,8 +68,10 @@ func TestSetCorrected(t *testing.T) {
 			t.Errorf("step %d: %+v, want %q at generation %d", i, got, tc.want, tc.at)
 		}
 	}
-	if got := Corrected("namespace a", []string{strings.Repeat("x", 2000)}).Message; len(got) > 1024 {
-		t.Errorf("an event has %d bytes, more than the API server permits", len(got))
+	long := Corrected("namespace a", []string{strings.Repeat("x", 2000)})
+	SetCorrected(&list, 3, now, []PendingEvent{long, long})
+	if got := FindCondition(list, "DriftCorrected").Message; len(long.Message) > 1024 || len(got) > 1024 {
+		t.Errorf("an event has %d bytes, and the condition %d, more than is permitted", len(long.Message), len(got))
 	}
 }
 

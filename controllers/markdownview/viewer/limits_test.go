@@ -20,6 +20,17 @@ func TestSlowClientsAndLargeHeadersAreBounded(t *testing.T) {
 	}
 }
 
+// The notice that a page takes too long is sent while its connection is open. A viewer ends before the kubelet kills it
+// 30 s after the deletion of its Pod began, in the first 5 of which it goes on to serve.
+func TestTimesFitIntoThoseAroundThem(t *testing.T) {
+	if most := newServer(&site{log: slog.New(slog.DiscardHandler)}).WriteTimeout / 2; pageTimeout > most {
+		t.Errorf("a page may take %s, want at most %s", pageTimeout, most)
+	}
+	if most := 25 * time.Second; drainTimeout >= most {
+		t.Errorf("a viewer ends %s after SIGTERM, want less than %s", drainTimeout, most)
+	}
+}
+
 // Of more connections than the bound the later ones wait until one ends. 13,000 connections took the
 // viewer beyond its memory limit.
 func TestConnectionsAreBounded(t *testing.T) {

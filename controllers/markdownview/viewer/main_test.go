@@ -116,15 +116,23 @@ func TestProcess(t *testing.T) {
 	stopProcess(t, process)
 }
 
-// A viewer that cannot serve exits with an error, which its Pod shows.
+// A viewer that cannot serve, or that gets an argument of another viewer, exits with an error, which its Pod shows.
 func TestProcessFails(t *testing.T) {
 	self, err := os.Executable()
 	must(t, err)
-	process := exec.CommandContext(t.Context(), self, "--dir="+t.TempDir(), "--bind-address=nowhere")
-	process.Env = []string{asViewer + "=1"}
-	out, err := process.CombinedOutput()
-	if process.ProcessState.ExitCode() != 1 || !strings.Contains(string(out), "listening: ") {
-		t.Errorf("%v, want exit code 1 and the reason in\n%s", err, out)
+	for argument, want := range map[string]struct {
+		code   int
+		reason string
+	}{
+		"--title=A": {1, "listening: "},
+		"serve":     {2, `unexpected argument "serve"`},
+	} {
+		process := exec.CommandContext(t.Context(), self, "--dir="+t.TempDir(), "--bind-address=nowhere", argument)
+		process.Env = []string{asViewer + "=1"}
+		out, err := process.CombinedOutput()
+		if process.ProcessState.ExitCode() != want.code || !strings.Contains(string(out), want.reason) {
+			t.Errorf("%s: %v, want exit code %d and %q in\n%s", argument, err, want.code, want.reason, out)
+		}
 	}
 }
 

@@ -144,6 +144,17 @@ func TestReadersWithoutAPageGetANotice(t *testing.T) {
 	}
 }
 
+// The log has the reason why the folder cannot be read, which readers do not see.
+func TestUnreadableFolderIsLogged(t *testing.T) {
+	var logged strings.Builder
+	s := &site{books: &bookCache{dir: t.TempDir()}, renderer: newPageRenderer("", ""),
+		log: slog.New(slog.NewTextHandler(&logged, nil))}
+	got := request(t, s.handler(), http.MethodGet, "/")
+	if got.status != http.StatusServiceUnavailable || !strings.Contains(logged.String(), "reading SUMMARY.md") {
+		t.Errorf("%d %s, logged %q", got.status, got.body, logged.String())
+	}
+}
+
 // The direction is that of the script in which a language is usually written, or that the tag names.
 func TestDirection(t *testing.T) {
 	for tag, want := range map[string]string{"": "ltr", "en": "ltr", "de-AT": "ltr", "ja": "ltr", "xx": "ltr", "\"><b>": "ltr",

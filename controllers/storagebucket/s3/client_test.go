@@ -234,6 +234,8 @@ func TestErrors(t *testing.T) {
 		"creating what we have":      {create, 409, "BucketAlreadyOwnedByYou", Owned},
 		"creating what another has":  {create, 409, "BucketAlreadyExists", Taken},
 		"creating in another region": {create, 400, "IllegalLocationConstraintException", noSuchRegion},
+		"creating in no region":      {create, 400, "InvalidLocationConstraint", noSuchRegion},
+		"creating what is removed":   {create, 409, "OperationAborted", busy},
 		"creating one too many":      {create, 400, "TooManyBuckets", tooMany},
 		"a name of its own":          {create, 400, "InvalidBucketName", badName},
 		"no tags":                    {tags, 404, "NoSuchTagSet", Verdict{}},
@@ -247,6 +249,7 @@ func TestErrors(t *testing.T) {
 		"no right to tag":            {tag, 403, "AccessDenied", deniedTags},
 		"no right to create":         {create, 403, "AccessDenied", deniedCreation},
 		"tags with bad keys":         {tags, 403, "InvalidAccessKeyId", badKeys},
+		"tags with a bad token":      {tags, 400, "InvalidToken", expiredToken},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c, _ := serve(t, allowLoopback, respond(tc.status, "<Error><Code>"+tc.code+"</Code></Error>"))
@@ -282,6 +285,7 @@ func TestRemove_lists_first(t *testing.T) {
 		"with markers":               {200, empty, marker, 204, hasMore, false},
 		"a server without versions":  {200, empty, "501", 204, Verdict{}, true},
 		"no right to list versions":  {200, empty, "403", 204, Verdict{}, true},
+		"no list of versions at all": {200, empty, "405", 204, Verdict{}, true},
 		"versions, a failing server": {200, empty, "500", 204, failing, false},
 		"versions, a page":           {200, empty, "<html>welcome</html>", 204, notS3, false},
 		"not to be listed":           {403, "<Error><Code>AccessDenied</Code></Error>", empty, 204, Denied, false},

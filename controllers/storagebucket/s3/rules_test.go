@@ -8,6 +8,13 @@ import (
 	"testing"
 )
 
+// Rules without the addresses of the API server would permit them.
+func TestClusterAddressesRequireTheAPIServer(t *testing.T) {
+	if got, err := ClusterAddresses(t.Context(), ""); err == nil {
+		t.Errorf("without a name that leads to the API server: %v, want an error", got)
+	}
+}
+
 func TestRulesForbids(t *testing.T) {
 	rules := Rules{
 		Cluster: []netip.Addr{netip.MustParseAddr("10.96.0.1"), netip.MustParseAddr("fd00:96::1")},

@@ -127,6 +127,11 @@ var _ = Describe("The API of StorageBucket", operator.OldestKubernetes, func() {
 			Expect(cells[:5]).To(Equal([]any{b.Name, name, "True", nil, "ProbeSucceeded"}))
 			Expect(cells[5]).To(MatchRegexp(`^\d+s$`))
 			Expect(cells[6:8]).To(Equal([]any{"Observe", storage.Endpoint()}))
+
+			missing := given(ctx, build(b.Namespace, storage.Endpoint(), operator.Unique("nowhere")))
+			eventually(ctx, missing, metav1.ConditionFalse, v1beta1.ReasonBucketNotFound)
+			_, cells = suite.Table(ctx, "storagebuckets", missing.Namespace, missing.Name)
+			Expect(cells[5]).To(MatchRegexp(`^\d+s$`), "a probe that failed is one, too")
 		}, SpecTimeout(time.Minute))
 
 	It("allows other changes of an object that violates a newer rule", Serial, func(ctx SpecContext) {

@@ -61,6 +61,7 @@ func TestHeadingIDs(t *testing.T) {
 		"# A\n# a\n# A\n# A 1":                      {"a", "a-1", "a-2", "a-1-1"},
 		"# A-1\n# A\n# A":                           {"a-1", "a", "a-2"},
 		"a\nb\n===\n\nc\n---":                       {"a-b", "c"},
+		"a  \nb\\\nc\n===":                          {"a-b-c"},
 		"a *b\nc* d\n===":                           {"a-b-c-d"},
 		"> # a\n\n- # a":                            {"a", "a-1"},
 		"# ?\n# !":                                  {"heading", "heading-1"},

@@ -139,6 +139,7 @@ func TestFrontMatter(t *testing.T) {
 		"---\nA text.\n---\nText":                           "<hr>\n<h2 id=\"a-text\">A text.</h2>\n<p>Text</p>\n",
 		"---\ntitle: A\n\nText":                             "<hr>\n<p>title: A</p>\n<p>Text</p>\n",
 		"Text\n\n---\ntitle: A\n---\n":                      "<p>Text</p>\n<hr>\n<h2 id=\"title-a\">title: A</h2>\n",
+		"---\n" + strings.Repeat("a:\n", 999) + "---\nText": "<p>Text</p>\n",
 		"---\n---\nText":                                    "<hr>\n<hr>\n<p>Text</p>\n",
 	} {
 		if got, err := HTML([]byte(source)); string(got) != want || err != nil {
