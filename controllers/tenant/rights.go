@@ -221,8 +221,9 @@ func ensureClusterChild[L interface {
 	}
 	res.wrote = true
 	if drifted {
-		res.events = append(res.events, reporting.Corrected(kind+" "+readerNamePrefix+o.tenant.Name+
-			", which lets the admins read their Tenant", fields))
+		event := reporting.Corrected(kind+" "+readerNamePrefix+o.tenant.Name+", which lets the admins read their Tenant", fields)
+		event.Action += " " + kind // the role and its binding are corrected in one reconcile; see PendingEvent
+		res.events = append(res.events, event)
 	}
 	return nil
 }

@@ -73,9 +73,9 @@ func SetPaused(list *[]metav1.Condition, generation int64, now time.Time, what s
 }
 
 // Corrected returns the event about fields of a child that the operator has put back. Each field is
-// named with what it was and what it is now. The action names the child; see PendingEvent.
+// named with what it was and what it is now.
 func Corrected(child string, fields []string) PendingEvent {
-	return Normal(v1beta1.EventDriftCorrected, fmt.Sprintf("Correct %.100s", child), "%s",
+	return Normal(v1beta1.EventDriftCorrected, "Correct", "%s",
 		Bounded("corrected "+child+": "+strings.Join(fields, "; ")))
 }
 
