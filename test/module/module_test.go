@@ -77,7 +77,7 @@ func TestModule_ProvesInAnotherRepository(t *testing.T) {
 	printed = run(1, "go", "tool", "prove", "--seed", "4", "--match", "^"+plan+"$")
 	g.Expect(printed).To(And(ContainSubstring("2 clean runs to compare with"),
 		ContainSubstring("again: go tool prove --seed=4 --plan='"+plan+"'"),
-		ContainSubstring("1 plans"), ContainSubstring("1 broken")))
+		ContainSubstring("1 plan, "), ContainSubstring("1 broken")))
 	g.Expect(printed).NotTo(ContainSubstring("built in "), "the control plane is built once")
 	g.Expect(filepath.Join(user.project, "artifacts", "prove", "junit.xml")).To(BeARegularFile())
 	g.Expect(run(1, "go", "tool", "prove", "--seed", "4", "--plan", plan)).To(ContainSubstring("1 broken"))
