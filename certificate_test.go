@@ -22,8 +22,8 @@ func TestHTTP2IsOff(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for server, options := range map[string][]func(*tls.Config){"metrics": o.metrics().TLSOpts,
-		"webhooks": o.webhooks(nil).TLSOpts, "webhooks with a Secret": o.webhooks(source).TLSOpts} {
+	for server, options := range map[string][]func(*tls.Config){"metrics": optionsOf(o, nil).Metrics.TLSOpts,
+		"webhooks": webhooksOf(o, nil).TLSOpts, "webhooks with a Secret": webhooksOf(o, source).TLSOpts} {
 		// controller-runtime's own default.
 		config := &tls.Config{NextProtos: []string{"h2"}}
 		for _, option := range options {
@@ -59,7 +59,7 @@ func TestCertificateComesFromTheSecretOrFromFiles(t *testing.T) {
 				t.Errorf("a source for the Secret: %t, want %t", source != nil, tc.want)
 			}
 			config := &tls.Config{}
-			for _, option := range o.webhooks(source).TLSOpts {
+			for _, option := range webhooksOf(o, source).TLSOpts {
 				option(config)
 			}
 			if (config.GetCertificate != nil) != tc.want {

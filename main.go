@@ -58,7 +58,7 @@ func main() {
 		logger.Info("no memory limit found for the garbage collector; set a memory limit on the container", "reason", err)
 	}
 
-	o.lost = func(reason string) {
+	o.election.Lost = func(reason string) {
 		logger.Error(errors.New("leader election lost: "+reason), "exiting")
 		os.Exit(1)
 	}
@@ -105,11 +105,10 @@ func addControllers(ctx context.Context, mgr ctrl.Manager, o *options, term *ele
 		utilruntime.Must(mgr.Add(run)) // fails only for a manager that has stopped
 		return ticks
 	}
-	tenants, buckets, views := o.tenants(), o.storageBuckets(), o.markdownViews()
-	tenants.Ticks, buckets.Ticks, views.Ticks = ticks(o.syncPeriod), ticks(o.probeTick), ticks(o.syncPeriod)
-	buckets.Guard = term.GuardAll
-	if err := errors.Join(tenant.SetupWithManager(ctx, mgr, tenants), storagebucket.SetupWithManager(mgr, buckets),
-		markdownview.SetupWithManager(mgr, views)); err != nil {
+	o.tenants.Ticks, o.buckets.Ticks, o.views.Ticks = ticks(o.syncPeriod), ticks(o.probeTick), ticks(o.syncPeriod)
+	o.buckets.Guard = term.GuardAll
+	if err := errors.Join(tenant.SetupWithManager(ctx, mgr, o.tenants), storagebucket.SetupWithManager(mgr, o.buckets),
+		markdownview.SetupWithManager(mgr, o.views)); err != nil {
 		return fmt.Errorf("adding the controllers: %w", err)
 	}
 	return nil
@@ -138,7 +137,7 @@ func addWebhooks(mgr ctrl.Manager, o *options, certificate *servingcert.Source) 
 			return err
 		}
 	}
-	if err := errors.Join(tenant.SetupWebhookWithManager(mgr, o.tenants()),
+	if err := errors.Join(tenant.SetupWebhookWithManager(mgr, o.tenants),
 		markdownview.SetupWebhookWithManager(mgr)); err != nil {
 		return fmt.Errorf("adding the webhooks: %w", err)
 	}
@@ -160,7 +159,7 @@ func addFenceCheck(mgr ctrl.Manager, o *options) error {
 		return fmt.Errorf("building the client of the fence check: %w", err)
 	}
 	f := &runners.FenceCheck{
-		Client: direct, Lease: client.ObjectKey{Namespace: o.namespace, Name: o.electionID}, PodName: o.podName,
+		Client: direct, Lease: o.election.Lease, PodName: o.election.PodName,
 		Recorder: mgr.GetEventRecorder("leasehold-fence"), Clock: clock.RealClock{},
 	}
 	return errors.Join(f.Register(metrics.Registry), mgr.Add(f))

@@ -4,12 +4,13 @@ package main
 
 import (
 	"context"
+	"crypto/tls"
 	"fmt"
 	"maps"
+	"slices"
 	"time"
 
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/types"
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
@@ -47,7 +48,7 @@ func newManager(o *options, certificate *servingcert.Source) (ctrl.Manager, *ele
 		return nil, nil, fmt.Errorf("loading the configuration of the Kubernetes client: %w", err)
 	}
 	restConfig.QPS, restConfig.Burst = float32(o.apiQPS), int(2*o.apiQPS)
-	lock, err := election.NewLock(restConfig, lockOptions(o))
+	lock, err := election.NewLock(restConfig, o.election)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -65,21 +66,6 @@ func newManager(o *options, certificate *servingcert.Source) (ctrl.Manager, *ele
 	return mgr, term, nil
 }
 
-// lockOptions returns the options of the lock on the Lease.
-func lockOptions(o *options) election.Options {
-	return election.Options{
-		Lease:         types.NamespacedName{Namespace: o.namespace, Name: o.electionID},
-		PodName:       o.podName,
-		PodUID:        o.podUID,
-		Container:     o.podContainer,
-		RenewDeadline: o.renewDeadline,
-		RetryPeriod:   o.retryPeriod,
-		Clock:         clock.RealClock{},
-		Evidence:      true,
-		Lost:          o.lost,
-	}
-}
-
 // managerOptions returns the manager's options. Each line of the log names the replica as the Lease
 // does, which shows which of two containers of a Pod wrote it.
 func managerOptions(o *options, lock resourcelock.Interface, certificate *servingcert.Source) ctrl.Options {
@@ -87,24 +73,26 @@ func managerOptions(o *options, lock resourcelock.Interface, certificate *servin
 	maps.Copy(byObject, storagebucket.CacheByObject())
 	maps.Copy(byObject, tenant.CacheByObject())
 	logger := ctrl.Log.WithValues("replica", lock.Identity())
+	webhooks := o.webhooks
+	if certificate != nil {
+		webhooks.TLSOpts = append(slices.Clone(http1), func(c *tls.Config) { c.GetCertificate = certificate.GetCertificate })
+	}
 	return ctrl.Options{
 		Scheme: newScheme(),
 		Cache:  cache.Options{DefaultTransform: cache.TransformStripManagedFields(), ByObject: byObject},
 		// A read waits until the cache has this replica's writes, so no reconcile repeats one.
 		Client: client.Options{Cache: &client.CacheOptions{EnableReadYourWritesConsistency: new(true)}},
 
-		Metrics:                o.metrics(),
+		Metrics:                o.metrics,
 		HealthProbeBindAddress: o.probeAddress,
-		WebhookServer: runners.BoundBodies(webhook.NewServer(o.webhooks(certificate)), reviewLimits,
-			clock.RealClock{}),
+		WebhookServer:          runners.BoundBodies(webhook.NewServer(webhooks), reviewLimits, clock.RealClock{}),
 
 		LeaderElection:                      o.leaderElect,
-		LeaderElectionID:                    o.electionID,
-		LeaderElectionNamespace:             o.namespace,
+		LeaderElectionID:                    o.election.Lease.Name,
 		LeaderElectionResourceLockInterface: lock,
 		LeaseDuration:                       &o.leaseDuration,
-		RenewDeadline:                       &o.renewDeadline,
-		RetryPeriod:                         &o.retryPeriod,
+		RenewDeadline:                       &o.election.RenewDeadline,
+		RetryPeriod:                         &o.election.RetryPeriod,
 		// Safe because the process exits right after Start returns; see main.
 		LeaderElectionReleaseOnCancel: true,
 		GracefulShutdownTimeout:       &o.shutdownTimeout,

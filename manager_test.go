@@ -12,6 +12,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"path"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -30,8 +31,10 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
+	"sigs.k8s.io/controller-runtime/pkg/webhook"
 
 	"leasehold.dev/runners/election"
+	"leasehold.dev/runners/servingcert"
 )
 
 // namedLock is a lock that has an identity and cannot be acquired.
@@ -45,11 +48,17 @@ func shippedOptions(t *testing.T) ctrl.Options {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return optionsOf(o)
+	return optionsOf(o, nil)
 }
 
-func optionsOf(o *options) ctrl.Options {
-	return managerOptions(o, namedLock{}, nil)
+func optionsOf(o *options, certificate *servingcert.Source) ctrl.Options {
+	return managerOptions(o, namedLock{}, certificate)
+}
+
+// webhooksOf returns the options of the server of the webhooks, which another one wraps.
+func webhooksOf(o *options, certificate *servingcert.Source) webhook.Options {
+	wrapped := reflect.ValueOf(optionsOf(o, certificate).WebhookServer).Elem().FieldByName("Server").Interface()
+	return wrapped.(*webhook.DefaultServer).Options
 }
 
 // TestManagerAsItShips tests the values as shipped. Suites set times of their own.
@@ -57,23 +66,23 @@ func TestManagerAsItShips(t *testing.T) {
 	m := shippedOptions(t)
 	type shipped struct {
 		Elects, ReleasesLease, WarmsUp, RecoversPanics bool
-		LeaseName, LeaseNamespace                      string
+		LeaseName                                      string
 		Lease, Renew, Retry, Shutdown, Reconciliation  time.Duration
 		Metrics, Probes                                string
 		AuthorizesMetrics                              bool
 	}
 	want := shipped{
 		Elects: true, ReleasesLease: true, WarmsUp: true, RecoversPanics: true,
-		LeaseName: "manager.leasehold.dev", LeaseNamespace: "system",
-		Lease: 15 * time.Second, Renew: 10 * time.Second, Retry: 2 * time.Second,
+		LeaseName: "manager.leasehold.dev",
+		Lease:     15 * time.Second, Renew: 10 * time.Second, Retry: 2 * time.Second,
 		Shutdown: 30 * time.Second, Reconciliation: 150 * time.Second,
 		Metrics: ":8443", Probes: ":8081", AuthorizesMetrics: true,
 	}
 	got := shipped{
 		Elects: m.LeaderElection, ReleasesLease: m.LeaderElectionReleaseOnCancel,
 		WarmsUp: ptr.Deref(m.Controller.EnableWarmup, false), RecoversPanics: ptr.Deref(m.Controller.RecoverPanic, false),
-		LeaseName: m.LeaderElectionID, LeaseNamespace: m.LeaderElectionNamespace,
-		Lease: *m.LeaseDuration, Renew: *m.RenewDeadline, Retry: *m.RetryPeriod,
+		LeaseName: m.LeaderElectionID,
+		Lease:     *m.LeaseDuration, Renew: *m.RenewDeadline, Retry: *m.RetryPeriod,
 		Shutdown: *m.GracefulShutdownTimeout, Reconciliation: m.Controller.ReconciliationTimeout,
 		Metrics: m.Metrics.BindAddress, Probes: m.HealthProbeBindAddress,
 		AuthorizesMetrics: m.Metrics.SecureServing && m.Metrics.FilterProvider != nil,
@@ -105,13 +114,7 @@ func TestManagerAsItShips(t *testing.T) {
 
 // The lock competes for the Lease with the times of the elector.
 func TestLockAsItShips(t *testing.T) {
-	o, lost := shippedRunnables(t), ""
-	o.lost = func(reason string) { lost = reason }
-	got := lockOptions(o)
-	if got.Lost("another replica leads"); lost != "another replica leads" {
-		t.Errorf("the loss is reported as %q", lost)
-	}
-	got.Lost = nil
+	got := shippedRunnables(t).election
 	want := election.Options{
 		Lease:   types.NamespacedName{Namespace: "system", Name: "manager.leasehold.dev"},
 		PodName: "manager-0", PodUID: "uid", Container: "manager",

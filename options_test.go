@@ -321,7 +321,7 @@ func TestRangesAddUp(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := o.denyCIDRs.String(); got != "10.0.0.0/8,fd00::/8" {
+	if got := fmt.Sprint(o.buckets.DenyCIDRs); got != "[10.0.0.0/8 fd00::/8]" {
 		t.Errorf("denied are %s, want both ranges", got)
 	}
 }

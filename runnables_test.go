@@ -104,7 +104,7 @@ func TestChangesOvertakeTicks(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				o := shippedRunnables(t)
-				o.workers, o.syncPeriod = 1, 2*many*each
+				o.tenants.MaxConcurrentReconciles, o.views.MaxConcurrentReconciles, o.syncPeriod = 1, 1, 2*many*each
 				var mu sync.Mutex
 				var reconciled []string
 				var objects []client.Object
@@ -173,7 +173,7 @@ func TestOnlyTheLeaderProbes(t *testing.T) {
 			server := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { requests.Add(1) }))
 			t.Cleanup(server.Close)
 			o := shippedRunnables(t)
-			o.allowCIDRs = prefixes{netip.MustParsePrefix("127.0.0.0/8")}
+			o.buckets.AllowCIDRs = []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}
 			reported := make(chan struct{}, 1)
 			startRunnables(t, o, tc.term, interceptor.Funcs{
 				SubResourcePatch: func(ctx context.Context, c client.Client, sub string, o client.Object, patch client.Patch,

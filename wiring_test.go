@@ -67,22 +67,19 @@ func kubeconfigFor(t *testing.T, server string) string {
 
 // ofManager observes an option of the manager.
 func ofManager(value func(ctrl.Options) any) func(*testing.T, *options) string {
-	return func(_ *testing.T, o *options) string { return fmt.Sprint(value(optionsOf(o))) }
+	return func(_ *testing.T, o *options) string { return fmt.Sprint(value(optionsOf(o, nil))) }
 }
 
 // times observes an option that the manager and the lock share.
 func times(ofManager func(ctrl.Options) any, ofLock func(election.Options) any) func(*testing.T, *options) string {
 	return func(_ *testing.T, o *options) string {
-		return fmt.Sprint(ofManager(optionsOf(o)), ofLock(lockOptions(o)))
+		return fmt.Sprint(ofManager(optionsOf(o, nil)), ofLock(o.election))
 	}
 }
 
-// ofWebhooks observes an option of the server of the webhooks, which another one wraps.
+// ofWebhooks observes an option of the server of the webhooks.
 func ofWebhooks(value func(webhook.Options) any) func(*testing.T, *options) string {
-	return ofManager(func(m ctrl.Options) any {
-		wrapped := reflect.ValueOf(m.WebhookServer).Elem().FieldByName("Server").Interface()
-		return value(wrapped.(*webhook.DefaultServer).Options)
-	})
+	return func(_ *testing.T, o *options) string { return fmt.Sprint(value(webhooksOf(o, nil))) }
 }
 
 // added is a manager that records its runnables and never starts. It knows the kinds of the rotator.
@@ -190,7 +187,7 @@ func TestControllersRetry(t *testing.T) {
 // applied returns what a reconcile of an object applies, the value at this path of each child that has one.
 func applied(t *testing.T, o *options, kind string, object client.Object, path ...string) string {
 	t.Helper()
-	role := &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: o.adminClusterRole}}
+	role := &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: o.tenants.AdminClusterRole}}
 	found, bodies := controllersOf(t, o, object, role)
 	request := ctrl.Request{NamespacedName: client.ObjectKeyFromObject(object)}
 	if _, err := found[kind].do.Reconcile(t.Context(), request); err != nil {
@@ -306,7 +303,7 @@ func managerOf(t *testing.T, o options) (ctrl.Manager, *election.Term) {
 	}))
 	t.Cleanup(server.Close)
 	t.Setenv("KUBECONFIG", kubeconfigFor(t, server.URL))
-	o.enableWebhooks, o.metricsAddress, o.probeAddress = false, "0", "0"
+	o.enableWebhooks, o.metrics.BindAddress, o.probeAddress = false, "0", "0"
 	mgr, term, err := newManager(&o, nil)
 	if err != nil {
 		t.Fatal(err)
@@ -340,14 +337,14 @@ func elects(t *testing.T, o *options) string {
 	t.Helper()
 	_, term := managerOf(t, *o)
 	return fmt.Sprintf("the manager %t, the term %t, the fence %d",
-		optionsOf(o).LeaderElection, term != nil, len(fences(t, *o)))
+		optionsOf(o, nil).LeaderElection, term != nil, len(fences(t, *o)))
 }
 
 func leaseNames(t *testing.T, o *options) string {
 	t.Helper()
 	electing := *o
 	electing.leaderElect = true
-	return fmt.Sprint("elects by ", optionsOf(o).LeaderElectionID, ", locks ", lockOptions(o).Lease.Name, ", fenced by ",
+	return fmt.Sprint("elects by ", optionsOf(o, nil).LeaderElectionID, ", locks ", o.election.Lease.Name, ", fenced by ",
 		fences(t, electing)[0].Lease)
 }
 
