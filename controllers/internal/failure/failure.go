@@ -16,6 +16,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
 
 	"leasehold.dev/api/v1beta1"
 )
@@ -112,14 +113,13 @@ func ofAnswer(err error, answer metav1.Status) *Kind {
 	if webhookText.MatchString(answer.Message) {
 		return Admission
 	}
-	if name, ok := policyOf(answer.Details); ok {
-		// The suffix of the name of the policy in config/fencing; the prefix may differ.
-		if strings.HasSuffix(name, "fence.leasehold.dev") {
-			return Fenced
-		}
-		return Admission
-	}
+	policy := policyOf(answer.Details)
 	switch {
+	// The suffix of the name of the policy in config/fencing; the prefix may differ.
+	case strings.HasSuffix(policy, "fence.leasehold.dev"):
+		return Fenced
+	case policy != "":
+		return Admission
 	case apierrors.IsConflict(err):
 		return Changed
 	case apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause):
@@ -148,16 +148,13 @@ func ofForbidden(text string) *Kind {
 	return Admission
 }
 
-// policyOf returns the name of the policy in the causes of a response. Other than by a webhook, only
+// policyOf returns the name of the policy in the causes of a response, or "". Other than by a webhook, only
 // the API server writes causes of this form: for the two kinds of policies in two ways.
-func policyOf(details *metav1.StatusDetails) (string, bool) {
-	if details == nil {
-		return "", false
-	}
-	for _, cause := range details.Causes {
+func policyOf(details *metav1.StatusDetails) string {
+	for _, cause := range ptr.Deref(details, metav1.StatusDetails{}).Causes {
 		if m := policyText.FindStringSubmatch(cause.Message); m != nil {
-			return m[1], true
+			return m[1]
 		}
 	}
-	return "", false
+	return ""
 }
