@@ -79,9 +79,9 @@ func (r *Reconciler) correctBinding(ctx context.Context, t *v1beta1.Tenant, live
 			return err
 		}
 	}
-	dryRun := want.DeepCopy()
+	dryRun := want.DeepCopy() // under another name, since the old one exists; its response has no version to wait for
 	dryRun.Name, dryRun.GenerateName = "", "leasehold-tenant-admin-"
-	switch err := apply.TryCreate(ctx, r.Client, dryRun); {
+	switch err := r.Client.Create(ctx, dryRun, client.DryRunAll, apply.FieldOwner, client.DisableReadYourWritesConsistency); {
 	case failure.Of(err).IsDenial:
 		return cmp.Or(r.restrictBinding(ctx, t, live, res),
 			fmt.Errorf("creating the replacement before deleting the old role binding: %w", err))
@@ -245,12 +245,8 @@ func subjects(t *v1beta1.Tenant) []rbacv1.Subject {
 	return out
 }
 
-// errors of the rights
-var (
-	errForeign = failure.New(failure.Foreign, "exists and does not belong to this Tenant; correct the owner of that "+
-		"object, or create the Tenant under another name")
-	errMayNotBind = failure.New(failure.Grant, "the operator lacks the verb bind")
-)
+var errForeign = failure.New(failure.Foreign, "exists and does not belong to this Tenant; correct the owner of that "+
+	"object, or create the Tenant under another name")
 
 // explain returns an error with the remedy if the API server refused to bind a role, and err otherwise. It
 // omits the API server's message, which lists every rule of the role.
@@ -258,8 +254,7 @@ func explain(err error, role string) error {
 	if failure.Of(err) != failure.Grant {
 		return err
 	}
-	return fmt.Errorf("%w on ClusterRole %s, so it cannot bind the admins to that role; add %s to the resourceNames of "+
-		"the rule with the verb bind in the operator's ClusterRole (config/rbac/manager_role.yaml), or change the flag "+
-		"--tenant-admin-cluster-role",
-		errMayNotBind, role, role)
+	return failure.New(failure.Grant, "the operator lacks the verb bind on ClusterRole "+role+", so it cannot bind the "+
+		"admins to that role; add "+role+" to the resourceNames of the rule with the verb bind in the operator's "+
+		"ClusterRole (config/rbac/manager_role.yaml), or change the flag --tenant-admin-cluster-role")
 }

@@ -46,13 +46,6 @@ func Create[T Configuration[T]](ctx context.Context, c client.Client, desired T)
 	return c.Apply(ctx, desired.WithResourceVersion(absent), FieldOwner, client.ForceOwnership)
 }
 
-// TryCreate returns an error if the API server would reject the creation of o. The request is a dry
-// run. o has a generateName, so an existing object does not block it. No read waits for it: the
-// response has no version.
-func TryCreate(ctx context.Context, c client.Client, o client.Object) error {
-	return c.Create(ctx, o, client.DryRunAll, FieldOwner, client.DisableReadYourWritesConsistency)
-}
-
 // Update applies desired over live. If the stored object has another UID or version than live,
 // Update returns a Conflict error and changes nothing.
 func Update[T Configuration[T]](ctx context.Context, c client.Client, live metav1.Object, desired T) error {
