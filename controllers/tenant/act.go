@@ -66,14 +66,14 @@ func (r *Reconciler) act(ctx context.Context, o *observation, p plan) (*result, 
 		}
 		res.states = append(res.states, ns)
 	}
-	if p.deleting {
+	if o.deleting() {
 		r.removeReader(ctx, o, res)
 	} else if err := r.ensureReader(ctx, o, res); err != nil {
 		res.states = append(res.states, state{reason: failure.Of(err).Reason, detail: err.Error()})
 		res.Record(fmt.Errorf("reconciling the admins' permission to read the Tenant: %w", err))
 	}
 	reporting.Flush(r.Recorder, o.tenant, res.events)
-	if p.deleting && res.Join(nil) == nil && !slices.ContainsFunc(res.states, isHeld) {
+	if o.deleting() && res.Join(nil) == nil && !slices.ContainsFunc(res.states, isHeld) {
 		err := r.RemoveFinalizer(ctx, o.tenant, v1beta1.TenantFinalizer)
 		if err == nil {
 			err = r.awaitRelease(ctx, o.tenant)

@@ -39,10 +39,9 @@ func (r *Reconciler) reconcile(ctx context.Context, t *v1beta1.Tenant) (ctrl.Res
 	if err != nil {
 		return ctrl.Result{}, r.fail(ctx, t, err)
 	}
-	p := decide(o)
-	res, err := r.act(ctx, o, p)
+	res, err := r.act(ctx, o, decide(o))
 	if err != nil {
 		return ctrl.Result{}, r.fail(ctx, t, err)
 	}
-	return r.report(ctx, o, p, res)
+	return r.report(ctx, o, res)
 }

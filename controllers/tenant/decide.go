@@ -7,8 +7,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/util/sets"
-	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"leasehold.dev/api/v1beta1"
 )
@@ -37,23 +35,20 @@ type step struct {
 
 // plan is the decision of one reconcile.
 type plan struct {
-	invalid  field.ErrorList // the errors of refused names, whose namespaces are not created
-	deleting bool            // the Tenant has a deletion timestamp
-	steps    []step          // by namespace name
-	creates  []string        // the names of the namespaces that the plan creates
+	steps   []step   // by namespace name
+	creates []string // the names of the namespaces that the plan creates
 }
 
 // decide returns the plan for an observation. It is pure.
 func decide(o *observation) plan {
-	t := o.tenant
-	p := plan{invalid: o.invalid, deleting: !t.DeletionTimestamp.IsZero()}
-	used := slices.Sorted(slices.Values(usedNames(t)))
-	wanted, listed, status := wantedNames(t, o.refused), sets.New(used...), recorded(t)
-	for _, name := range used {
+	var p plan
+	t, status := o.tenant, recorded(o.tenant)
+	for _, name := range slices.Sorted(slices.Values(usedNames(t))) {
 		live := o.namespaces[name]
-		ours := live != nil && ownsNamespace(t, listed, status, live)
+		ours := live != nil && owns(t, live, status[name].UID)
+		wanted, inSpec := o.wanted[name]
 		s := step{name: name, live: live, before: status[name].Reason,
-			action: actionFor(wanted[name], o.refused[name], live, ours, removalPolicy(t, live))}
+			action: actionFor(wanted, inSpec && !wanted, live, ours, removalPolicy(t, live))}
 		p.steps = append(p.steps, s)
 		if s.action == create {
 			p.creates = append(p.creates, name)

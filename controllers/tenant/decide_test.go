@@ -119,12 +119,13 @@ func TestDecideRefusesBadNames(t *testing.T) {
 		"a name with a dot":             {tenant("a", naming("b.c")), "must not contain dots"},
 		"a prefix that is no DNS label": {tenant("a", naming("x"), prefix("A_")), "lower case"},
 	} {
-		p := decide(observed(tc.tenant))
-		if len(p.invalid) == 0 || slices.ContainsFunc(p.steps, func(s step) bool { return s.action != forget }) {
+		o := observed(tc.tenant)
+		p := decide(o)
+		if len(o.invalid) == 0 || slices.ContainsFunc(p.steps, func(s step) bool { return s.action != forget }) {
 			t.Errorf("%s: accepted, with steps %v", reason, p.steps)
 			continue
 		}
-		if msg := p.invalid.ToAggregate().Error(); !strings.Contains(msg, tc.want) {
+		if msg := o.invalid.ToAggregate().Error(); !strings.Contains(msg, tc.want) {
 			t.Errorf("%s: message %q does not contain %q", reason, msg, tc.want)
 		}
 	}
@@ -134,14 +135,15 @@ func TestDecideRefusesBadNames(t *testing.T) {
 // records them already.
 func TestStatusLimitsNames(t *testing.T) {
 	const most = v1beta1.MaxStatusNamespaces
-	for used, want := range map[int]string{most - 1: "map[]", most: "map[]", most + 1: "map[a-dev:true]"} {
+	for used, want := range map[int]string{most - 1: "map[a-dev:true a-prod:true]",
+		most: "map[a-dev:true a-prod:true]", most + 1: "map[a-dev:false a-prod:true]"} {
 		x := tenant("a", naming("dev", "prod"), owning("a-prod"))
 		for i := range used - 2 {
 			owning(fmt.Sprintf("old-%d", i))(x)
 		}
-		refused, errs := refusedNames(x, flags)
-		if fmt.Sprint(refused) != want || (len(errs) > 0) != (used > most) {
-			t.Errorf("%d names: refused %v (%v), want %s", used, refused, errs, want)
+		wanted, errs := wantedNames(x, flags)
+		if fmt.Sprint(wanted) != want || (len(errs) > 0) != (used > most) {
+			t.Errorf("%d names: wanted %v (%v), want %s", used, wanted, errs, want)
 		}
 	}
 }

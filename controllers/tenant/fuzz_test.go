@@ -70,7 +70,7 @@ func FuzzDecide(f *testing.F) {
 		for _, s := range p.steps {
 			res.states = append(res.states, state{name: s.name, reason: v1beta1.ReasonPending})
 		}
-		status := summarize(o, p, res, epoch)
+		status := summarize(o, res, epoch)
 		for _, c := range status.Conditions {
 			if c.Reason == "" || len(c.Message) > 32768 ||
 				(c.Type == v1beta1.ConditionReady && c.Status == metav1.ConditionUnknown) {

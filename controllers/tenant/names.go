@@ -68,16 +68,17 @@ func ownedNames(t *v1beta1.Tenant) []string {
 	return names
 }
 
-// refusedNames returns the full names of the spec that are refused, and their errors. The rules of the CRD
-// cannot check the operator's namespace or a default prefix, and the reconciler does not rely on admission.
-func refusedNames(t *v1beta1.Tenant, o Options) (map[string]bool, field.ErrorList) {
+// wantedNames returns the full names of the spec, with false for those that are refused, and the errors of these. The
+// rules of the CRD cannot check the operator's namespace or a default prefix, and the reconciler does not rely on
+// admission.
+func wantedNames(t *v1beta1.Tenant, o Options) (map[string]bool, field.ErrorList) {
 	var errs field.ErrorList
-	refused := map[string]bool{}
+	wanted := map[string]bool{}
 	at := field.NewPath("spec", "namespaces")
 	names := namespaceNames(t)
 	for i, name := range names {
-		if reason := nameError(name, o); reason != "" {
-			refused[name] = true
+		reason := nameError(name, o)
+		if wanted[name] = reason == ""; reason != "" {
 			errs = append(errs, field.Invalid(at.Index(i), string(t.Spec.Namespaces[i]),
 				fmt.Sprintf("the namespace would be named %q: %s", name, reason)))
 		}
@@ -87,11 +88,11 @@ func refusedNames(t *v1beta1.Tenant, o Options) (map[string]bool, field.ErrorLis
 		listed := recorded(t) // they count towards the limit already
 		for _, name := range names {
 			if _, isListed := listed[name]; !isListed {
-				refused[name] = true
+				wanted[name] = false
 			}
 		}
 	}
-	return refused, errs
+	return wanted, errs
 }
 
 // nameError returns why a namespace must not have this name, or "".
@@ -112,16 +113,4 @@ func nameError(name string, o Options) string {
 
 func reserved(name string) bool {
 	return name == "default" || strings.HasPrefix(name, "kube-") || strings.HasPrefix(name, "openshift-")
-}
-
-// wantedNames returns the full names of the spec; the value is false for refused names. A terminating
-// Tenant wants none.
-func wantedNames(t *v1beta1.Tenant, refused map[string]bool) map[string]bool {
-	wanted := map[string]bool{}
-	if t.DeletionTimestamp.IsZero() {
-		for _, name := range namespaceNames(t) {
-			wanted[name] = !refused[name]
-		}
-	}
-	return wanted
 }

@@ -21,9 +21,9 @@ type observation struct {
 	before     v1beta1.TenantStatus           // as it was read
 	namespaces map[string]*corev1.Namespace   // those of spec and status that exist, by name
 	bindings   map[string]*rbacv1.RoleBinding // those named adminBindingName, by namespace
-	// refused has the names of the spec that are not allowed, and invalid their errors. A Tenant that is being deleted
-	// has none.
-	refused map[string]bool
+	// wanted has the names of the spec, with false for those that are not allowed, and invalid the errors of these. A
+	// Tenant that is being deleted has none.
+	wanted  map[string]bool
 	invalid field.ErrorList
 	// reader and readerBinding allow the admins to read their Tenant; nil if absent.
 	reader        *rbacv1.ClusterRole
@@ -37,10 +37,12 @@ func newObservation(t *v1beta1.Tenant, options Options) *observation {
 	o := &observation{tenant: t, before: *t.Status.DeepCopy(),
 		namespaces: map[string]*corev1.Namespace{}, bindings: map[string]*rbacv1.RoleBinding{}}
 	if t.DeletionTimestamp.IsZero() {
-		o.refused, o.invalid = refusedNames(t, options)
+		o.wanted, o.invalid = wantedNames(t, options)
 	}
 	return o
 }
+
+func (o *observation) deleting() bool { return !o.tenant.DeletionTimestamp.IsZero() }
 
 // observe reads the objects of the Tenant. The cache has at least the operator's own writes. Act reads only to
 // verify that the Tenant is as it was read, and that what it has removed is gone.
@@ -59,12 +61,12 @@ func (r *Reconciler) observe(ctx context.Context, t *v1beta1.Tenant) (*observati
 // wait for; and a wanted one that is missing, whose new declaration drops the UID that proves the ownership.
 // A terminating Tenant has all names read live: an administrator may just have handed a namespace over.
 func (r *Reconciler) observeNamespaces(ctx context.Context, o *observation) error {
-	wanted, status, deleting := wantedNames(o.tenant, o.refused), recorded(o.tenant), !o.tenant.DeletionTimestamp.IsZero()
+	status := recorded(o.tenant)
 	for _, name := range usedNames(o.tenant) {
 		ns, err := reconciler.Get(ctx, r.Client, client.ObjectKey{Name: name}, &corev1.Namespace{})
 		was, isRecorded := status[name]
-		leaves := !wanted[name] && (ns == nil || ns.DeletionTimestamp.IsZero() || annotatedUID(ns) != o.tenant.UID)
-		if err == nil && (isRecorded || deleting) && (leaves || ns == nil && was.UID != "") {
+		leaves := !o.wanted[name] && (ns == nil || ns.DeletionTimestamp.IsZero() || annotatedUID(ns) != o.tenant.UID)
+		if err == nil && (isRecorded || o.deleting()) && (leaves || ns == nil && was.UID != "") {
 			ns, err = reconciler.Get(ctx, r.Live, client.ObjectKey{Name: name}, &corev1.Namespace{})
 		}
 		if err != nil {

@@ -14,7 +14,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
-	"k8s.io/apimachinery/pkg/util/sets"
 
 	"leasehold.dev/api/v1beta1"
 	"leasehold.dev/controllers/internal/failure"
@@ -25,30 +24,24 @@ var tenantKind = v1beta1.GroupVersion.WithKind("Tenant")
 // labelPodSecurity selects the Pod Security Standard that a namespace enforces.
 const labelPodSecurity = "pod-security.kubernetes.io/enforce"
 
-// owns reports whether the Tenant owns an object. It compares UIDs only. It returns true in two cases:
+// owns reports whether the Tenant owns an object whose name the spec or the status lists, or the operator chose. It
+// compares UIDs only. It returns true in two cases:
 //
-//   - the object's annotation has the Tenant's UID, and its name is listed in the spec or the status;
+//   - the object's annotation has the Tenant's UID;
 //   - the Tenant has recorded the UID of the object, which has lost its metadata.
 //
 // An annotation or a controller with another UID always means false. Only a controller reference to a
 // former Tenant of the same name does not count, so after a restore a new annotation hands an object over.
-func owns(t *v1beta1.Tenant, o metav1.Object, listed bool, recorded types.UID) bool {
+func owns(t *v1beta1.Tenant, o metav1.Object, recorded types.UID) bool {
 	uid := annotatedUID(o)
 	if t.UID == "" || o.GetUID() == "" || uid != "" && uid != t.UID || isControlledByOther(t, o) {
 		return false
 	}
-	return uid == t.UID && listed || recorded == o.GetUID()
+	return uid == t.UID || recorded == o.GetUID()
 }
 
 func annotatedUID(o metav1.Object) types.UID {
 	return types.UID(o.GetAnnotations()[v1beta1.AnnotationTenantUID])
-}
-
-// ownsNamespace reports whether the Tenant owns the namespace, by the names in use and the namespaces of the
-// status.
-func ownsNamespace(t *v1beta1.Tenant, used sets.Set[string], status map[string]v1beta1.TenantNamespace,
-	ns metav1.Object) bool {
-	return owns(t, ns, used.Has(ns.GetName()), status[ns.GetName()].UID)
 }
 
 // ownsChild reports whether the Tenant owns a child whose name the operator chose. The annotation or the
@@ -58,7 +51,7 @@ func ownsChild(t *v1beta1.Tenant, child metav1.Object) bool {
 	if metav1.IsControlledBy(child, t) {
 		recorded = child.GetUID()
 	}
-	return owns(t, child, true, recorded)
+	return owns(t, child, recorded)
 }
 
 // ownsReader reports whether the Tenant owns its reader ClusterRole or ClusterRoleBinding. It also owns a

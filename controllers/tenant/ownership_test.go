@@ -20,20 +20,16 @@ import (
 func TestOwnsTruthTable(t *testing.T) {
 	type row struct {
 		mark, controller string // none | self | other | former
-		listed           bool
 		recorded         string // none | this | another
 	}
 	ours := map[row]bool{}
 	for _, controller := range []string{"none", "self", "former"} {
-		// own annotation and listed, for every recorded UID
+		// own annotation, for every recorded UID
 		for _, recorded := range []string{"none", "this", "another"} {
-			ours[row{"self", controller, true, recorded}] = true
+			ours[row{"self", controller, recorded}] = true
 		}
-		// no annotation, or own annotation but not listed, and recorded
-		for _, listed := range []bool{true, false} {
-			ours[row{"none", controller, listed, "this"}] = true
-		}
-		ours[row{"self", controller, false, "this"}] = true
+		// no annotation, and recorded
+		ours[row{"none", controller, "this"}] = true
 	}
 	a, uid := tenant("a"), map[string]types.UID{"none": "", "self": "uid-a", "other": "uid-b", "this": "uid-x", "another": "uid-y"}
 	controllers := map[string][]metav1.OwnerReference{"none": nil, "self": {*metav1.NewControllerRef(a, tenantKind)},
@@ -41,29 +37,27 @@ func TestOwnsTruthTable(t *testing.T) {
 	rows := 0
 	for _, mark := range []string{"none", "self", "other"} {
 		for controller, owners := range controllers {
-			for _, listed := range []bool{true, false} {
-				for _, recorded := range []string{"none", "this", "another"} {
-					rows++
-					r := row{mark, controller, listed, recorded}
-					o := namespace("x")
-					o.OwnerReferences, o.Annotations = owners, map[string]string{v1beta1.AnnotationTenantUID: string(uid[mark])}
-					if got := owns(a, o, listed, uid[recorded]); got != ours[r] {
-						t.Errorf("%+v: owns = %v, want %v", r, got, ours[r])
-					}
+			for _, recorded := range []string{"none", "this", "another"} {
+				rows++
+				r := row{mark, controller, recorded}
+				o := namespace("x")
+				o.OwnerReferences, o.Annotations = owners, map[string]string{v1beta1.AnnotationTenantUID: string(uid[mark])}
+				if got := owns(a, o, uid[recorded]); got != ours[r] {
+					t.Errorf("%+v: owns = %v, want %v", r, got, ours[r])
 				}
 			}
 		}
 	}
-	if rows != 72 || len(ours) != 18 {
-		t.Fatalf("the table has %d rows, and %d are ours; want 72 and 18", rows, len(ours))
+	if rows != 36 || len(ours) != 12 {
+		t.Fatalf("the table has %d rows, and %d are ours; want 36 and 12", rows, len(ours))
 	}
 }
 
 func TestOwnsNeedsUIDs(t *testing.T) {
-	if owns(&v1beta1.Tenant{}, namespace("x"), true, "uid-x") {
+	if owns(&v1beta1.Tenant{}, namespace("x"), "uid-x") {
 		t.Error("a Tenant without a UID owns nothing")
 	}
-	if owns(tenant("a"), &corev1.Namespace{}, true, "") {
+	if owns(tenant("a"), &corev1.Namespace{}, "") {
 		t.Error("an object without a UID has no owner")
 	}
 }

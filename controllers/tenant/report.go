@@ -25,11 +25,11 @@ const conflictAdvice = "choose another name in spec.namespaces, or ask a cluster
 
 // report writes the status if it changed, and records events for the transitions. It returns the error that requires
 // another reconcile.
-func (r *Reconciler) report(ctx context.Context, o *observation, p plan, res *result) (ctrl.Result, error) {
+func (r *Reconciler) report(ctx context.Context, o *observation, res *result) (ctrl.Result, error) {
 	if res.released || res.Retry != nil { // no failure of the Tenant; the next reconcile reads the change
 		return ctrl.Result{}, res.Retry
 	}
-	status := summarize(o, p, res, r.Clock.Now())
+	status := summarize(o, res, r.Clock.Now())
 	return ctrl.Result{}, res.Join(r.write(ctx, o.tenant, o.before, status, res.wrote))
 }
 
@@ -89,7 +89,7 @@ func observedStatus(t *v1beta1.Tenant) v1beta1.TenantStatus {
 }
 
 // summarize returns the status after a reconcile. It is pure.
-func summarize(o *observation, p plan, res *result, now time.Time) v1beta1.TenantStatus {
+func summarize(o *observation, res *result, now time.Time) v1beta1.TenantStatus {
 	t := o.tenant
 	status := *t.Status.DeepCopy()
 	status.ObservedGeneration = t.Generation
@@ -101,7 +101,7 @@ func summarize(o *observation, p plan, res *result, now time.Time) v1beta1.Tenan
 				v1beta1.TenantNamespace{Name: ns.name, UID: ns.uid, Reason: ns.reason})
 		}
 	}
-	reporting.SetReady(&status.Conditions, t.Generation, now, ready(o, p, res))
+	reporting.SetReady(&status.Conditions, t.Generation, now, ready(o, res))
 	reporting.SetCorrected(&status.Conditions, t.Generation, now, res.events)
 	return status
 }
@@ -127,14 +127,14 @@ var failureReasons = []struct {
 }
 
 // ready returns the Ready condition after a reconcile.
-func ready(o *observation, p plan, res *result) metav1.Condition {
-	if len(p.invalid) > 0 {
-		return notReady(v1beta1.ReasonInvalidSpec, p.invalid.ToAggregate().Error())
+func ready(o *observation, res *result) metav1.Condition {
+	if len(o.invalid) > 0 {
+		return notReady(v1beta1.ReasonInvalidSpec, o.invalid.ToAggregate().Error())
 	}
 	for _, kind := range failureReasons {
 		message, found := describe(kind.reason, kind.message, res.states)
 		switch {
-		case found && p.deleting && !reporting.IsStalled(kind.reason):
+		case found && o.deleting() && !reporting.IsStalled(kind.reason):
 			return notReady(v1beta1.ReasonDeleting, message)
 		case found:
 			return notReady(kind.reason, message)
@@ -143,7 +143,7 @@ func ready(o *observation, p plan, res *result) metav1.Condition {
 	switch {
 	case len(res.Failed) > 0:
 		return notReady(failure.Of(res.Failed[0]).Reason, res.Failed[0].Error())
-	case p.deleting:
+	case o.deleting():
 		return notReady(v1beta1.ReasonDeleting, "removing the last permissions of the admins")
 	case o.missingAdminRole != "":
 		return notReady(v1beta1.ReasonAdminRoleNotFound, fmt.Sprintf("ClusterRole %s does not exist, so the "+
@@ -213,16 +213,16 @@ func handoverAdvice(t *v1beta1.Tenant, ns *corev1.Namespace) string {
 
 // transitions returns the events for the change from one status to the next. An unchanged status has none.
 func transitions(before, after v1beta1.TenantStatus, wrote bool) []reporting.PendingEvent {
-	var list []reporting.PendingEvent
 	old := reporting.FindCondition(before.Conditions, v1beta1.ConditionReady)
 	switch now := reporting.FindCondition(after.Conditions, v1beta1.ConditionReady); {
 	case now.Status == metav1.ConditionTrue &&
 		(wrote || old.Status != metav1.ConditionTrue || old.ObservedGeneration != now.ObservedGeneration):
-		list = append(list, reporting.Normal(v1beta1.EventUpdated, "Reconcile", "the Tenant was updated"))
+		return []reporting.PendingEvent{reporting.Normal(v1beta1.EventUpdated, "Reconcile", "the Tenant was updated")}
 	case !slices.Contains(progress, now.Reason) && (now.Reason != old.Reason || now.Message != old.Message):
-		list = append(list, reporting.Warning(v1beta1.EventFailed, now.Reason, "failed to reconcile: %s", now.Message))
+		return []reporting.PendingEvent{
+			reporting.Warning(v1beta1.EventFailed, now.Reason, "failed to reconcile: %s", now.Message)}
 	}
-	return list
+	return nil
 }
 
 // progress are the reasons of Ready that describe no failure.

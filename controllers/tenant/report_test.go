@@ -29,32 +29,33 @@ func TestVerdict(t *testing.T) {
 		return ended(state{name: "a-dev", uid: "d", reason: v1beta1.ReasonReconciled}, state{name: "a-prod", reason: reason, detail: detail})
 	}
 	long := strings.Repeat("x", 1000)
-	tooLong := plan{invalid: field.ErrorList{field.Invalid(field.NewPath("spec"), long, "no")}}
+	as, terminating, tooLong := observed(tenant("a")), observed(tenant("a", deleted)), observed(tenant("a"))
+	tooLong.invalid = field.ErrorList{field.Invalid(field.NewPath("spec"), long, "no")}
 	for name, tc := range map[string]struct {
-		p                plan
+		o                *observation
 		res              *result
 		reason, message  string
 		ready, isStalled bool
 	}{
-		"one was let go": {plan{}, failing("", ""), v1beta1.ReasonReconciled, "reconciled namespace a-dev", true, false},
-		"deleting, refused": {plan{deleting: true}, failing(v1beta1.ReasonRBACForbidden, "no"),
+		"one was let go": {as, failing("", ""), v1beta1.ReasonReconciled, "reconciled namespace a-dev", true, false},
+		"deleting, refused": {terminating, failing(v1beta1.ReasonRBACForbidden, "no"),
 			v1beta1.ReasonRBACForbidden, "no", false, true},
-		"last rights": {plan{deleting: true}, ended(), v1beta1.ReasonDeleting, "removing the last permissions of the admins",
+		"last rights": {terminating, ended(), v1beta1.ReasonDeleting, "removing the last permissions of the admins",
 			false, false},
-		"a refusal outside any namespace": {plan{}, &result{Errors: reconciler.Errors{Failed: []error{notHeld(), errors.New("boom")}}},
+		"a refusal outside any namespace": {as, &result{Errors: reconciler.Errors{Failed: []error{notHeld(), errors.New("boom")}}},
 			v1beta1.ReasonRBACForbidden, notHeld().Error(), false, true},
-		"two failures": {plan{}, ended(state{name: "x", reason: v1beta1.ReasonReconcileFailed, detail: "boom"},
+		"two failures": {as, ended(state{name: "x", reason: v1beta1.ReasonReconcileFailed, detail: "boom"},
 			state{name: "y", reason: v1beta1.ReasonReconcileFailed, detail: "bang"}), v1beta1.ReasonReconcileFailed,
 			"boom; bang", false, false},
-		"a long failure": {plan{}, failing(v1beta1.ReasonReconcileFailed, long), v1beta1.ReasonReconcileFailed,
+		"a long failure": {as, failing(v1beta1.ReasonReconcileFailed, long), v1beta1.ReasonReconcileFailed,
 			long[:900] + " ...", false, false},
-		"a long failure outside any namespace": {plan{},
+		"a long failure outside any namespace": {as,
 			&result{Errors: reconciler.Errors{Failed: []error{errors.New(long)}}},
 			v1beta1.ReasonReconcileFailed, long[:900] + " ...", false, false},
 		"a long name": {tooLong, ended(), v1beta1.ReasonInvalidSpec,
 			tooLong.invalid.ToAggregate().Error()[:900] + " ...", false, true},
 	} {
-		list := summarize(observed(tenant("a")), tc.p, tc.res, epoch).Conditions
+		list := summarize(tc.o, tc.res, epoch).Conditions
 		ready := reporting.FindCondition(list, v1beta1.ConditionReady)
 		stalled := reporting.FindCondition(list, v1beta1.ConditionStalled)
 		if ready.Reason != tc.reason || ready.Message != tc.message || (ready.Status == metav1.ConditionTrue) != tc.ready ||
@@ -73,22 +74,22 @@ func TestReasonPrecedence(t *testing.T) {
 	if len(failureReasons) != len(order) {
 		t.Fatalf("%d failure reasons, and %d are tested", len(failureReasons), len(order))
 	}
-	for _, deletingNow := range []bool{false, true} {
+	for _, o := range []*observation{observed(tenant("a")), observed(tenant("a", deleted))} {
 		for i, first := range order {
 			for j, second := range append(order, v1beta1.ReasonReconciled) {
 				want, detail, stalled := order[min(i, j)], "of-x", min(i, j) < 3
 				if j < i {
 					detail = "of-y"
 				}
-				if deletingNow && !stalled {
+				if o.deleting() && !stalled {
 					want = v1beta1.ReasonDeleting
 				}
-				status := summarize(observed(tenant("a")), plan{deleting: deletingNow}, ended(
+				status := summarize(o, ended(
 					state{name: "x", reason: first, detail: "of-x"}, state{name: "y", reason: second, detail: "of-y"}), epoch)
 				ready := reporting.FindCondition(status.Conditions, v1beta1.ConditionReady)
 				if ready.Reason != want || ready.Status != metav1.ConditionFalse || !strings.Contains(ready.Message, detail) ||
 					meta.IsStatusConditionTrue(status.Conditions, v1beta1.ConditionStalled) != stalled || len(status.Namespaces) != 2 {
-					t.Errorf("%s and %s, deleting %t: %+v, want %s, and stalled %t", first, second, deletingNow, status, want, stalled)
+					t.Errorf("%s and %s, deleting %t: %+v, want %s, and stalled %t", first, second, o.deleting(), status, want, stalled)
 				}
 			}
 		}

@@ -3,14 +3,14 @@
 package tenant
 
 import (
+	"cmp"
 	"context"
-	"errors"
 	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/types"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -27,7 +27,6 @@ import (
 
 	"leasehold.dev/api/v1beta1"
 	"leasehold.dev/controllers/internal/reconciler"
-	"leasehold.dev/controllers/internal/reporting"
 )
 
 // Options are the operator's flags for Tenants.
@@ -54,9 +53,9 @@ func New(mgr ctrl.Manager, o Options) *Reconciler {
 		metrics: newMetrics(ctrlmetrics.Registry)}
 }
 
-// SetupWithManager adds the controller and its field indexes to the manager.
+// SetupWithManager adds the controller and its field index to the manager, whose cache has not started.
 func SetupWithManager(ctx context.Context, mgr ctrl.Manager, o Options) error {
-	if err := addIndexes(ctx, mgr.GetFieldIndexer()); err != nil {
+	if err := mgr.GetFieldIndexer().IndexField(ctx, &v1beta1.Tenant{}, indexNamespaces, indexedNames); err != nil {
 		return err
 	}
 	r := New(mgr, o)
@@ -64,8 +63,8 @@ func SetupWithManager(ctx context.Context, mgr ctrl.Manager, o Options) error {
 		RateLimiter: reconciler.RateLimiter(reconciler.FirstRetry)}
 	return ctrl.NewControllerManagedBy(mgr).Named("tenant").WithOptions(options).
 		For(&v1beta1.Tenant{}, builder.WithPredicates(predicate.Or(reconciler.Changed, finalizerLost))).
-		Watches(&corev1.Namespace{}, handler.EnqueueRequestsFromMapFunc(r.tenantsOfNamespace)).
-		Watches(&rbacv1.RoleBinding{}, handler.EnqueueRequestsFromMapFunc(r.tenantsOfBinding)).
+		Watches(&corev1.Namespace{}, handler.EnqueueRequestsFromMapFunc(r.tenantsNaming)).
+		Watches(&rbacv1.RoleBinding{}, handler.EnqueueRequestsFromMapFunc(r.tenantsNaming)).
 		Watches(&rbacv1.ClusterRole{}, handler.EnqueueRequestsFromMapFunc(r.tenantsOfRole)).
 		Watches(&rbacv1.ClusterRoleBinding{}, handler.EnqueueRequestsFromMapFunc(r.tenantsOfRole)).
 		WatchesRawSource(source.Channel(o.Ticks, reconciler.Resync(r.tenantsReady))).
@@ -78,21 +77,16 @@ var finalizerLost = predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
 		!slices.Contains(e.ObjectNew.GetFinalizers(), v1beta1.TenantFinalizer)
 }}
 
-// tenantsOfNamespace returns the Tenants that name the namespace. What its metadata claims does not count.
-func (r *Reconciler) tenantsOfNamespace(ctx context.Context, o client.Object) []reconcile.Request {
-	return r.requests(ctx, client.MatchingFields{indexNamespaces: o.GetName()})
-}
-
-// tenantsOfBinding returns the Tenants that name the namespace of a binding of the reserved name. What the
-// binding claims does not count, since users can write it.
-func (r *Reconciler) tenantsOfBinding(ctx context.Context, o client.Object) []reconcile.Request {
-	return r.requests(ctx, client.MatchingFields{indexNamespaces: o.GetNamespace()})
+// tenantsNaming returns the Tenants that name a namespace, or that of a binding of the reserved name. What the
+// object claims does not count, since users can write it.
+func (r *Reconciler) tenantsNaming(ctx context.Context, o client.Object) []reconcile.Request {
+	return r.requests(ctx, nil, client.MatchingFields{indexNamespaces: cmp.Or(o.GetNamespace(), o.GetName())})
 }
 
 // tenantsOfRole returns the Tenant of a reader role, and all Tenants for the role that admins are bound to.
 func (r *Reconciler) tenantsOfRole(ctx context.Context, o client.Object) []reconcile.Request {
 	if _, isRole := o.(*rbacv1.ClusterRole); isRole && o.GetName() == r.Options.AdminClusterRole {
-		return r.requests(ctx)
+		return r.requests(ctx, nil)
 	}
 	if name, ok := strings.CutPrefix(o.GetName(), readerNamePrefix); ok {
 		return []reconcile.Request{{NamespacedName: types.NamespacedName{Name: name}}}
@@ -102,29 +96,20 @@ func (r *Reconciler) tenantsOfRole(ctx context.Context, o client.Object) []recon
 
 // tenantsReady returns the Tenants for the periodic reconcile. Others are retried by the queue.
 func (r *Reconciler) tenantsReady(ctx context.Context, _ client.Object) []reconcile.Request {
-	return r.requests(ctx, client.MatchingFields{indexReady: string(metav1.ConditionTrue)})
+	return r.requests(ctx, func(o client.Object) bool {
+		return meta.IsStatusConditionTrue(o.(*v1beta1.Tenant).Status.Conditions, v1beta1.ConditionReady)
+	})
 }
 
-func (r *Reconciler) requests(ctx context.Context, opts ...client.ListOption) []reconcile.Request {
-	return reconciler.Requests(ctx, r.Client, &v1beta1.TenantList{}, nil, opts...)
+func (r *Reconciler) requests(ctx context.Context, wanted func(client.Object) bool,
+	opts ...client.ListOption) []reconcile.Request {
+	return reconciler.Requests(ctx, r.Client, &v1beta1.TenantList{}, wanted, opts...)
 }
 
-// Field indexes of the cache.
-const (
-	indexNamespaces = "leasehold.dev/holds" // from the full name of a namespace to the Tenants with it in spec or status
-	indexReady      = "leasehold.dev/ready" // from a status of the Ready condition to Tenants
-)
+// indexNamespaces is the field index from the full name of a namespace to the Tenants with it in spec or status.
+const indexNamespaces = "leasehold.dev/holds"
 
-// addIndexes registers the indexes. It must run before the cache starts.
-func addIndexes(ctx context.Context, indexer client.FieldIndexer) error {
-	return errors.Join(
-		indexer.IndexField(ctx, &v1beta1.Tenant{}, indexNamespaces,
-			func(o client.Object) []string { return usedNames(o.(*v1beta1.Tenant)) }),
-		indexer.IndexField(ctx, &v1beta1.Tenant{}, indexReady, func(o client.Object) []string {
-			ready := reporting.FindCondition(o.(*v1beta1.Tenant).Status.Conditions, v1beta1.ConditionReady)
-			return []string{string(ready.Status)}
-		}))
-}
+func indexedNames(o client.Object) []string { return usedNames(o.(*v1beta1.Tenant)) }
 
 // CacheByObject returns cache options that select the RoleBindings of the reserved name. Users who may write
 // RoleBindings in any namespace can create one there.

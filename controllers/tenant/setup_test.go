@@ -68,11 +68,11 @@ func TestMapFuncs(t *testing.T) {
 		object  client.Object
 		want    string
 	}{
-		"a namespace that is listed":                       {r.tenantsOfNamespace, namespace("a-dev"), "[a]"},
-		"one that is still held":                           {r.tenantsOfNamespace, namespace("a-old"), "[a]"},
-		"one that claims to be a Tenant's":                 {r.tenantsOfNamespace, namespace("x", ownedBy(a)), "[]"},
-		"our binding":                                      {r.tenantsOfBinding, binding("a-dev", a), "[a]"},
-		"a binding elsewhere that claims to be a Tenant's": {r.tenantsOfBinding, binding("x", a), "[]"},
+		"a namespace that is listed":                       {r.tenantsNaming, namespace("a-dev"), "[a]"},
+		"one that is still held":                           {r.tenantsNaming, namespace("a-old"), "[a]"},
+		"one that claims to be a Tenant's":                 {r.tenantsNaming, namespace("x", ownedBy(a)), "[]"},
+		"our binding":                                      {r.tenantsNaming, binding("a-dev", a), "[a]"},
+		"a binding elsewhere that claims to be a Tenant's": {r.tenantsNaming, binding("x", a), "[]"},
 		"the role of all admins":                           {r.tenantsOfRole, role("admin"), "[a b]"},
 		"a binding that is only called like the role": {r.tenantsOfRole,
 			&rbacv1.ClusterRoleBinding{ObjectMeta: metav1.ObjectMeta{Name: "admin"}}, "[]"},

@@ -39,7 +39,7 @@ func SetupWebhookWithManager(mgr ctrl.Manager, o Options) error {
 
 // Webhook defaults and validates Tenants.
 type Webhook struct {
-	// Reader reads Tenants, with the indexes of this package, and namespaces.
+	// Reader reads Tenants, with the index of this package, and namespaces.
 	Reader  client.Reader
 	Options Options
 }
@@ -177,7 +177,7 @@ func (w *Webhook) validate(ctx context.Context, t *v1beta1.Tenant, before []stri
 	var warnings admission.Warnings
 	names, had, listed := namespaceNames(t), sets.New(before...), recorded(t)
 	if !slices.Equal(names, before) {
-		_, errs = refusedNames(t, w.Options)
+		_, errs = wantedNames(t, w.Options)
 	}
 	path := field.NewPath("spec", "namespaces")
 	for i, name := range names {
@@ -201,7 +201,7 @@ func (w *Webhook) validate(ctx context.Context, t *v1beta1.Tenant, before []stri
 		if err != nil {
 			return nil, fmt.Errorf("reading namespace %s: %w", name, err)
 		}
-		if ns != nil && !owns(t, ns, true, listed[name].UID) {
+		if ns != nil && !owns(t, ns, listed[name].UID) {
 			warnings = append(warnings, fmt.Sprintf("namespace %s exists and does not belong to this Tenant; the "+
 				"operator does not adopt the namespace, and the Tenant is not Ready while spec.namespaces contains "+
 				"the name; "+conflictAdvice, name))
