@@ -11,13 +11,13 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/meta"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	rbacv1ac "k8s.io/client-go/applyconfigurations/rbac/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"leasehold.dev/api/v1beta1"
 	"leasehold.dev/controllers/internal/apply"
 	"leasehold.dev/controllers/internal/failure"
+	"leasehold.dev/controllers/internal/reconciler"
 	"leasehold.dev/controllers/internal/reporting"
 )
 
@@ -81,7 +81,8 @@ func (r *Reconciler) correctBinding(ctx context.Context, t *v1beta1.Tenant, live
 	}
 	dryRun := want.DeepCopy() // under another name, since the old one exists; its response has no version to wait for
 	dryRun.Name, dryRun.GenerateName = "", "leasehold-tenant-admin-"
-	switch err := r.Client.Create(ctx, dryRun, client.DryRunAll, apply.FieldOwner, client.DisableReadYourWritesConsistency); {
+	err := r.Client.Create(ctx, dryRun, client.DryRunAll, apply.FieldOwner, client.DisableReadYourWritesConsistency)
+	switch {
 	case failure.Of(err).IsDenial:
 		return cmp.Or(r.restrictBinding(ctx, t, live, res),
 			fmt.Errorf("creating the replacement before deleting the old role binding: %w", err))
@@ -188,11 +189,8 @@ func readerOf(t *v1beta1.Tenant) (*rbacv1.ClusterRole, *rbacv1.ClusterRoleBindin
 
 // ensureClusterChild creates or corrects a cluster-scoped child. It returns errForeign if the object exists
 // and the Tenant does not own it.
-func ensureClusterChild[L interface {
-	metav1.Object
-	comparable
-}, D apply.Configuration[D]](ctx context.Context, r *Reconciler, res *result, o *observation, kind string, live L,
-	desired D, differences func(L) []string) error {
+func ensureClusterChild[L reconciler.Object, D apply.Configuration[D]](ctx context.Context, r *Reconciler, res *result,
+	o *observation, kind string, live L, desired D, differences func(L) []string) error {
 	fields := []string{"the object was missing or bound another role"}
 	var none L
 	if live != none {
