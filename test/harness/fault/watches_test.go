@@ -105,18 +105,6 @@ func TestLag_KeepsTheOrder(t *testing.T) {
 	})
 }
 
-func TestLag_AffectsNewWatches(t *testing.T) {
-	g := NewWithT(t)
-	w := startWatching(t, runtime.ContentTypeJSON)
-	lag := w.proxy.Inject(Rule{Match: everyNamespace, Fault: Lag{}})
-	i := w.open(t)
-	w.send(t, watch.Bookmark, "", metav1.InitialEventsAnnotationKey)
-	g.Consistently(i.ResultChan(), moment).ShouldNot(Receive())
-	lag.Heal()
-	g.Eventually(i.ResultChan(), eventually).Should(Receive(ofType(watch.Bookmark)))
-	g.Expect(lag.Count()).To(Equal(1))
-}
-
 func TestLag_NeedsEvents(t *testing.T) {
 	g := NewWithT(t)
 	w := startWatching(t, runtime.ContentTypeJSON)
