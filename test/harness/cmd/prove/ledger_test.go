@@ -144,6 +144,8 @@ func TestLedger_NamesKnownViolationsOfCleanRuns(t *testing.T) {
 	known.outcome.Verdicts = []invariant.Verdict{{Known: []invariant.Violation{{}, {}}}}
 	g.Expect(l.compared(known)).To(Succeed())
 	g.Expect(output.String()).To(MatchRegexp(`run 1: held in \S+\nclean run 2: held in \S+; violations that an earlier one has shown: 2\n`))
+	g.Expect(l.close(nil)).To(Succeed())
+	g.Expect(output.String()).To(ContainSubstring("0 plans, 0 an hour"), "of a sweep that ends before its first plan")
 }
 
 // A rejected step is in the output and in the files of a run that proves nothing because of it.
