@@ -108,8 +108,8 @@ func TestLag_KeepsTheOrder(t *testing.T) {
 func TestLag_NeedsEvents(t *testing.T) {
 	g := NewWithT(t)
 	w := startWatching(t, runtime.ContentTypeJSON)
-	i := w.open(t)
 	lag := w.proxy.Inject(Rule{Match: everyNamespace, Fault: Lag{}})
+	i := w.open(t) // new watches are affected, too
 	w.each(func(events chan watch.Event) { close(events) })
 	g.Consistently(i.ResultChan(), moment).ShouldNot(BeClosed(), "the end is late, too")
 	lag.Heal()
