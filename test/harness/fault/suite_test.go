@@ -77,13 +77,6 @@ func createSecret(t *testing.T, c kubernetes.Interface) error {
 	return err
 }
 
-func TestBefore_AuthenticatesByToken(t *testing.T) {
-	r, client, _ := before(t, secrets)
-	g := NewWithT(t)
-	g.Expect(createSecret(t, client)).To(Succeed())
-	g.Expect(r.end()).To(BeEmpty())
-}
-
 // envtest's config has a client certificate, which a proxy cannot pass through.
 func TestBefore_AuthenticatesByClientCertificate(t *testing.T) {
 	g := NewWithT(t)
