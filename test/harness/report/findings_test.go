@@ -106,6 +106,6 @@ func TestExceptions_AreReported(t *testing.T) {
 		"- truthful-readiness (no webhook): held in 0 runs, broken in 1, inconclusive in 0\n"))
 	g.Expect(summaryOf(t, s)).To(ContainSubstring("findings: 0"))
 	got := junitOf(t, s)
-	g.Expect(got.Suites[0].Properties).To(Equal([]junitProperty{{"except truthful-readiness", "no webhook"}}))
+	g.Expect(got.Suites[0].Properties.All).To(Equal([]junitProperty{{"except truthful-readiness", "no webhook"}}))
 	g.Expect(got.Suites[0].Failures).To(BeZero())
 }

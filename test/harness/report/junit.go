@@ -29,8 +29,12 @@ type junitSuite struct {
 	Time      float64 `xml:"time,attr"`
 	Timestamp string  `xml:"timestamp,attr"`
 	// Properties are the exceptions, with their reasons.
-	Properties []junitProperty `xml:"properties>property,omitempty"`
-	Cases      []junitCase     `xml:"testcase"`
+	Properties *junitProperties `xml:"properties"`
+	Cases      []junitCase      `xml:"testcase"`
+}
+
+type junitProperties struct {
+	All []junitProperty `xml:"property"`
 }
 
 type junitProperty struct {
@@ -90,12 +94,16 @@ func (s *Sweep) WriteJUnit(w io.Writer) error {
 	return err
 }
 
-// exceptions returns the exceptions as properties.
-func (s *Sweep) exceptions() (all []junitProperty) {
-	for _, e := range s.Except {
-		all = append(all, junitProperty{"except " + e.Invariant, e.Reason})
+// exceptions returns the exceptions as properties, or nil if there are none.
+func (s *Sweep) exceptions() *junitProperties {
+	if len(s.Except) == 0 {
+		return nil
 	}
-	return all
+	p := &junitProperties{}
+	for _, e := range s.Except {
+		p.All = append(p.All, junitProperty{"except " + e.Invariant, e.Reason})
+	}
+	return p
 }
 
 // describeOutcome lists the promises that did not hold, and how to repeat the run.
