@@ -7,10 +7,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -54,8 +52,8 @@ func renderChart(ctx context.Context, assets, path string, c Chart) ([]*unstruct
 		return nil, fmt.Errorf("making a folder for the chart: %w", err)
 	}
 	defer func() { _ = os.RemoveAll(temp) }() // a temporary folder
-	if path, err = withoutDisabled(path, temp, c.Values); err != nil {
-		return nil, fmt.Errorf("leaving out disabled dependencies of the chart: %w", err)
+	if path, err = withStubs(path, temp); err != nil {
+		return nil, fmt.Errorf("preparing the dependencies of the chart: %w", err)
 	}
 	args := []string{"template", c.Release, path, "--namespace=" + c.Namespace, "--include-crds", "--skip-tests",
 		"--values=-"}
@@ -78,63 +76,45 @@ func renderChart(ctx context.Context, assets, path string, c Chart) ([]*unstruct
 	return objs, nil
 }
 
-// withoutDisabled returns a copy of a chart's folder without the dependencies that are disabled and missing. Helm
-// refuses a chart with a missing dependency before it reads the conditions. If there is none, it returns the folder.
-func withoutDisabled(path, into string, values []byte) (string, error) {
+// withStubs returns a copy of a chart's folder with a stub for each missing dependency that may be disabled: helm
+// refuses a missing one before it reads whether it is enabled. An enabled stub fails. If none is missing, it returns
+// the folder.
+func withStubs(path, into string) (string, error) {
 	if !hasFile(path, "Chart.yaml") {
 		return path, nil // a package has its dependencies
 	}
-	var metadata, given, defaults map[string]any
-	if err := errors.Join(readYAMLFile(filepath.Join(path, "Chart.yaml"), &metadata), yaml.Unmarshal(values, &given),
-		readYAMLFile(filepath.Join(path, "values.yaml"), &defaults)); err != nil {
+	text, err := os.ReadFile(filepath.Join(path, "Chart.yaml"))
+	var metadata map[string]any
+	if err := errors.Join(err, yaml.Unmarshal(text, &metadata)); err != nil {
 		return "", err
 	}
+	files := map[string]string{}
 	all, _ := metadata["dependencies"].([]any)
-	left := slices.DeleteFunc(slices.Clone(all), func(dependency any) bool {
+	for _, dependency := range all {
 		fields, _ := dependency.(map[string]any)
 		name, _ := fields["name"].(string)
 		there, err := filepath.Glob(filepath.Join(path, "charts", name+"*"))
-		condition, _ := fields["condition"].(string)
-		return err == nil && len(there) == 0 && isDisabled(condition, given, defaults)
-	})
-	if len(left) == len(all) {
+		if err != nil || len(there) > 0 || fields["condition"] == nil && fields["tags"] == nil {
+			continue
+		}
+		fields["version"] = "0.0.0"
+		stub := filepath.Join("charts", name)
+		files[filepath.Join(stub, "Chart.yaml")] = fmt.Sprintf("{apiVersion: v2, name: %q, version: 0.0.0}", name)
+		files[filepath.Join(stub, "templates", "fail.yaml")] =
+			fmt.Sprintf(`{{ fail "missing in charts/ directory: %s" }}`, name)
+	}
+	if len(files) == 0 {
 		return path, nil
 	}
-	metadata["dependencies"] = left
-	text, err := yaml.Marshal(metadata)
-	if err != nil {
-		return "", err
-	}
+	changed, err := yaml.Marshal(metadata)
+	files["Chart.yaml"] = string(changed)
 	into = filepath.Join(into, filepath.Base(path))
-	if err := os.CopyFS(into, os.DirFS(path)); err != nil {
-		return "", err
+	err = errors.Join(err, os.CopyFS(into, os.DirFS(path)))
+	for file, text := range files {
+		file = filepath.Join(into, file)
+		err = errors.Join(err, os.MkdirAll(filepath.Dir(file), 0o750), os.WriteFile(file, []byte(text), 0o600))
 	}
-	return into, os.WriteFile(filepath.Join(into, "Chart.yaml"), text, 0o600)
-}
-
-// isDisabled reports whether the first path of a dependency's condition that has a value has false.
-func isDisabled(condition string, given, defaults map[string]any) bool {
-	for path := range strings.SplitSeq(condition, ",") {
-		fields := strings.Split(strings.TrimSpace(path), ".")
-		for _, values := range []map[string]any{given, defaults} {
-			if enabled, found, err := unstructured.NestedBool(values, fields...); found && err == nil {
-				return !enabled
-			}
-		}
-	}
-	return false
-}
-
-// readYAMLFile decodes a file, if there is one.
-func readYAMLFile(path string, into any) error {
-	text, err := os.ReadFile(path)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
-	if err != nil {
-		return err
-	}
-	return yaml.Unmarshal(text, into)
+	return into, err
 }
 
 // serverVersion returns the version of the control plane, which charts may depend on. It is that of

@@ -58,8 +58,7 @@ type ControlPlane struct {
 	mu       sync.Mutex
 	replicas []*Replica
 
-	stop    sync.Once
-	stopErr error
+	stop func() error // once
 }
 
 // ErrExistingCluster is returned by Start if USE_EXISTING_CLUSTER is true and
@@ -90,6 +89,7 @@ func Start(ctx context.Context, o Options) (_ *ControlPlane, err error) {
 		return nil, fmt.Errorf("starting a control plane: %w", err)
 	}
 	c := &ControlPlane{assets: assets, dir: dir, watchdog: watchdog}
+	c.stop = sync.OnceValue(c.stopAll)
 	defer func() {
 		if err != nil {
 			err = errors.Join(fmt.Errorf("starting a control plane: %w", err), c.Stop())
@@ -252,10 +252,7 @@ func (c *ControlPlane) HasControllerManager() bool { return c.collects }
 // Stop stops every replica and then the control plane, and removes the folder. It takes about a
 // second, at most half a minute, and is idempotent. It returns an error if kube-controller-manager
 // exited on its own, because tests that relied on it proved nothing.
-func (c *ControlPlane) Stop() error {
-	c.stop.Do(func() { c.stopErr = c.stopAll() })
-	return c.stopErr
-}
+func (c *ControlPlane) Stop() error { return c.stop() }
 
 func (c *ControlPlane) stopAll() error {
 	var errs []error

@@ -6,7 +6,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"net"
 	"net/http"
 	"os"
@@ -55,9 +54,7 @@ type egress struct {
 	cancel   context.CancelFunc
 	running  sync.WaitGroup
 	services func(context.Context) ([]corev1.Service, error)
-
-	mu     sync.Mutex
-	routes map[*Installation]serviceRoute
+	routes   sync.Map // the serviceRoute of each *Installation
 }
 
 // startEgress listens on a socket in dir and writes the API server's configuration beside it.
@@ -77,7 +74,7 @@ func startEgress(ctx context.Context, dir string,
 		return nil, errors.Join(fmt.Errorf("writing the API server's way to Services: %w", err), listener.Close(),
 			folder.Close())
 	}
-	e := &egress{folder: folder, services: services, routes: map[*Installation]serviceRoute{}}
+	e := &egress{folder: folder, services: services}
 	// The proxy outlives the call, and so must its context.
 	ctx, e.cancel = context.WithCancel(context.WithoutCancel(ctx))
 	e.server = &http.Server{Handler: e, ReadHeaderTimeout: egressTimeout,
@@ -94,18 +91,6 @@ func socketIn(folder *os.File) string {
 		return fmt.Sprintf("/proc/%d/fd/%d/egress", os.Getpid(), folder.Fd())
 	}
 	return path
-}
-
-func (e *egress) add(of *Installation, route serviceRoute) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	e.routes[of] = route
-}
-
-func (e *egress) remove(of *Installation) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	delete(e.routes, of)
 }
 
 // ServeHTTP connects the API server with a Pod behind the requested address. The reason of a
@@ -162,11 +147,8 @@ func (e *egress) dial(ctx context.Context, address string) (net.Conn, error) {
 }
 
 func (e *egress) dialPod(ctx context.Context, s *corev1.Service, p corev1.ServicePort) (net.Conn, error) {
-	e.mu.Lock()
-	routes := slices.Collect(maps.Values(e.routes))
-	e.mu.Unlock()
-	for _, route := range routes {
-		if server, err := route(ctx, s, p); server != nil || err != nil {
+	for _, route := range e.routes.Range {
+		if server, err := route.(serviceRoute)(ctx, s, p); server != nil || err != nil {
 			return server, err
 		}
 	}

@@ -140,9 +140,10 @@ func TestEgress_PassesTheEndOfEachDirection(t *testing.T) {
 			})
 			g.Expect(err).NotTo(HaveOccurred())
 			t.Cleanup(func() { g.Expect(e.stop()).To(Succeed()) })
-			e.add(nil, func(ctx context.Context, _ *corev1.Service, _ corev1.ServicePort) (net.Conn, error) {
+			var route serviceRoute = func(ctx context.Context, _ *corev1.Service, _ corev1.ServicePort) (net.Conn, error) {
 				return r.dial(ctx, 1)
-			})
+			}
+			e.routes.Store("test", route)
 			client := connected(t, "unix", socketIn(e.folder)).(*net.UnixConn)
 			g.Expect(client.SetDeadline(time.Now().Add(eventually))).To(Succeed())
 			fmt.Fprint(client, "CONNECT 10.0.0.9:443 HTTP/1.1\r\nHost: x\r\n\r\n")

@@ -176,7 +176,7 @@ func (i *Installation) Stop(ctx context.Context) error {
 		errs[n] = errors.Join(errs[n], r.Close())
 	}
 	i.injector.Stop()
-	i.cp.egress.remove(i)
+	i.cp.egress.routes.Delete(i)
 	i.router.stop()
 	return errors.Join(errs...)
 }

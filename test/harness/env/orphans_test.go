@@ -21,24 +21,22 @@ func TestWatchdog_LeavesNoProcesses(t *testing.T) {
 	needsControllers(t) // the holder of this test looks for its process
 	t.Parallel()
 	for name, tc := range map[string]struct {
-		role string
-		end  func(*exec.Cmd) error
+		end   func(*exec.Cmd) error
+		stops bool
 	}{
-		"killed":   {roleKilled, func(cmd *exec.Cmd) error { return cmd.Process.Kill() }},
-		"panicked": {rolePanics, func(*exec.Cmd) error { return nil }},
-		"its group killed": {roleKilled,
-			func(cmd *exec.Cmd) error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }},
-		"stopped by SIGTERM": {roleStops, func(cmd *exec.Cmd) error { return cmd.Process.Signal(syscall.SIGTERM) }},
+		"killed":             {func(cmd *exec.Cmd) error { return cmd.Process.Kill() }, false},
+		"its group killed":   {func(cmd *exec.Cmd) error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }, false},
+		"stopped by SIGTERM": {func(cmd *exec.Cmd) error { return cmd.Process.Signal(syscall.SIGTERM) }, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			g := NewWithT(t)
-			cmd, has := startHolder(t, tc.role)
+			cmd, has := startHolder(t)
 			// All of them were alive when the holder looked.
 			g.Expect(has.Pids).To(HaveLen(4), "etcd, kube-apiserver, kube-controller-manager and the replica")
 			g.Expect(tc.end(cmd)).To(Succeed())
 			err := cmd.Wait()
-			g.Expect(err == nil).To(Equal(tc.role == roleStops), "how the holder ended: %v", err)
+			g.Expect(err == nil).To(Equal(tc.stops), "how the holder ended: %v", err)
 			for _, pid := range has.Pids {
 				g.Eventually(alive, eventually).WithArguments(pid).Should(BeFalse(), "pid %d after the end", pid)
 			}
@@ -48,14 +46,14 @@ func TestWatchdog_LeavesNoProcesses(t *testing.T) {
 	}
 }
 
-// startHolder runs the test binary in a role and returns the list that it prints.
-func startHolder(t *testing.T, role string) (*exec.Cmd, held) {
+// startHolder runs the test binary as a holder and returns the list that it prints.
+func startHolder(t *testing.T) (*exec.Cmd, held) {
 	t.Helper()
 	g := NewWithT(t)
 	self, err := os.Executable()
 	g.Expect(err).NotTo(HaveOccurred())
 	cmd := exec.Command(self)
-	cmd.Env = append(os.Environ(), roleVariable+"="+role)
+	cmd.Env = append(os.Environ(), roleVariable+"="+roleHolds)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	var stderr bytes.Buffer
 	cmd.Stderr = &stderr

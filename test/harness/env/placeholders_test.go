@@ -22,17 +22,14 @@ spec:
       - command: [/manager]
         args: ["--metrics=${ADDRESS:=:8443}", "--gates=A=${A:-true},B=${B=false}", "--name=$(POD_NAME)", "${UNSET}"]
         env: [{name: REGION, value: "${REGION:=}"}, {name: POD_NAME, valueFrom: {fieldRef: {fieldPath: metadata.name}}}]
-      - command: [/bin/sh, -c]
-        args: ["exec run ${LEVEL:=1}"]
 `
 	want := strings.NewReplacer("${ADDRESS:=:8443}", ":8443", "${A:-true}", "true", "${B=false}", "false", "${REGION:=}", "").
 		Replace(text)
 	deployment, wanted := objects(t, text)[0], objects(t, want)[0]
 	script := objects(t, `{kind: ConfigMap, metadata: {name: script}, data: {run: "${LEVEL:=1}"}}`)[0]
 	untouched := script.DeepCopy()
-	odd := objects(t, `{kind: Deployment, metadata: {name: odd}, spec: {template: {spec: {containers: [1, {args: text}]}}}}`)[0]
-
-	notes := fillPlaceholders([]*unstructured.Unstructured{deployment, script, odd})
+	notes, err := fillPlaceholders([]*unstructured.Unstructured{deployment, script})
+	g.Expect(err).NotTo(HaveOccurred())
 	g.Expect(deployment).To(BeComparableTo(wanted))
 	g.Expect(script).To(BeComparableTo(untouched), "it is not changed")
 	wantNotes := []string{"the variables A, ADDRESS, B, REGION of Deployment manager have their defaults; args and env of the subject can change that"}

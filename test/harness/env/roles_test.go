@@ -27,9 +27,7 @@ import (
 // The programs that the test binary can play.
 const (
 	roleReplica = "replica"  // a small operator: probes, one write, a clean end on SIGTERM
-	roleKilled  = "killed"   // holds a control plane and waits to be killed
-	rolePanics  = "panics"   // holds a control plane and panics
-	roleStops   = "stops"    // holds a control plane and calls Stop on SIGTERM
+	roleHolds   = "holds"    // holds a control plane, and calls Stop on SIGTERM
 	rolePage    = "page"     // serves the files of a folder
 	wroteMarker = "by-a-pod" // the ConfigMap the small operator writes
 )
@@ -41,8 +39,8 @@ func play(role string) {
 		err = operate(os.Args[1])
 	case rolePage:
 		err = http.ListenAndServe(os.Args[1], http.FileServer(http.Dir(os.Args[2])))
-	case roleKilled, rolePanics, roleStops:
-		err = hold(role)
+	case roleHolds:
+		err = hold()
 	default:
 		err = fmt.Errorf("no role %q", role)
 	}
@@ -88,9 +86,8 @@ type held struct {
 	Pids []int
 }
 
-// hold starts a control plane with a replica, prints its folder and their pids, and ends as its
-// role requires.
-func hold(role string) error {
+// hold starts a control plane with a replica, and prints its folder and their pids.
+func hold() error {
 	//nolint:forbidigo // a program of its own, not a test
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
 	defer stop()
@@ -113,9 +110,6 @@ func hold(role string) error {
 	pids = slices.Compact(pids)
 	if err := json.NewEncoder(os.Stdout).Encode(held{Dir: cp.Dir(), Pids: pids}); err != nil {
 		return err
-	}
-	if role == rolePanics {
-		panic("on purpose")
 	}
 	<-ctx.Done()
 	return cp.Stop()

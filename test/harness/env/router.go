@@ -75,7 +75,7 @@ func (r *router) stop() {
 // routeWebhooks connects the Services of webhooks with the replicas. A Service of the shipped
 // webhooks that leads to no replica is an error.
 func (i *Installation) routeWebhooks(objects []*unstructured.Unstructured) error {
-	i.cp.egress.add(i, i.route)
+	i.cp.egress.routes.Store(i, serviceRoute(i.route))
 	names, err := webhookServices(objects)
 	if err != nil {
 		return err

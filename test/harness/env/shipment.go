@@ -40,7 +40,11 @@ func (s InstallOptions) Render(ctx context.Context) (objects []*unstructured.Uns
 	objects, aggregated := withoutAggregated(objects)
 	notes = slices.Concat(notes, aggregated)
 	fillNamespace(objects, namespace)
-	notes = slices.Concat(notes, fillPlaceholders(objects), s.deploymentNotes(objects))
+	filled, err := fillPlaceholders(objects)
+	if err != nil {
+		return nil, nil, fmt.Errorf("rendering %s: %w", s.Manifests, err)
+	}
+	notes = slices.Concat(notes, filled, s.deploymentNotes(objects))
 	objects, issued, err := certmanager.Issue(objects, time.Now())
 	if err != nil {
 		return nil, nil, fmt.Errorf("rendering %s: %w", s.Manifests, err)

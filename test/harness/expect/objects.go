@@ -92,39 +92,28 @@ func HaveObservedGeneration() gomegatypes.GomegaMatcher {
 	}))
 }
 
-// partMatcher matches a part of one object. Its failures have that part, and name the object.
-type partMatcher struct {
+// part is a matcher of a part of one object. Its messages name the part and the object.
+type part struct {
 	gomegatypes.GomegaMatcher
-	part string
+	Name string
 }
+
+const partMessage = `The {{.Data.Name}} of {{.Data.Of .Actual}}:
+{{if .Failure}}{{.Data.FailureMessage .Actual}}{{else}}{{.Data.NegatedFailureMessage .Actual}}{{end}}`
+
+// Of names the object, for the message.
+func (part) Of(o client.Object) string { return describe(o) }
 
 // havePart matches what a function returns of a client.Object.
 func havePart(name string, of any, matcher gomegatypes.GomegaMatcher) gomegatypes.GomegaMatcher {
-	return partMatcher{gomega.WithTransform(of, matcher), name}
-}
-
-// Match implements types.GomegaMatcher.
-func (m partMatcher) Match(actual any) (bool, error) {
-	v := reflect.ValueOf(actual)
-	if _, ok := actual.(client.Object); !ok || v.Kind() == reflect.Pointer && v.IsNil() {
-		return false, fmt.Errorf("an object is needed, got %#v", actual)
-	}
-	return m.GomegaMatcher.Match(actual)
-}
-
-// FailureMessage implements types.GomegaMatcher.
-func (m partMatcher) FailureMessage(actual any) string {
-	return m.title(actual) + m.GomegaMatcher.FailureMessage(actual)
-}
-
-// NegatedFailureMessage implements types.GomegaMatcher.
-func (m partMatcher) NegatedFailureMessage(actual any) string {
-	return m.title(actual) + m.GomegaMatcher.NegatedFailureMessage(actual)
-}
-
-func (m partMatcher) title(actual any) string {
-	object, _ := actual.(client.Object) // Match has checked it
-	return fmt.Sprintf("The %s of %s:\n", m.part, describe(object))
+	p := part{gomega.WithTransform(of, matcher), name}
+	return gcustom.MakeMatcher(func(actual any) (bool, error) {
+		v := reflect.ValueOf(actual)
+		if _, ok := actual.(client.Object); !ok || v.Kind() == reflect.Pointer && v.IsNil() {
+			return false, fmt.Errorf("an object is needed, got %#v", actual)
+		}
+		return p.Match(actual)
+	}).WithTemplate(partMessage, p)
 }
 
 // describe names an object as people do: kind, then namespace/name.

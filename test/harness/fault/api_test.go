@@ -46,15 +46,20 @@ func startAPIServer(t *testing.T, h http.HandlerFunc) *apiServer {
 	return s
 }
 
+// config is that of a client with a token.
+func (s *apiServer) config() *rest.Config {
+	ca := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: s.Certificate().Raw})
+	return &rest.Config{
+		Host: s.URL, BearerToken: token, QPS: -1, Timeout: eventually,
+		TLSClientConfig: rest.TLSClientConfig{CAData: ca},
+	}
+}
+
 // replicaOf is a client as a replica is: a token of its own, through the proxy. Nil is the real
 // clock.
 func replicaOf(t *testing.T, s *apiServer, c clock.Clock) (*Proxy, *rest.Config) {
 	t.Helper()
-	ca := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: s.Certificate().Raw})
-	config := &rest.Config{
-		Host: s.URL, BearerToken: token, QPS: -1, Timeout: eventually,
-		TLSClientConfig: rest.TLSClientConfig{CAData: ca},
-	}
+	config := s.config()
 	o, err := APIOptions(config)
 	NewWithT(t).Expect(err).NotTo(HaveOccurred())
 	o.Clock = c

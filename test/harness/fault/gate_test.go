@@ -90,20 +90,3 @@ func TestGate_HealDoesNotReleaseCutRequests(t *testing.T) {
 		NewWithT(t).Expect(gate.hold(held, healed)).To(MatchError(errCut))
 	}
 }
-
-// TestRequestArrivesLate has a client that is killed while its request is in the proxy.
-func TestRequestArrivesLate(t *testing.T) {
-	g := NewWithT(t)
-	s := startService(t)
-	p := startProxy(t, Options{Upstream: s.URL})
-	gate := NewGate(BeforeForward)
-	p.Inject(Rule{Fault: gate})
-	ctx, die := context.WithCancel(t.Context())
-	ended := askInBackground(ctx, p, http.MethodPut, "/late", "")
-	held := wait(t, gate)
-	die()
-	g.Eventually(ended, eventually).Should(Receive(HaveField("Err", MatchError(context.Canceled))))
-	g.Consistently(s.requests, moment).Should(BeEmpty())
-	held.Release()
-	g.Eventually(s.requests, eventually).Should(Equal([]string{"PUT /late"}))
-}

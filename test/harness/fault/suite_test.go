@@ -47,14 +47,17 @@ func (r *recorder) end() []string {
 	return r.errors
 }
 
-// before is Before in front of an API server that answers with a Secret, for clients with any certificate of its CA.
-func before(t *testing.T, handler http.HandlerFunc) (*recorder, kubernetes.Interface, *API) {
+// before is Before in front of an API server, whose config the change functions can change.
+func before(t *testing.T, handler http.HandlerFunc, change ...func(*apiServer, *rest.Config)) (
+	*recorder, kubernetes.Interface, *API) {
 	t.Helper()
 	s := startAPIServer(t, handler)
-	ca := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: s.Certificate().Raw})
+	cfg := s.config()
+	for _, f := range change {
+		f(s, cfg)
+	}
 	r := &recorder{T: t}
-	cfg, api := Before(r, &rest.Config{Host: s.URL, QPS: -1, Timeout: eventually, BearerToken: token,
-		TLSClientConfig: rest.TLSClientConfig{CAData: ca}})
+	cfg, api := Before(r, cfg)
 	client, err := kubernetes.NewForConfig(cfg)
 	NewWithT(t).Expect(err).NotTo(HaveOccurred())
 	return r, client, api
@@ -74,33 +77,22 @@ func createSecret(t *testing.T, c kubernetes.Interface) error {
 	return err
 }
 
-func TestBefore_AuthenticatesByToken(t *testing.T) {
-	r, client, _ := before(t, secrets)
-	g := NewWithT(t)
-	g.Expect(createSecret(t, client)).To(Succeed())
-	g.Expect(r.end()).To(BeEmpty())
-}
-
 // envtest's config has a client certificate, which a proxy cannot pass through.
 func TestBefore_AuthenticatesByClientCertificate(t *testing.T) {
 	g := NewWithT(t)
 	chain, key, err := cert.GenerateSelfSignedCertKey("admin", nil, nil)
 	g.Expect(err).NotTo(HaveOccurred())
 	var shown []string
-	s := startAPIServer(t, func(w http.ResponseWriter, r *http.Request) {
+	r, client, api := before(t, func(w http.ResponseWriter, r *http.Request) {
 		for _, c := range r.TLS.PeerCertificates {
 			shown = append(shown, c.Subject.CommonName)
 		}
 		answers(w, runtime.ContentTypeJSON, http.StatusOK, &corev1.Secret{})
+	}, func(s *apiServer, cfg *rest.Config) {
+		s.TLS.ClientAuth = tls.RequestClientCert
+		cfg.BearerToken, cfg.CertData, cfg.KeyData = "", chain, key
 	})
-	s.TLS.ClientAuth = tls.RequestClientCert
-	ca := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: s.Certificate().Raw})
-	r := &recorder{T: t}
-	cfg, _ := Before(r, &rest.Config{Host: s.URL, QPS: -1, Timeout: eventually,
-		TLSClientConfig: rest.TLSClientConfig{CAData: ca, CertData: chain, KeyData: key}})
-	g.Expect(cfg.CertData).To(BeEmpty(), "the manager needs no credentials of its own")
-	client, err := kubernetes.NewForConfig(cfg)
-	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(api.config.CertData).To(BeEmpty(), "the manager needs no credentials of its own")
 	g.Expect(createSecret(t, client)).To(Succeed())
 	block, _ := pem.Decode(chain)
 	own, err := x509.ParseCertificate(block.Bytes)

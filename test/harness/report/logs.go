@@ -42,15 +42,12 @@ var errorLevel = regexp.MustCompile(
 // stack matches the stack within a line of zap.
 var stack = regexp.MustCompile(`,"stacktrace":"(\\.|[^"\\])*"`)
 
-// WithoutStack returns a line without the stack in it.
-func WithoutStack(line string) string { return stack.ReplaceAllString(line, "") }
-
 // ErrorLines returns the lines of a log with the level of an error, without the stacks in them.
 func ErrorLines(lines []string) []string {
 	var errs []string
 	for _, line := range lines {
 		if errorLevel.MatchString(line) {
-			errs = append(errs, WithoutStack(line))
+			errs = append(errs, stack.ReplaceAllString(line, ""))
 		}
 	}
 	return errs

@@ -5,7 +5,6 @@ package s3server
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"net/http"
 	"os"
@@ -32,15 +31,12 @@ type program struct {
 	command func(s *Server) (args, env []string)
 	// prepare writes the files that it reads; optional.
 	prepare func(s *Server) error
-	// add adds an account.
-	add func(ctx context.Context, s *Server, role Role) (Account, error)
+	// add adds an account that may do nothing.
+	add func(ctx context.Context, s *Server) (Account, error)
 	// leaves is a pattern of files outside the server's folder that a killed server leaves behind, with
 	// %d for a port; optional.
 	leaves string
 }
-
-// errOneRole is the error of a server whose accounts either may do nothing or reach all buckets.
-var errOneRole = errors.New("this server has accounts with the role " + string(RoleUser) + " only")
 
 // versity is the program whose buckets and objects are folders and files.
 const versity = "versitygw"
@@ -80,10 +76,10 @@ func programOf(path string) (program, error) {
 }
 
 // addVersityUser adds an account of versitygw.
-func addVersityUser(ctx context.Context, s *Server, role Role) (Account, error) {
+func addVersityUser(ctx context.Context, s *Server) (Account, error) {
 	account := newAccount()
 	cmd := exec.CommandContext(ctx, s.spec.Program, "admin", "create-user",
-		"--access", account.AccessKey, "--secret", account.SecretKey, "--role", string(role))
+		"--access", account.AccessKey, "--secret", account.SecretKey, "--role", "user")
 	cmd.Env = append(s.guard.Environ(), "ADMIN_ENDPOINT_URL="+s.Endpoint(), "ADMIN_REGION="+Region,
 		"ADMIN_ACCESS_KEY_ID="+s.account.AccessKey, "ADMIN_SECRET_ACCESS_KEY="+s.account.SecretKey)
 	if output, err := cmd.CombinedOutput(); err != nil {
@@ -134,10 +130,7 @@ func writeWeedIdentities(s *Server) error {
 }
 
 // addWeedIdentity returns when the server knows the account, whose list of buckets is empty then.
-func addWeedIdentity(ctx context.Context, s *Server, role Role) (Account, error) {
-	if role != RoleUser {
-		return Account{}, errOneRole
-	}
+func addWeedIdentity(ctx context.Context, s *Server) (Account, error) {
 	account := newAccount()
 	client, err := s.ClientFor(account)
 	if err != nil {
@@ -162,10 +155,7 @@ func addWeedIdentity(ctx context.Context, s *Server, role Role) (Account, error)
 
 // assumeMinIORole returns keys for a session of the root account whose policy permits nothing. Accounts of MinIO are
 // added with a protocol of its own.
-func assumeMinIORole(_ context.Context, s *Server, role Role) (Account, error) {
-	if role != RoleUser {
-		return Account{}, errOneRole
-	}
+func assumeMinIORole(_ context.Context, s *Server) (Account, error) {
 	session, err := credentials.NewSTSAssumeRole(s.Endpoint(), credentials.STSAssumeRoleOptions{
 		AccessKey: s.account.AccessKey, SecretKey: s.account.SecretKey, Location: Region,
 		Policy: `{"Version":"2012-10-17","Statement":[{"Effect":"Deny","Action":["s3:*"],"Resource":["arn:aws:s3:::*"]}]}`,

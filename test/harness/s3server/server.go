@@ -200,20 +200,10 @@ func (s *Server) ClientFor(account Account) (*minio.Client, error) {
 	return client, nil
 }
 
-// Role is the general role of an account. Without a bucket policy, no account has access to a
-// bucket of another account.
-type Role string
-
-// The roles have the names that versitygw uses.
-const (
-	RoleUser     Role = "user"     // may not create buckets
-	RoleUserPlus Role = "userplus" // may create buckets; only versitygw supports this role
-)
-
-// AddAccount creates an account with new keys. It returns an error if the server does not support
-// the role.
-func (s *Server) AddAccount(ctx context.Context, role Role) (Account, error) {
-	account, err := s.program.add(ctx, s, role)
+// AddAccount creates an account with new keys. It may not create buckets, and without a bucket policy it has no access
+// to those of other accounts.
+func (s *Server) AddAccount(ctx context.Context) (Account, error) {
+	account, err := s.program.add(ctx, s)
 	if err != nil {
 		return Account{}, fmt.Errorf("adding an account to the S3 server: %w", err)
 	}

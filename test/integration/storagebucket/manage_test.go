@@ -18,7 +18,6 @@ import (
 	"leasehold.dev/api/v1beta1"
 	"leasehold.dev/test/harness/expect"
 	"leasehold.dev/test/harness/fault"
-	"leasehold.dev/test/harness/s3server"
 	"leasehold.dev/test/integration/internal/operator"
 )
 
@@ -89,7 +88,7 @@ var _ = Describe("A managed bucket", decidedByService, func() {
 
 	It("is not taken over if it exists, also in another account, and outlives the StorageBucket", func(ctx SpecContext) {
 		namespace := place(ctx)
-		stranger, err := storage.AddAccount(ctx, s3server.RoleUser)
+		stranger, err := storage.AddAccount(ctx)
 		Expect(err).NotTo(HaveOccurred())
 		keys(ctx, namespace, "stranger", stranger)
 		for secret, reason := range map[string]string{

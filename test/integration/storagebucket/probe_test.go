@@ -51,7 +51,7 @@ var _ = Describe("Probing a bucket", decidedByService, func() {
 	It("reports a real server's errors for wrong keys, missing permissions, an unknown name and another region",
 		func(ctx SpecContext) {
 			namespace, name, root := place(ctx), bucketOnServer(ctx), storage.Account()
-			stranger, err := storage.AddAccount(ctx, s3server.RoleUser)
+			stranger, err := storage.AddAccount(ctx)
 			Expect(err).NotTo(HaveOccurred())
 			status, otherRegion := metav1.ConditionFalse, v1beta1.ReasonRegionMismatch
 			if server().anyRegion {

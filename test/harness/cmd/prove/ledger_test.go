@@ -61,13 +61,17 @@ func opened(t *testing.T, o options) (l *ledger, output *bytes.Buffer, wait func
 }
 
 // The words of a sweep, and what is kept of a plan that did not hold. Each output about a run mentions a release of the
-// Lease by the harness.
+// Lease by the harness. The output has one line for an object, and verdicts.txt has each violation.
 func TestLedger_KeepsAndReportsFailedRuns(t *testing.T) {
 	g := NewWithT(t)
 	l, output, wait := opened(t, options{})
 	g.Expect(l.compared(after(t, invariant.Held, ""))).To(Succeed())
 	l.expect(3)
+	about := func(message string) invariant.Violation {
+		return invariant.Violation{Message: message, Signature: message, Objects: []string{"things t"}}
+	}
 	broken := after(t, invariant.Broken, planID)
+	broken.outcome.Verdicts[0].Violations = []invariant.Violation{about("it is not so"), about("nor so")}
 	broken.outcome.History.Releases = []history.LeaseRelease{{Replica: "one", Identity: "one_x", ResourceVersion: "9"}}
 	for _, r := range []ran{after(t, invariant.Held, planID), broken} {
 		wait()
@@ -76,7 +80,8 @@ func TestLedger_KeepsAndReportsFailedRuns(t *testing.T) {
 	g.Expect(l.close(nil)).To(MatchError(errFound))
 	const release = "release: the harness, not the operator, released the Lease of replica one, whose process had ended, at resourceVersion 9"
 	for _, text := range []string{
-		"clean run 1: held in 20s", "plan 2 of 3: broken", "(20.0 s; 120 an hour, 30s to go)", "broken: it is not so",
+		"clean run 1: held in 20s", "plan 2 of 3: broken", "(20.0 s; 120 an hour, 30s to go)",
+		"    broken: it is not so; and 1 more about things t, in verdicts.txt\n",
 		"fault: PATCH /x", "the end of the log of manager-0:\n        the webhook has no certificate",
 		"again: make prove SEED=7 PLAN='" + planID + "'", "| tenant-life lost-response | 1    | 1 ",
 		release, "In 1 of 2 runs the harness, not the operator, released the Lease",
@@ -98,7 +103,8 @@ func TestLedger_KeepsAndReportsFailedRuns(t *testing.T) {
 	g.Expect(back.Contract.Users).To(Equal([]string{"op"}))
 	g.Expect(back.References).To(HaveLen(1))
 	g.Expect(back.History.Releases).To(Equal(broken.outcome.History.Releases))
-	g.Expect(os.ReadFile(filepath.Join(found[0], "verdicts.txt"))).To(ContainSubstring(release))
+	g.Expect(os.ReadFile(filepath.Join(found[0], "verdicts.txt"))).To(And(ContainSubstring(release),
+		ContainSubstring("    broken: it is not so\n    broken: nor so\n")))
 	for _, file := range []string{"summary.json", "summary.md", "junit.xml"} {
 		g.Expect(filepath.Join(l.options.dir, file)).To(BeARegularFile())
 	}
@@ -138,32 +144,8 @@ func TestLedger_NamesKnownViolationsOfCleanRuns(t *testing.T) {
 	known.outcome.Verdicts = []invariant.Verdict{{Known: []invariant.Violation{{}, {}}}}
 	g.Expect(l.compared(known)).To(Succeed())
 	g.Expect(output.String()).To(MatchRegexp(`run 1: held in \S+\nclean run 2: held in \S+; violations that an earlier one has shown: 2\n`))
-}
-
-// The output has one line for an object, and verdicts.txt has each violation.
-func TestLedger_ListsObjects(t *testing.T) {
-	g := NewWithT(t)
-	l, output, wait := opened(t, options{})
-	l.expect(1)
-	wait()
-	broken := after(t, invariant.Broken, planID)
-	about := func(message string) invariant.Violation {
-		return invariant.Violation{Message: message, Signature: message, Objects: []string{"things t"}}
-	}
-	broken.outcome.Verdicts[0].Violations = []invariant.Violation{about("first"), about("second")}
-	g.Expect(l.add(broken)).To(Succeed())
-	g.Expect(output.String()).To(ContainSubstring("    broken: first; and 1 more about things t, in verdicts.txt\n"))
-	found, err := report.Find(l.options.dir)
-	g.Expect(err).NotTo(HaveOccurred())
-	g.Expect(os.ReadFile(filepath.Join(found[0], "verdicts.txt"))).To(ContainSubstring("    broken: first\n    broken: second\n"))
-}
-
-// A sweep that is broken off before its first plan has a summary too.
-func TestLedger_NoRunsAreNoError(t *testing.T) {
-	g := NewWithT(t)
-	l, output, _ := opened(t, options{})
 	g.Expect(l.close(nil)).To(Succeed())
-	g.Expect(output.String()).To(ContainSubstring("0 plans, 0 an hour"))
+	g.Expect(output.String()).To(ContainSubstring("0 plans, 0 an hour"), "of a sweep that ends before its first plan")
 }
 
 // A rejected step is in the output and in the files of a run that proves nothing because of it.

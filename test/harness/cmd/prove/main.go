@@ -64,9 +64,7 @@ invariant was violated or a plan could not be judged, and 2 if prove could not d
 	root.SilenceUsage, root.SilenceErrors = true, true
 	root.Version = version()
 	root.SetVersionTemplate("prove {{.Version}}\n")
-	again := newRun(prove)
-	again.Use = "run"
-	root.AddCommand(again, newMerge(merge), newInit(describe), newSchema(),
+	root.AddCommand(newMerge(merge), newInit(describe), newSchema(),
 		newPage("faults", "Print the documentation of the faults, with the bugs that each has found", docs.Faults),
 		newPage("invariants", "Print the documentation of the invariants, with an example of a bug for "+
 			"each", docs.Invariants))

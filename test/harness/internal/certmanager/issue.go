@@ -96,8 +96,7 @@ func installsCertManager(o *unstructured.Unstructured) bool {
 }
 
 func isSame(a, b *unstructured.Unstructured) bool {
-	return a.GroupVersionKind() == b.GroupVersionKind() && a.GetNamespace() == b.GetNamespace() &&
-		a.GetName() == b.GetName()
+	return a.GroupVersionKind() == b.GroupVersionKind() && client.ObjectKeyFromObject(a) == client.ObjectKeyFromObject(b)
 }
 
 // caBundles are CAs as fields of objects have them, by the annotation that requests one, and its value.
