@@ -4,6 +4,7 @@ package election
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -136,10 +137,7 @@ func statusOf(pod *corev1.Pod, container string) *corev1.ContainerStatus {
 }
 
 func isFailedByPodGC(pod *corev1.Pod) bool {
-	for _, c := range pod.Status.Conditions {
-		if c.Type == corev1.DisruptionTarget && c.Status == corev1.ConditionTrue && c.Reason == failedByPodGC {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool {
+		return c.Type == corev1.DisruptionTarget && c.Status == corev1.ConditionTrue && c.Reason == failedByPodGC
+	})
 }

@@ -17,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/uuid"
 	coordinationv1client "k8s.io/client-go/kubernetes/typed/coordination/v1"
 	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/events"
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
 	"k8s.io/utils/clock"
 	"k8s.io/utils/ptr"
@@ -94,7 +95,7 @@ type Lock struct {
 	clock    clock.WithDelayedExecution
 	elapsed  func() time.Duration
 	client   coordinationv1client.LeaseInterface
-	recorder recorder
+	recorder events.EventRecorder // nil for no events
 	standby  *standby
 	term     *Term
 
