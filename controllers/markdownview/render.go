@@ -15,7 +15,6 @@ import (
 	appsv1ac "k8s.io/client-go/applyconfigurations/apps/v1"
 	corev1ac "k8s.io/client-go/applyconfigurations/core/v1"
 	metav1ac "k8s.io/client-go/applyconfigurations/meta/v1"
-	"k8s.io/utils/ptr"
 
 	"leasehold.dev/api/v1beta1"
 )
@@ -191,18 +190,4 @@ func contentHash(digests map[string]v1beta1.MarkdownText) string {
 		fmt.Fprintf(h, "%s\n%s\n", name, digests[name])
 	}
 	return hex.EncodeToString(h.Sum(nil))
-}
-
-// versionOf returns the version that the API server returned for an applied child.
-func versionOf(applied any) string {
-	var meta *metav1ac.ObjectMetaApplyConfiguration
-	switch child := applied.(type) {
-	case *corev1ac.ConfigMapApplyConfiguration:
-		meta = child.ObjectMetaApplyConfiguration
-	case *appsv1ac.DeploymentApplyConfiguration:
-		meta = child.ObjectMetaApplyConfiguration
-	case *corev1ac.ServiceApplyConfiguration:
-		meta = child.ObjectMetaApplyConfiguration
-	}
-	return ptr.Deref(meta.ResourceVersion, "")
 }
