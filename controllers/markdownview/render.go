@@ -3,6 +3,7 @@
 package markdownview
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
@@ -58,11 +59,8 @@ type children struct {
 // render returns the desired children of a view, whose content has this hash. It is pure. It does
 // not parse the content: only the viewer does, in a Pod without any rights.
 func render(v *v1beta1.MarkdownView, hash, defaultImage string) children {
-	c := children{hash: hash, image: v.Spec.ViewerImage}
 	// The default is never written into the spec, so a new default reaches all views that name none.
-	if c.image == "" {
-		c.image = defaultImage
-	}
+	c := children{hash: hash, image: cmp.Or(v.Spec.ViewerImage, defaultImage)}
 	files := make(map[string]string, len(v.Spec.Markdowns))
 	for name, text := range v.Spec.Markdowns {
 		files[name] = string(text)
@@ -169,11 +167,6 @@ func labelsFor(v *v1beta1.MarkdownView) map[string]string {
 	all[labelPartOf] = "leasehold"
 	all[v1beta1.LabelManagedBy] = v1beta1.ManagedByValue
 	return all
-}
-
-// urlOf returns the URL of the page, with the Service's name in the cluster's DNS.
-func urlOf(v *v1beta1.MarkdownView) string {
-	return fmt.Sprintf("http://%s%s.%s.svc", viewerPrefix, v.Name, v.Namespace)
 }
 
 // digest returns the hash of a text. Its first character is part of stored hashes of contents.

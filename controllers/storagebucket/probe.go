@@ -49,9 +49,10 @@ type probe struct {
 // a requested probe are due immediately. After a change of leader the first probes are spread over the period
 // or over refresh, whichever is shorter. Otherwise a restart would probe all buckets at the same time.
 func (p probe) due(b *v1beta1.StorageBucket) time.Time {
-	conditions, pause := b.Status.Conditions, p.pause(b)
+	conditions, pause, request := b.Status.Conditions, p.pause(b), reconciler.RequestedAt(b)
 	switch {
-	case p.retrying, isRequested(b), reporting.FindCondition(conditions, v1beta1.ConditionPaused).Type != "":
+	case p.retrying, request != "" && request != b.Status.LastHandledReconcileAt,
+		reporting.FindCondition(conditions, v1beta1.ConditionPaused).Type != "":
 		return time.Time{}
 	case !p.ended.IsZero() && p.generation == b.Generation:
 		return reconciler.NextDue(p.ended, pause, b.UID)
@@ -175,14 +176,12 @@ func (r *Reconciler) orphans() predicate.Predicate {
 		}
 		return true
 	}
-	return predicate.Funcs{
-		CreateFunc: func(e event.CreateEvent) bool { return remember(e.Object) },
-		UpdateFunc: func(e event.UpdateEvent) bool { return remember(e.ObjectNew) },
-		DeleteFunc: func(e event.DeleteEvent) bool {
-			r.probes.orphaned.Delete(e.Object.GetUID())
-			return true
-		},
+	events := predicate.NewPredicateFuncs(remember)
+	events.DeleteFunc = func(e event.DeleteEvent) bool {
+		r.probes.orphaned.Delete(e.Object.GetUID())
+		return true
 	}
+	return events
 }
 
 // due returns the buckets whose probe is due. A terminating one queues itself again.
