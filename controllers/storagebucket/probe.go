@@ -152,7 +152,9 @@ func (ps *probes) isDue(b *v1beta1.StorageBucket, now time.Time) bool {
 	return ok && !known.retrying && !known.due(b).After(now)
 }
 
-func (ps *probes) store(b *v1beta1.StorageBucket, p probe) { ps.known.Store(client.ObjectKeyFromObject(b), p) }
+func (ps *probes) store(b *v1beta1.StorageBucket, p probe) {
+	ps.known.Store(client.ObjectKeyFromObject(b), p)
+}
 
 // retry leaves a bucket to the backoff of the queue, after an error.
 func (ps *probes) retry(b *v1beta1.StorageBucket, now time.Time) {
