@@ -6,6 +6,8 @@ import (
 	"context"
 	"fmt"
 
+	metav1ac "k8s.io/client-go/applyconfigurations/meta/v1"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"leasehold.dev/api/v1beta1"
@@ -49,11 +51,11 @@ func (r *Reconciler) act(ctx context.Context, o *observation, p plan) (*result, 
 			continue
 		case s.action == keep:
 		case s.kind == configMap:
-			res.wrote[s.kind], err = write(ctx, r.Client, s, want.configMap)
+			res.wrote[s.kind], err = write(ctx, r.Client, s, want.configMap, &want.configMap.ObjectMetaApplyConfiguration)
 		case s.kind == deployment:
-			res.wrote[s.kind], err = write(ctx, r.Client, s, want.deployment)
+			res.wrote[s.kind], err = write(ctx, r.Client, s, want.deployment, &want.deployment.ObjectMetaApplyConfiguration)
 		default:
-			res.wrote[s.kind], err = write(ctx, r.Client, s, want.service)
+			res.wrote[s.kind], err = write(ctx, r.Client, s, want.service, &want.service.ObjectMetaApplyConfiguration)
 		}
 		if err != nil {
 			err = fmt.Errorf("writing %s %s: %w", s.kind, s.name, err)
@@ -68,8 +70,9 @@ func (r *Reconciler) act(ctx context.Context, o *observation, p plan) (*result, 
 
 // write executes a step that writes, on exactly the version of the child that decide compared. It
 // reports whether the child has changed: an apply may change nothing, because an admission webhook
-// may restore its own value each time.
-func write[D apply.Configuration[D]](ctx context.Context, c client.Client, s step, want D) (wrote bool, err error) {
+// may restore its own value each time. meta is that of want, which an apply replaces.
+func write[D apply.Configuration[D]](ctx context.Context, c client.Client, s step, want D,
+	meta **metav1ac.ObjectMetaApplyConfiguration) (wrote bool, err error) {
 	switch s.action {
 	case replace:
 		if err := apply.DeleteUnchanged(ctx, c, s.live, client.DisableReadYourWritesConsistency); err != nil {
@@ -82,5 +85,5 @@ func write[D apply.Configuration[D]](ctx context.Context, c client.Client, s ste
 	if err := apply.Update(ctx, c, s.live, want); err != nil {
 		return false, err
 	}
-	return versionOf(want) != s.live.GetResourceVersion(), nil
+	return ptr.Deref((*meta).ResourceVersion, "") != s.live.GetResourceVersion(), nil
 }

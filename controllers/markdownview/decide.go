@@ -136,10 +136,11 @@ func (s *step) judge(v *v1beta1.MarkdownView, live client.Object, want any) {
 		s.action = conflict
 	case owner == predecessor, live.GetDeletionTimestamp() != nil:
 		s.action = wait
-	case !covers(fieldsOf(live), fields):
-		s.action, s.differences = update, differences(fieldsOf(live), fields, "")
 	default:
 		s.action = keep
+		for _, path := range differences(fieldsOf(live), fields) {
+			s.action, s.differences = update, append(s.differences, strings.TrimPrefix(path, "."))
+		}
 	}
 }
 
@@ -152,64 +153,50 @@ func fieldsOf(object any) map[string]any {
 	return fields
 }
 
-// covers reports whether the JSON value live has each field of want. A list of objects may have
-// further elements; other values must be equal.
-func covers(live, want any) bool {
-	switch want := want.(type) {
-	case map[string]any:
-		live, ok := live.(map[string]any)
-		for key, value := range want {
-			ok = ok && covers(live[key], value)
-		}
-		return ok
-	case []any:
-		live, ok := live.([]any)
-		if _, objects := want[0].(map[string]any); !objects {
-			return ok && slices.Equal(live, want)
-		}
-		for _, value := range want {
-			ok = ok && slices.ContainsFunc(live, func(one any) bool { return covers(one, value) })
-		}
-		return ok
-	default:
-		return live == want
-	}
-}
-
-// differences returns the paths of the fields of want that live does not cover, such as data[a.md] and
-// spec.template.spec.containers[viewer].image.
-func differences(live, want any, path string) []string {
-	if covers(live, want) {
-		return nil
-	}
+// differences returns the paths of the fields of the JSON value want that live does not have, such as .data[a.md] and
+// .spec.template.spec.containers[viewer].image. A list of objects may have further elements; other values must be equal.
+func differences(live, want any) []string {
 	var paths []string
+	same := false
 	switch want := want.(type) {
 	case map[string]any:
-		live, _ := live.(map[string]any)
+		var fields map[string]any
+		fields, same = live.(map[string]any)
 		for _, key := range slices.Sorted(maps.Keys(want)) {
-			name := key
+			name := "." + key
 			if strings.ContainsAny(key, "./") {
 				name = "[" + key + "]"
-			} else if path != "" {
-				name = "." + key
 			}
-			paths = append(paths, differences(live[key], want[key], path+name)...)
+			for _, path := range differences(fields[key], want[key]) {
+				paths = append(paths, name+path)
+			}
 		}
 	case []any:
-		live, _ := live.([]any)
+		list, _ := live.([]any)
+		if _, objects := want[0].(map[string]any); !objects {
+			same = slices.Equal(list, want)
+			break
+		}
+		same = true
 		for _, value := range want {
-			wanted, _ := value.(map[string]any)
-			if wanted["name"] == nil {
-				break // the list is reported as a whole
+			if slices.ContainsFunc(list, func(one any) bool { return len(differences(one, value)) == 0 }) {
+				continue
 			}
-			same := func(one any) bool { return one.(map[string]any)["name"] == wanted["name"] }
-			if i := slices.IndexFunc(live, same); i >= 0 {
-				paths = append(paths, differences(live[i], wanted, fmt.Sprintf("%s[%s]", path, wanted["name"]))...)
+			name := value.(map[string]any)["name"]
+			i := slices.IndexFunc(list, func(one any) bool { return name != nil && one.(map[string]any)["name"] == name })
+			if i < 0 {
+				same = false // the list is reported as a whole
+				continue
+			}
+			for _, path := range differences(list[i], value) {
+				paths = append(paths, fmt.Sprintf("[%s]%s", name, path))
 			}
 		}
+	default:
+		same = live == want
 	}
-	if len(paths) == 0 {
-		return []string{path}
+	if !same && len(paths) == 0 {
+		return []string{""}
 	}
 	return paths
 }

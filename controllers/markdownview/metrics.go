@@ -4,10 +4,8 @@ package markdownview
 
 import (
 	"github.com/prometheus/client_golang/prometheus"
-	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/types"
 
-	"leasehold.dev/api/v1beta1"
 	"leasehold.dev/controllers/internal/reporting"
 )
 
@@ -17,12 +15,6 @@ func newMetric(registry prometheus.Registerer) *prometheus.GaugeVec {
 		Name: "leasehold_markdownview_available",
 		Help: "Whether the page of a MarkdownView is served (1) or not (0).",
 	}, []string{"namespace", "name"}))
-}
-
-// measure sets the series of a view by its status.
-func (r *Reconciler) measure(v *v1beta1.MarkdownView) {
-	serves := meta.IsStatusConditionTrue(v.Status.Conditions, v1beta1.ConditionAvailable)
-	r.available.WithLabelValues(v.Namespace, v.Name).Set(map[bool]float64{true: 1}[serves])
 }
 
 // forget ends the series of a deleted view.

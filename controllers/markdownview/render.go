@@ -3,6 +3,7 @@
 package markdownview
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
@@ -15,7 +16,6 @@ import (
 	appsv1ac "k8s.io/client-go/applyconfigurations/apps/v1"
 	corev1ac "k8s.io/client-go/applyconfigurations/core/v1"
 	metav1ac "k8s.io/client-go/applyconfigurations/meta/v1"
-	"k8s.io/utils/ptr"
 
 	"leasehold.dev/api/v1beta1"
 )
@@ -59,11 +59,8 @@ type children struct {
 // render returns the desired children of a view, whose content has this hash. It is pure. It does
 // not parse the content: only the viewer does, in a Pod without any rights.
 func render(v *v1beta1.MarkdownView, hash, defaultImage string) children {
-	c := children{hash: hash, image: v.Spec.ViewerImage}
 	// The default is never written into the spec, so a new default reaches all views that name none.
-	if c.image == "" {
-		c.image = defaultImage
-	}
+	c := children{hash: hash, image: cmp.Or(v.Spec.ViewerImage, defaultImage)}
 	files := make(map[string]string, len(v.Spec.Markdowns))
 	for name, text := range v.Spec.Markdowns {
 		files[name] = string(text)
@@ -172,11 +169,6 @@ func labelsFor(v *v1beta1.MarkdownView) map[string]string {
 	return all
 }
 
-// urlOf returns the URL of the page, with the Service's name in the cluster's DNS.
-func urlOf(v *v1beta1.MarkdownView) string {
-	return fmt.Sprintf("http://%s%s.%s.svc", viewerPrefix, v.Name, v.Namespace)
-}
-
 // digest returns the hash of a text. Its first character is part of stored hashes of contents.
 func digest(text string) string {
 	sum := sha256.Sum256([]byte(text))
@@ -191,18 +183,4 @@ func contentHash(digests map[string]v1beta1.MarkdownText) string {
 		fmt.Fprintf(h, "%s\n%s\n", name, digests[name])
 	}
 	return hex.EncodeToString(h.Sum(nil))
-}
-
-// versionOf returns the version that the API server returned for an applied child.
-func versionOf(applied any) string {
-	var meta *metav1ac.ObjectMetaApplyConfiguration
-	switch child := applied.(type) {
-	case *corev1ac.ConfigMapApplyConfiguration:
-		meta = child.ObjectMetaApplyConfiguration
-	case *appsv1ac.DeploymentApplyConfiguration:
-		meta = child.ObjectMetaApplyConfiguration
-	case *corev1ac.ServiceApplyConfiguration:
-		meta = child.ObjectMetaApplyConfiguration
-	}
-	return ptr.Deref(meta.ResourceVersion, "")
 }

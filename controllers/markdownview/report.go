@@ -11,6 +11,7 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -67,7 +68,8 @@ func (r *Reconciler) write(ctx context.Context, v *v1beta1.MarkdownView, status 
 	p plan) error {
 	after := v.DeepCopy()
 	after.Status = status
-	r.measure(after)
+	serves := meta.IsStatusConditionTrue(status.Conditions, v1beta1.ConditionAvailable)
+	r.available.WithLabelValues(v.Namespace, v.Name).Set(map[bool]float64{true: 1}[serves])
 	return r.Report(ctx, v, after, transitions(v, after, p)...)
 }
 
@@ -77,16 +79,14 @@ func summarize(o *observation, p plan, res *result, now time.Time) v1beta1.Markd
 	status.ObservedGeneration = v.Generation
 	status.LastHandledReconcileAt = reconciler.RequestedAt(v)
 	run := rolloutOf(o, res)
-	switch {
-	case run.absent:
-		status.Replicas, status.AvailableReplicas = 0, 0
-	case run.observed:
+	known := run.absent || run.observed // an absent one has no replicas
+	if known {
 		status.Replicas, status.AvailableReplicas = run.replicas, run.available
 	}
 	if p.invalid == "" {
 		status.Selector, status.URL = labels.SelectorFromSet(selectorFor(v)).String(), ""
 		if res.correct[service] {
-			status.URL = urlOf(v)
+			status.URL = fmt.Sprintf("http://%s%s.%s.svc", viewerPrefix, v.Name, v.Namespace)
 		}
 		if res.correct[configMap] {
 			status.ContentHash = o.want.hash
@@ -96,9 +96,9 @@ func summarize(o *observation, p plan, res *result, now time.Time) v1beta1.Markd
 		}
 	}
 	set := func(c metav1.Condition) { reporting.SetCondition(&status.Conditions, v.Generation, now, c) }
-	if available, known := availability(v, res, run); known ||
-		reporting.FindCondition(status.Conditions, v1beta1.ConditionAvailable).Type == "" {
-		set(available)
+	// Until the Deployment controller has observed a change, the previous viewers continue to serve.
+	if known || reporting.FindCondition(status.Conditions, v1beta1.ConditionAvailable).Type == "" {
+		set(availability(v, res, run))
 	}
 	if bad := problem(p, res, run); bad.Reason != "" {
 		setProblem(&status, v, bad, now)
@@ -118,23 +118,20 @@ func setProblem(status *v1beta1.MarkdownViewStatus, v *v1beta1.MarkdownView, bad
 		condition(v1beta1.ConditionReady, false, bad.Reason, bad.Message))
 }
 
-// availability returns the Available condition, and whether it is known. Until the Deployment
-// controller has observed a change, the previous viewers continue to serve.
-func availability(v *v1beta1.MarkdownView, res *result, run rollout) (metav1.Condition, bool) {
+// availability returns the Available condition.
+func availability(v *v1beta1.MarkdownView, res *result, run rollout) metav1.Condition {
 	const kind = v1beta1.ConditionAvailable
 	switch {
-	case run.absent && res.wrote[deployment]:
-		return condition(kind, false, v1beta1.ReasonProgressing, "the viewers are starting"), true
-	case run.absent:
-		return condition(kind, false, v1beta1.ReasonNoReplicasAvailable, "the viewers have no Deployment"), true
+	case run.absent && !res.wrote[deployment]:
+		return condition(kind, false, v1beta1.ReasonNoReplicasAvailable, "the viewers have no Deployment")
 	case !run.observed:
-		return condition(kind, false, v1beta1.ReasonProgressing, "the viewers are starting"), false
+		return condition(kind, false, v1beta1.ReasonProgressing, "the viewers are starting")
 	case run.available > 0:
-		return condition(kind, true, v1beta1.ReasonReplicasAvailable, serving(v, run)), true
+		return condition(kind, true, v1beta1.ReasonReplicasAvailable, serving(v, run))
 	case run.exceeded != "" || run.finished:
-		return condition(kind, false, v1beta1.ReasonNoReplicasAvailable, serving(v, run)), true
+		return condition(kind, false, v1beta1.ReasonNoReplicasAvailable, serving(v, run))
 	default:
-		return condition(kind, false, v1beta1.ReasonProgressing, serving(v, run)), true
+		return condition(kind, false, v1beta1.ReasonProgressing, serving(v, run))
 	}
 }
 

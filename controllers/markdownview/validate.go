@@ -28,7 +28,17 @@ var (
 // hold. It is pure. The reconciler calls it too, because it must not depend on admission. The rules
 // of names of views are the schema's alone.
 func validate(v *v1beta1.MarkdownView) field.ErrorList {
-	errs := validateFileNames(v.Spec.Markdowns)
+	var errs field.ErrorList
+	if _, ok := v.Spec.Markdowns[markdown.SummaryName]; !ok {
+		errs = append(errs, field.Required(markdownsPath, "markdowns must contain SUMMARY.md"))
+	}
+	for _, name := range slices.Sorted(maps.Keys(v.Spec.Markdowns)) {
+		if !markdown.IsFileName(name) {
+			errs = append(errs, field.Invalid(markdownsPath.Key(truncate(name)), truncate(name),
+				"a file's name must be at most 253 characters long, start with a letter, digit or '_', "+
+					"consist of letters, digits, '_', '.' and '-', and end in '.md'"))
+		}
+	}
 	// Zero means one: the schema's default may be missing.
 	if n := v.Spec.Replicas; n != 0 && (n < v1beta1.MinViewerReplicas || n > v1beta1.MaxViewerReplicas) {
 		errs = append(errs, field.Invalid(replicasPath, n, fmt.Sprintf("replicas must be between %d and %d",
@@ -91,22 +101,6 @@ func validateSize(v *v1beta1.MarkdownView) field.ErrorList {
 func storedBytes(v *v1beta1.MarkdownView) int {
 	text, _ := json.Marshal(v) // no field of the type can cause an error
 	return len(text)
-}
-
-// validateFileNames returns the errors of the names of files.
-func validateFileNames(files map[string]v1beta1.MarkdownText) field.ErrorList {
-	var errs field.ErrorList
-	if _, ok := files[markdown.SummaryName]; !ok {
-		errs = append(errs, field.Required(markdownsPath, "markdowns must contain SUMMARY.md"))
-	}
-	for _, name := range slices.Sorted(maps.Keys(files)) {
-		if !markdown.IsFileName(name) {
-			errs = append(errs, field.Invalid(markdownsPath.Key(truncate(name)), truncate(name),
-				"a file's name must be at most 253 characters long, start with a letter, digit or '_', "+
-					"consist of letters, digits, '_', '.' and '-', and end in '.md'"))
-		}
-	}
-	return errs
 }
 
 // validateText rejects the characters that JSON has and YAML has not: the children are applied, and

@@ -28,7 +28,15 @@ type result struct {
 func (r *Reconciler) act(ctx context.Context, o *observation, p plan) (*result, error) {
 	res := &result{verdict: p.verdict, provisioning: p.provisioning}
 	for _, action := range p.steps {
-		err := r.actOn(ctx, o, action)
+		var err error
+		switch action {
+		case create:
+			err = r.create(ctx, o)
+		case remove:
+			err = r.remove(ctx, o)
+		default: // release
+			err = r.release(ctx, o)
+		}
 		if ctx.Err() != nil {
 			return nil, fmt.Errorf("changing the bucket: %w", ctx.Err())
 		}
@@ -41,20 +49,6 @@ func (r *Reconciler) act(ctx context.Context, o *observation, p plan) (*result, 
 		res.released = action == release
 	}
 	return res, nil
-}
-
-func (r *Reconciler) actOn(ctx context.Context, o *observation, a action) error {
-	switch a {
-	case create:
-		if err := r.declare(ctx, o); err != nil {
-			return err
-		}
-		return r.create(ctx, o)
-	case remove:
-		return r.remove(ctx, o)
-	default: // release
-		return r.release(ctx, o)
-	}
 }
 
 // declare records in the status that the operator is about to create a bucket. The write fails if the
@@ -84,11 +78,14 @@ func (r *Reconciler) declare(ctx context.Context, o *observation) error {
 	return nil
 }
 
-// create creates the missing bucket with the owner tag. It reads the tags afterwards, since a
+// create declares and creates the missing bucket with the owner tag. It reads the tags afterwards, since a
 // successful response alone does not prove that the operator created the bucket. The event is recorded
 // at once, because the bucket exists even if the report fails. If the bucket exists already, the tags
 // decide too: an earlier request whose answer was lost may have created it.
 func (r *Reconciler) create(ctx context.Context, o *observation) error {
+	if err := r.declare(ctx, o); err != nil {
+		return err
+	}
 	b := o.bucket
 	created := o.client.Create(ctx, v1beta1.BucketTagOwner, string(b.UID))
 	answer, _ := errors.AsType[s3.Error](created)

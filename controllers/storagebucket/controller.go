@@ -66,10 +66,10 @@ func (r *Reconciler) idle(b *v1beta1.StorageBucket) bool {
 	return !controllerutil.ContainsFinalizer(b, v1beta1.StorageBucketFinalizer)
 }
 
-// forget drops what is known of a deleted bucket.
+// forget drops what is known of a deleted bucket, and ends its series.
 func (r *Reconciler) forget(key types.NamespacedName) {
-	r.probes.forget(key)
-	r.metrics.forget(key)
+	r.probes.known.Delete(key)
+	r.metrics.up.DeleteLabelValues(key.Namespace, key.Name)
 }
 
 // addFinalizer adds the finalizer of a managed bucket. A bucket that is only observed needs none.

@@ -4,7 +4,6 @@ package storagebucket
 
 import (
 	"github.com/prometheus/client_golang/prometheus"
-	"k8s.io/apimachinery/pkg/types"
 
 	"leasehold.dev/api/v1beta1"
 	"leasehold.dev/controllers/internal/reporting"
@@ -46,9 +45,6 @@ func newMetrics(registry prometheus.Registerer) *metrics {
 	}
 	return &m
 }
-
-// forget ends the series of a deleted bucket.
-func (m *metrics) forget(key types.NamespacedName) { m.up.DeleteLabelValues(key.Namespace, key.Name) }
 
 func (m *metrics) countProbe(b *v1beta1.StorageBucket, o *observation, result s3.Verdict) {
 	m.probes.WithLabelValues(result.Reason).Inc()

@@ -49,9 +49,10 @@ type probe struct {
 // a requested probe are due immediately. After a change of leader the first probes are spread over the period
 // or over refresh, whichever is shorter. Otherwise a restart would probe all buckets at the same time.
 func (p probe) due(b *v1beta1.StorageBucket) time.Time {
-	conditions, pause := b.Status.Conditions, p.pause(b)
+	conditions, pause, request := b.Status.Conditions, p.pause(b), reconciler.RequestedAt(b)
 	switch {
-	case p.retrying, isRequested(b), reporting.FindCondition(conditions, v1beta1.ConditionPaused).Type != "":
+	case p.retrying, request != "" && request != b.Status.LastHandledReconcileAt,
+		reporting.FindCondition(conditions, v1beta1.ConditionPaused).Type != "":
 		return time.Time{}
 	case !p.ended.IsZero() && p.generation == b.Generation:
 		return reconciler.NextDue(p.ended, pause, b.UID)
@@ -113,18 +114,21 @@ func (p probe) after(generation int64, lacking bool, result s3.Verdict, now time
 
 // probes holds one probe for each bucket. The zero value is ready for use.
 type probes struct {
-	mu    sync.Mutex
-	known map[client.ObjectKey]probe
+	known sync.Map // a probe by the client.ObjectKey of its bucket
 	// orphaned has the UIDs of StorageBuckets that were deleted with --cascade=orphan.
 	orphaned sync.Map
 }
 
+// find returns the probe of the bucket, if there is one and it is not that of a former bucket of the name.
+func (ps *probes) find(b *v1beta1.StorageBucket) (known probe, ok bool) {
+	stored, _ := ps.known.Load(client.ObjectKeyFromObject(b))
+	known, ok = stored.(probe)
+	return known, ok && known.uid == b.UID
+}
+
 // of returns the probe of the bucket. The first one is derived from the status.
 func (ps *probes) of(b *v1beta1.StorageBucket, now time.Time) probe {
-	ps.mu.Lock()
-	known, ok := ps.known[client.ObjectKeyFromObject(b)]
-	ps.mu.Unlock()
-	if ok && known.uid == b.UID {
+	if known, ok := ps.find(b); ok {
 		return known
 	}
 	first := probe{uid: b.UID, seen: now, generation: b.Status.ObservedGeneration, failures: b.Status.ConsecutiveFailures}
@@ -144,25 +148,12 @@ func (ps *probes) of(b *v1beta1.StorageBucket, now time.Time) probe {
 // isDue reports whether a tick has to queue the bucket. The queue has a new one by its event, and one
 // with an error by its backoff.
 func (ps *probes) isDue(b *v1beta1.StorageBucket, now time.Time) bool {
-	ps.mu.Lock()
-	defer ps.mu.Unlock()
-	known, ok := ps.known[client.ObjectKeyFromObject(b)]
-	return ok && known.uid == b.UID && !known.retrying && !known.due(b).After(now)
+	known, ok := ps.find(b)
+	return ok && !known.retrying && !known.due(b).After(now)
 }
 
 func (ps *probes) store(b *v1beta1.StorageBucket, p probe) {
-	ps.mu.Lock()
-	defer ps.mu.Unlock()
-	if ps.known == nil {
-		ps.known = map[client.ObjectKey]probe{}
-	}
-	ps.known[client.ObjectKeyFromObject(b)] = p
-}
-
-func (ps *probes) forget(key client.ObjectKey) {
-	ps.mu.Lock()
-	defer ps.mu.Unlock()
-	delete(ps.known, key)
+	ps.known.Store(client.ObjectKeyFromObject(b), p)
 }
 
 // retry leaves a bucket to the backoff of the queue, after an error.
@@ -187,14 +178,12 @@ func (r *Reconciler) orphans() predicate.Predicate {
 		}
 		return true
 	}
-	return predicate.Funcs{
-		CreateFunc: func(e event.CreateEvent) bool { return remember(e.Object) },
-		UpdateFunc: func(e event.UpdateEvent) bool { return remember(e.ObjectNew) },
-		DeleteFunc: func(e event.DeleteEvent) bool {
-			r.probes.orphaned.Delete(e.Object.GetUID())
-			return true
-		},
+	events := predicate.NewPredicateFuncs(remember)
+	events.DeleteFunc = func(e event.DeleteEvent) bool {
+		r.probes.orphaned.Delete(e.Object.GetUID())
+		return true
 	}
+	return events
 }
 
 // due returns the buckets whose probe is due. A terminating one queues itself again.

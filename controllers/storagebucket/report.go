@@ -141,12 +141,6 @@ func waiting(b *v1beta1.StorageBucket, res *result, now time.Time) v1beta1.Stora
 	return status
 }
 
-// isRequested reports whether an annotation requests a probe that was not handled yet.
-func isRequested(b *v1beta1.StorageBucket) bool {
-	value := reconciler.RequestedAt(b)
-	return value != "" && value != b.Status.LastHandledReconcileAt
-}
-
 // handled returns the status of a StorageBucket whose request is handled.
 func handled(b *v1beta1.StorageBucket) v1beta1.StorageBucketStatus {
 	status := *b.Status.DeepCopy()

@@ -163,7 +163,11 @@ func (a *api) handle(r *http.Request, verb, resource, name string) (any, error) 
 	key := resource + "/" + name
 	switch verb {
 	case "LIST":
-		list := map[string]any{"metadata": map[string]string{"resourceVersion": strconv.Itoa(a.version)}, "items": []object{}}
+		list := map[string]any{"kind": "LeaseList", "apiVersion": "coordination.k8s.io/v1",
+			"metadata": map[string]string{"resourceVersion": strconv.Itoa(a.version)}, "items": []object{}}
+		if resource == "pods" {
+			list["kind"], list["apiVersion"] = "PodList", "v1"
+		}
 		if o, found := a.objects[key]; found {
 			list["items"] = []object{o}
 		}

@@ -9,27 +9,19 @@ import (
 	"k8s.io/client-go/tools/events"
 )
 
-const (
-	eventReason = "LeaderElection"
-	// eventAction is the action of events, which events.k8s.io requires.
-	eventAction = "Elect"
-	// becameLeader is the elector's argument of RecordEvent after a takeover.
-	becameLeader = "became leader"
-)
+// becameLeader is the elector's argument of RecordEvent after a takeover.
+const becameLeader = "became leader"
 
-// recorder writes the events of the election through events.k8s.io, so no rights on core
-// events are needed.
-type recorder struct{ to events.EventRecorder }
-
-// RecordWith makes the lock send the events of the election to r. Call it before the manager
-// starts. It is separate from NewLock because the manager provides the recorder and needs the lock
-// first. Without RecordWith there are no events.
-func (l *Lock) RecordWith(r events.EventRecorder) { l.recorder.to = r }
+// RecordWith makes the lock send the events of the election to r, through events.k8s.io, so no
+// rights on core events are needed. Call it before the manager starts. It is separate from NewLock
+// because the manager provides the recorder and needs the lock first. Without RecordWith there are
+// no events.
+func (l *Lock) RecordWith(r events.EventRecorder) { l.recorder = r }
 
 // RecordEvent implements resourcelock.Interface. To the event of a takeover, it adds the reason
 // that permitted the takeover.
 func (l *Lock) RecordEvent(what string) {
-	if l.recorder.to == nil {
+	if l.recorder == nil {
 		return
 	}
 	if what == becameLeader {
@@ -40,5 +32,5 @@ func (l *Lock) RecordEvent(what string) {
 		lease.ObjectMeta = l.stored.ObjectMeta
 	}
 	lease.SetGroupVersionKind(coordinationv1.SchemeGroupVersion.WithKind("Lease"))
-	l.recorder.to.Eventf(lease, nil, corev1.EventTypeNormal, eventReason, eventAction, "%s %s", l.identity, what)
+	l.recorder.Eventf(lease, nil, corev1.EventTypeNormal, "LeaderElection", "Elect", "%s %s", l.identity, what)
 }

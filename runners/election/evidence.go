@@ -4,6 +4,7 @@ package election
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -20,10 +21,6 @@ const HolderPodAnnotation = "leasehold.dev/holder-pod"
 // HolderStartedAnnotation records on the Lease when the holder's process started, as
 // "<identity>/<RFC 3339 time>". It identifies the holder's container.
 const HolderStartedAnnotation = "leasehold.dev/holder-started"
-
-// failedByPodGC is the reason of the condition DisruptionTarget with which the control plane
-// fails a Pod whose node it cannot reach.
-const failedByPodGC = "DeletionByPodGC"
 
 // annotate writes the holder's Pod and start to the Lease. Without a holder or a UID it removes the
 // annotations.
@@ -135,11 +132,9 @@ func statusOf(pod *corev1.Pod, container string) *corev1.ContainerStatus {
 	return nil
 }
 
+// isFailedByPodGC reports whether the control plane has failed the Pod because it cannot reach its node.
 func isFailedByPodGC(pod *corev1.Pod) bool {
-	for _, c := range pod.Status.Conditions {
-		if c.Type == corev1.DisruptionTarget && c.Status == corev1.ConditionTrue && c.Reason == failedByPodGC {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool {
+		return c.Type == corev1.DisruptionTarget && c.Status == corev1.ConditionTrue && c.Reason == "DeletionByPodGC"
+	})
 }

@@ -17,16 +17,10 @@ import (
 	"k8s.io/apimachinery/pkg/util/uuid"
 	coordinationv1client "k8s.io/client-go/kubernetes/typed/coordination/v1"
 	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/events"
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
 	"k8s.io/utils/clock"
 	"k8s.io/utils/ptr"
-)
-
-// The election's own rate limit. A leader needs one request in a retry period; the rest allows
-// retry periods far below one second.
-const (
-	electionQPS   = 20
-	electionBurst = 40
 )
 
 // MaxLeaseDuration limits the term of a leader after a renewal, even if the Lease names a longer
@@ -94,7 +88,7 @@ type Lock struct {
 	clock    clock.WithDelayedExecution
 	elapsed  func() time.Duration
 	client   coordinationv1client.LeaseInterface
-	recorder recorder
+	recorder events.EventRecorder // nil for no events
 	standby  *standby
 	term     *Term
 
@@ -243,7 +237,8 @@ func (l *Lock) Term() *Term { return l.term }
 func clientConfig(config *rest.Config, renewDeadline time.Duration) *rest.Config {
 	own := rest.AddUserAgent(rest.CopyConfig(config), "leader-election")
 	own.RateLimiter = nil // an inherited limiter would be the shared one
-	own.QPS, own.Burst = electionQPS, electionBurst
+	// A leader needs one request in a retry period; the rest allows retry periods far below one second.
+	own.QPS, own.Burst = 20, 40
 	own.Timeout = max(renewDeadline/2, time.Second)
 	return own
 }

@@ -3,6 +3,7 @@
 package election
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"time"
@@ -11,6 +12,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	coordinationv1client "k8s.io/client-go/kubernetes/typed/coordination/v1"
 	corev1client "k8s.io/client-go/kubernetes/typed/core/v1"
@@ -46,6 +48,8 @@ func newStandby(config *rest.Config, l *Lock, o Options) (*standby, error) {
 	watching := clientConfig(config, o.RenewDeadline)
 	timeout := watching.Timeout
 	watching.Timeout = 0
+	watching.AcceptContentTypes = cmp.Or(watching.AcceptContentTypes, watching.ContentType,
+		runtime.ContentTypeProtobuf+","+runtime.ContentTypeJSON) // as typed clients
 	coordination, err := coordinationv1client.NewForConfig(watching)
 	if err != nil {
 		return nil, fmt.Errorf("building the client that watches the Lease: %w", err)
@@ -54,7 +58,9 @@ func newStandby(config *rest.Config, l *Lock, o Options) (*standby, error) {
 	if err != nil {
 		return nil, fmt.Errorf("building the client that watches Pods: %w", err)
 	}
-	leases, pods := coordination.Leases(o.Lease.Namespace), core.Pods(o.Lease.Namespace)
+	of := func(client rest.Interface, resource string) *watcher {
+		return &watcher{client: client, resource: resource, namespace: o.Lease.Namespace, elapsed: o.Elapsed, timeout: timeout}
+	}
 	return &standby{
 		name:        o.Lease.Name,
 		client:      l.client,
@@ -62,8 +68,8 @@ func newStandby(config *rest.Config, l *Lock, o Options) (*standby, error) {
 		elapsed:     o.Elapsed,
 		retryPeriod: o.RetryPeriod,
 		view:        view{identity: l.identity, podUID: o.PodUID, container: o.Container, evidence: o.Evidence},
-		leases:      newWatcher(listWatch(leases.List, leases.Watch), o.Elapsed, timeout),
-		pods:        newWatcher(listWatch(pods.List, pods.Watch), o.Elapsed, timeout),
+		leases:      of(coordination.RESTClient(), "leases"),
+		pods:        of(core.RESTClient(), "pods"),
 	}, nil
 }
 

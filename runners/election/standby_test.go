@@ -58,7 +58,7 @@ func TestLog(t *testing.T) {
 			},
 			want: []string{
 				`"level"=0 "msg"="waiting until the Lease is released or expires: earlier takeovers are disabled"`,
-				`"level"=0 "msg"="failed to acquire the Lease" "lock"="system/lease" "error"="updating lease system/lease: Conflict"`,
+				`"level"=0 "msg"="failed to acquire the Lease" "lock"="system/lease" "error"="writing lease system/lease: Conflict"`,
 				took + `"expired"`,
 			},
 		},

@@ -4,7 +4,6 @@ package election
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
@@ -14,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
 	toolswatch "k8s.io/client-go/tools/watch"
 	"k8s.io/klog/v2"
@@ -30,9 +30,10 @@ type sighting struct {
 
 // watcher watches one object by its name.
 type watcher struct {
-	objects cache.ListWatch
-	elapsed func() time.Duration
-	timeout time.Duration // of the list; the watch has none
+	client              rest.Interface
+	resource, namespace string
+	elapsed             func() time.Duration
+	timeout             time.Duration // of the list; the watch has none
 
 	sightings chan sighting      // nil while it does not run
 	cancel    context.CancelFunc // nil while it does not run
@@ -43,21 +44,6 @@ type watcher struct {
 // forbiddenPause is the time after which a forbidden watch is tried again. An API server that starts forbids what
 // it grants as soon as it has read its rules.
 const forbiddenPause = time.Minute
-
-func newWatcher(objects cache.ListWatch, elapsed func() time.Duration, timeout time.Duration) *watcher {
-	return &watcher{objects: objects, elapsed: elapsed, timeout: timeout}
-}
-
-// listWatch returns the two requests of a typed client.
-func listWatch[L runtime.Object](list func(context.Context, metav1.ListOptions) (L, error),
-	follow func(context.Context, metav1.ListOptions) (watch.Interface, error)) cache.ListWatch {
-	return cache.ListWatch{
-		ListWithContextFunc: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
-			return list(ctx, o)
-		},
-		WatchFuncWithContext: follow,
-	}
-}
 
 func (w *watcher) running() bool { return w.cancel != nil }
 
@@ -100,11 +86,12 @@ func (w *watcher) rest(ctx context.Context, err error, consequence string) {
 // version of one object may be too old for a watch to begin at. The name is selected by a
 // field, which lets a Role limit the rights to that name.
 func (w *watcher) follow(ctx context.Context, name string, send func(sighting)) error {
-	selector := fields.OneTermEqualSelector(metav1.ObjectNameField, name).String()
+	objects := cache.NewListWatchFromClient(w.client, w.resource, w.namespace,
+		fields.OneTermEqualSelector(metav1.ObjectNameField, name))
 	began := w.elapsed()
 	listing, cancel := context.WithTimeout(ctx, w.timeout)
 	defer cancel()
-	list, err := w.objects.ListWithContext(listing, metav1.ListOptions{FieldSelector: selector})
+	list, err := objects.ListWithContext(listing, metav1.ListOptions{})
 	if err != nil {
 		return fmt.Errorf("listing: %w", err)
 	}
@@ -112,34 +99,21 @@ func (w *watcher) follow(ctx context.Context, name string, send func(sighting)) 
 	if err != nil {
 		return fmt.Errorf("reading the list: %w", err)
 	}
+	at, err := meta.ListAccessor(list)
+	if err != nil {
+		return fmt.Errorf("reading the list's version: %w", err)
+	}
 	seen := sighting{listed: true, began: began}
 	if len(found) > 0 {
 		seen.object = found[0]
 	}
 	send(seen)
-	return w.followFrom(ctx, list, selector, send)
-}
-
-func (w *watcher) followFrom(ctx context.Context, list runtime.Object, selector string, send func(sighting)) error {
-	at, err := meta.ListAccessor(list)
-	if err != nil {
-		return fmt.Errorf("reading the list's version: %w", err)
-	}
-	watching := cache.ListWatch{WatchFuncWithContext: func(ctx context.Context,
-		o metav1.ListOptions) (watch.Interface, error) {
-		o.FieldSelector = selector
-		return w.objects.WatchWithContext(ctx, o)
-	}}
-	events, err := toolswatch.NewRetryWatcherWithContext(ctx, at.GetResourceVersion(), &watching)
-	if err != nil {
-		return fmt.Errorf("starting the watch: %w", err)
-	}
-	defer events.Stop()
-	for event := range events.ResultChan() {
+	_, err = toolswatch.Until(ctx, at.GetResourceVersion(), objects, func(event watch.Event) (bool, error) {
 		if event.Type == watch.Error {
-			return fmt.Errorf("watching: %w", apierrors.FromObject(event.Object))
+			return false, apierrors.FromObject(event.Object)
 		}
 		send(sighting{object: event.Object, deleted: event.Type == watch.Deleted})
-	}
-	return errors.New("the watch ended")
+		return false, nil
+	})
+	return fmt.Errorf("watching: %w", err)
 }

@@ -38,20 +38,18 @@ func (l *Lock) take(ctx context.Context, record resourcelock.LeaderElectionRecor
 // claim sends one write that makes this replica the holder. The resourceVersion of the Lease
 // that the standby observed makes the API server refuse all claims but the first.
 func (l *Lock) claim(ctx context.Context, record resourcelock.LeaderElectionRecord) error {
-	sent, now := l.elapsed(), metav1.NewTime(l.clock.Now())
+	now := metav1.NewTime(l.clock.Now())
 	record.AcquireTime, record.RenewTime = now, now
 	record.LeaderTransitions = 0
 	observed := l.standby.view.lease
 	if observed != nil {
 		record.LeaderTransitions = resourcelock.LeaseSpecToLeaderElectionRecord(&observed.Spec).LeaderTransitions + 1
 	}
-	stored, err := l.write(ctx, observed, &record)
-	if err != nil {
+	if err := l.hold(ctx, observed, &record); err != nil {
 		return err
 	}
-	l.stored, l.role = stored, leading
+	l.role = leading
 	l.standby.stop()
-	l.term.extend(sent, leaseDuration(stored))
 	return nil
 }
 
@@ -64,13 +62,18 @@ func (l *Lock) renew(ctx context.Context, record resourcelock.LeaderElectionReco
 	}
 	ctx, cancel := l.term.bound(ctx)
 	defer cancel()
-	sent, now := l.elapsed(), metav1.NewTime(l.clock.Now())
+	record.RenewTime = metav1.NewTime(l.clock.Now())
 	if l.stored != nil {
 		last := resourcelock.LeaseSpecToLeaderElectionRecord(&l.stored.Spec)
 		record.AcquireTime, record.LeaderTransitions = last.AcquireTime, last.LeaderTransitions
 	}
-	record.RenewTime = now
-	stored, err := l.write(ctx, l.stored, &record)
+	return l.hold(ctx, l.stored, &record)
+}
+
+// hold writes a record of this holder. The term is counted from before the request.
+func (l *Lock) hold(ctx context.Context, base *coordinationv1.Lease, record *resourcelock.LeaderElectionRecord) error {
+	sent := l.elapsed()
+	stored, err := l.write(ctx, base, record)
 	if err != nil {
 		return err
 	}
@@ -102,18 +105,16 @@ func (l *Lock) write(ctx context.Context, base *coordinationv1.Lease,
 	}
 	lease.Spec = resourcelock.LeaderElectionRecordToLeaseSpec(record)
 	annotate(lease, record.HolderIdentity, l.podUID, l.started)
-	do, doing := l.client.Create, "creating"
-	if base != nil {
-		do, doing = func(ctx context.Context, lease *coordinationv1.Lease,
-			_ metav1.CreateOptions) (*coordinationv1.Lease, error) {
-			return l.client.Update(ctx, lease, metav1.UpdateOptions{})
-		}, "updating"
+	var err error
+	if base == nil {
+		lease, err = l.client.Create(ctx, lease, metav1.CreateOptions{})
+	} else {
+		lease, err = l.client.Update(ctx, lease, metav1.UpdateOptions{})
 	}
-	stored, err := do(ctx, lease, metav1.CreateOptions{})
 	if err != nil {
-		return nil, fmt.Errorf("%s lease %s: %w", doing, l.Describe(), err)
+		return nil, fmt.Errorf("writing lease %s: %w", l.Describe(), err)
 	}
-	return stored, nil
+	return lease, nil
 }
 
 // leaseDuration returns how long the holder of the Lease may lead after a renewal. The holder's own

@@ -18,9 +18,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 )
 
-// fieldOwner is the field manager of the rotator's writes to the webhook configurations.
-const fieldOwner = "leasehold"
-
 // RotatorOptions name the objects whose certificates the rotator maintains.
 type RotatorOptions struct {
 	// Service is the name of the webhooks' Service, in the namespace of the Secret.
@@ -52,7 +49,7 @@ func AddRotator(mgr manager.Manager, source *Source, o RotatorOptions) error {
 			{Name: o.Validating, Type: rotator.Validating},
 			{Name: o.Mutating, Type: rotator.Mutating},
 		},
-		FieldOwner:            fieldOwner,
+		FieldOwner:            "leasehold", // of writes to the webhook configurations
 		RequireLeaderElection: true,
 		// The rotator closes this channel. Readiness does not depend on it but on a real handshake.
 		IsReady:        make(chan struct{}),

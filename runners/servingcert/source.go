@@ -21,10 +21,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 )
 
-var (
-	_ manager.Runnable               = (*Source)(nil)
-	_ manager.LeaderElectionRunnable = (*Source)(nil)
-)
+var _ manager.LeaderElectionRunnable = (*Source)(nil)
 
 // Source watches one Secret on every replica and caches its certificate.
 type Source struct {

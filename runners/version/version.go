@@ -5,6 +5,7 @@
 package version
 
 import (
+	"cmp"
 	"fmt"
 	"runtime"
 	"runtime/debug"
@@ -28,11 +29,8 @@ func Get() Info {
 }
 
 func from(build *debug.BuildInfo) Info {
-	i := Info{Version: "(devel)", Revision: "unknown", GoVersion: runtime.Version(),
+	i := Info{Version: cmp.Or(build.Main.Version, "(devel)"), Revision: "unknown", GoVersion: runtime.Version(),
 		Platform: runtime.GOOS + "/" + runtime.GOARCH}
-	if build.Main.Version != "" {
-		i.Version = build.Main.Version
-	}
 	for _, setting := range build.Settings {
 		if setting.Key == "vcs.revision" {
 			i.Revision = setting.Value

@@ -3,9 +3,7 @@
 package main
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
-	"errors"
+	"cmp"
 	"fmt"
 	"io/fs"
 	"os"
@@ -20,34 +18,28 @@ import (
 // maxAttempts bounds the reads of a folder that changes meanwhile.
 const maxAttempts = 10
 
-// book holds the files of a folder at one point in time. It is immutable.
+// maxIndent keeps deeply nested chapters readable on a phone.
+const maxIndent = 4
+
+// book holds the files of a folder at one point in time. Only its cached pages change.
 type book struct {
 	// version is different after any change in the folder.
 	version string
 	files   map[string][]byte
-	summary render.Summary
-	// chapters are the existing files that SUMMARY.md lists, each once, in reading order.
-	chapters []string
+	summary render.Summary // its links to missing files lead nowhere
+	// chapters link to the existing files that SUMMARY.md lists, each once, in reading order. Without one the
+	// table of contents is the only chapter.
+	chapters []render.Entry
+
+	// pages are cached, up to maxCacheBytes.
+	mu     sync.Mutex
+	pages  map[string]page
+	cached int
 }
 
-// first returns the file of the front page.
-func (b *book) first() string {
-	if len(b.chapters) == 0 {
-		return markdown.SummaryName
-	}
-	return b.chapters[0]
-}
-
-// neighbours returns the previous and the next chapter of a file; "" if there is none.
-func (b *book) neighbours(file string) (previous, next string) {
-	i := slices.Index(b.chapters, file)
-	if i > 0 {
-		previous = b.chapters[i-1]
-	}
-	if i >= 0 && i+1 < len(b.chapters) {
-		next = b.chapters[i+1]
-	}
-	return previous, next
+// entryOf returns the index of the first entry of a file, or -1.
+func entryOf(entries []render.Entry, file string) int {
+	return slices.IndexFunc(entries, func(entry render.Entry) bool { return entry.File == file })
 }
 
 // bookCache caches the book of a folder, and reads it again after a change. The kubelet updates a
@@ -62,6 +54,10 @@ type bookCache struct {
 
 // current returns the current book of the folder. It returns an error if the folder or its
 // SUMMARY.md cannot be read. A ConfigMap, and so the folder, has at most 1 MiB.
+//
+// A book is read again if the folder has changed meanwhile. The kubelet removes the old files right
+// after it has replaced the link, and a book must not have files of two versions. After maxAttempts
+// current returns the last result; the next request finds another version and reads again.
 func (s *bookCache) current() (*book, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -70,38 +66,22 @@ func (s *bookCache) current() (*book, error) {
 		return nil, fmt.Errorf("opening the directory: %w", err)
 	}
 	defer root.Close() //nolint:errcheck // what is only read loses nothing at its close
-	names, version, err := scan(root)
-	if err != nil {
-		return nil, err
+	read := cmp.Or(s.book, &book{})
+	for range maxAttempts {
+		names, version, lookErr := scan(root)
+		if lookErr != nil {
+			return nil, lookErr
+		}
+		if version == read.version {
+			break
+		}
+		read, err = readBook(root, names, version)
 	}
-	if s.book != nil && s.book.version == version {
-		return s.book, nil
-	}
-	read, err := readStable(root, names, version)
 	if err != nil {
 		return nil, err
 	}
 	s.book = read
 	return read, nil
-}
-
-// readStable reads the book, and reads it again if the folder has changed meanwhile. The kubelet
-// removes the old files right after it has replaced the link, and a book must not have files of two
-// versions. After maxAttempts it returns the last result; the next request finds another version
-// and reads again.
-func readStable(root *os.Root, names []string, version string) (*book, error) {
-	for try := 1; ; try++ {
-		read, err := readBook(root, names)
-		after, now, lookErr := scan(root)
-		if now == version && lookErr == nil || try == maxAttempts {
-			if err != nil {
-				return nil, err
-			}
-			read.version = version
-			return read, nil
-		}
-		names, version = after, now
-	}
 }
 
 // scan returns the Markdown files of a folder, sorted, and a version that is different after any of
@@ -111,9 +91,9 @@ func scan(root *os.Root) (names []string, version string, err error) {
 	if err != nil {
 		return nil, "", fmt.Errorf("listing the directory: %w", err)
 	}
-	sum := sha256.New()
+	var seen strings.Builder
 	target, _ := root.Readlink("..data") // empty in a plain folder
-	fmt.Fprintln(sum, target)
+	fmt.Fprintln(&seen, target)
 	for _, entry := range entries {
 		// Stat follows the link. The os.Root rejects links that lead out of the folder.
 		info, err := root.Stat(entry.Name())
@@ -121,43 +101,39 @@ func scan(root *os.Root) (names []string, version string, err error) {
 			continue
 		}
 		names = append(names, entry.Name())
-		fmt.Fprintln(sum, entry.Name(), info.Size(), info.ModTime().UnixNano())
+		fmt.Fprintln(&seen, entry.Name(), info.Size(), info.ModTime().UnixNano())
 	}
-	return names, hex.EncodeToString(sum.Sum(nil)), nil
+	return names, seen.String(), nil
 }
 
-// readBook returns a book with these files.
-func readBook(root *os.Root, names []string) (*book, error) {
-	b := &book{files: map[string][]byte{}}
+// readBook returns a book with these files. It has the version even if there is an error.
+func readBook(root *os.Root, names []string, version string) (*book, error) {
+	b := &book{version: version, files: map[string][]byte{}, pages: map[string]page{}}
 	for _, name := range names {
 		content, err := root.ReadFile(name)
-		if errors.Is(err, fs.ErrNotExist) {
-			continue // removed after the scan
-		}
 		if err != nil {
-			return nil, fmt.Errorf("reading %s: %w", name, err)
+			return b, fmt.Errorf("reading %s: %w", name, err)
 		}
 		b.files[name] = content
 	}
 	contents, ok := b.files[markdown.SummaryName]
 	if !ok {
-		return nil, fmt.Errorf("reading %s: %w", markdown.SummaryName, fs.ErrNotExist)
+		return b, fmt.Errorf("reading %s: %w", markdown.SummaryName, fs.ErrNotExist)
 	}
 	b.summary = render.Contents(contents)
-	for _, entry := range b.summary.Entries {
-		if _, ok := b.files[entry.File]; ok && !slices.Contains(b.chapters, entry.File) {
-			b.chapters = append(b.chapters, entry.File)
+	for i, entry := range b.summary.Entries {
+		b.summary.Entries[i].Depth = min(entry.Depth, maxIndent)
+		switch _, exists := b.files[entry.File]; {
+		case entry.File == "": // a draft, or a link to another web site
+		case !exists:
+			b.summary.Entries[i].Href = ""
+		case entryOf(b.chapters, entry.File) < 0:
+			entry.Href = render.PageName(entry.File)
+			b.chapters = append(b.chapters, entry)
 		}
+	}
+	if len(b.chapters) == 0 {
+		b.chapters = []render.Entry{{File: markdown.SummaryName, Title: strings.TrimSuffix(markdown.SummaryName, ".md")}}
 	}
 	return b, nil
-}
-
-// title returns the title of a page: that of SUMMARY.md, or else the file's name.
-func (b *book) title(file string) string {
-	for _, entry := range b.summary.Entries {
-		if entry.File == file {
-			return entry.Title
-		}
-	}
-	return strings.TrimSuffix(file, ".md")
 }

@@ -34,7 +34,7 @@ func TestResponsesGolden(t *testing.T) {
 	}{
 		{"a book", shown(sample()), []string{"GET /", "GET /two.html", "GET /three.html", "GET /extra.html", "GET /one",
 			"GET /a/b/none", "GET /a%2Fb", "GET /healthz", "GET /" + styleName, "GET /" + iconName, "POST /", "PUT /healthz"}},
-		{"a title and a language by flags", titled.handler(), []string{"GET /5.html"}},
+		{"a title and a language by flags", titled, []string{"GET /5.html"}},
 		{"titles that attack", shown(map[string]string{
 			"SUMMARY.md": "# " + attack + "\n- [" + attack + "](a.md)\n- [<script>](b.md)\n# " + attack + "\n",
 			"a.md":       "a", "b.md": "b",

@@ -14,7 +14,6 @@ import (
 	"log/slog"
 	"math"
 	"net"
-	"net/http"
 	"os"
 	"os/signal"
 	"syscall"
@@ -28,9 +27,6 @@ import (
 
 // drainTimeout bounds the time for open requests after SIGTERM; Kubernetes allows 30 s.
 const drainTimeout = 10 * time.Second
-
-// memoryShare of the container's memory limit is used before garbage is collected more eagerly.
-const memoryShare = 0.8
 
 // options are the values of the flags.
 type options struct {
@@ -52,7 +48,8 @@ func main() {
 		os.Exit(0)
 	}
 	log := slog.New(slog.NewTextHandler(os.Stdout, nil))
-	if limit, err := memlimit.Set(memlimit.WithRatio(memoryShare)); err != nil || limit == math.MaxInt64 {
+	// Above this share of the container's memory limit, garbage is collected more eagerly.
+	if limit, err := memlimit.Set(memlimit.WithRatio(0.8)); err != nil || limit == math.MaxInt64 {
 		log.Info("No memory limit found for the container", "error", err)
 	}
 	//nolint:forbidigo // a program begins its context
@@ -112,9 +109,6 @@ func run(ctx context.Context, o options, log *slog.Logger) error {
 	defer cancel()
 	if err := server.Shutdown(drain); err != nil {
 		return fmt.Errorf("stopping: %w", errors.Join(err, server.Close()))
-	}
-	if err := <-failed; !errors.Is(err, http.ErrServerClosed) {
-		return fmt.Errorf("serving: %w", err)
 	}
 	return nil
 }

@@ -60,12 +60,11 @@ func (m *mount) update(t *testing.T, files map[string]string) {
 // newHandler returns the handler for a folder. Its log goes to the test.
 func newHandler(t *testing.T, dir string) http.Handler {
 	t.Helper()
-	s := &site{
+	return &site{
 		books:    &bookCache{dir: dir},
 		renderer: newPageRenderer("", "en"),
 		log:      slog.New(slog.NewTextHandler(t.Output(), nil)),
 	}
-	return s.handler()
 }
 
 func must(t *testing.T, err error) {

@@ -16,31 +16,27 @@ import (
 	"time"
 )
 
-// The cache holds the pages of one version, up to its limit, and counts their bytes.
+// A book keeps its pages up to a limit, and counts their bytes.
 func TestPageCacheIsBounded(t *testing.T) {
-	made := page{html: make([]byte, maxCacheBytes/2)}
-	first, second := &book{version: "1"}, &book{version: "2"}
-	p := newPageRenderer("", "")
+	half := page{html: make([]byte, maxCacheBytes/2)}
+	b := &book{pages: map[string]page{}}
 	for i, step := range []struct {
-		b    *book
 		file string
 		made page
 		kept bool
 	}{
-		{first, "a.md", made, true},
-		{first, "b.md", made, true},
-		{first, "c.md", page{html: []byte("x")}, false},
-		{second, "a.md", made, true},
-		{second, "b.md", page{html: make([]byte, maxCacheBytes/2+1)}, false},
-		{second, "c.md", made, true},
+		{"a.md", half, true},
+		{"b.md", page{html: make([]byte, maxCacheBytes/2+1)}, false},
+		{"c.md", half, true},
+		{"d.md", page{html: []byte("x")}, false},
 	} {
-		p.keep(step.b, step.file, step.made)
-		if _, found := p.find(step.b, step.file); found != step.kept {
-			t.Errorf("step %d: %s of version %s is found: %t, want %t", i, step.file, step.b.version, found, step.kept)
+		b.keep(step.file, step.made)
+		if _, found := b.find(step.file); found != step.kept {
+			t.Errorf("step %d: %s is found: %t, want %t", i, step.file, found, step.kept)
 		}
 	}
-	if _, found := p.find(first, "a.md"); found || p.cached != maxCacheBytes {
-		t.Errorf("a page of a former version is found: %t; %d bytes are counted, want %d", found, p.cached, maxCacheBytes)
+	if b.cached != maxCacheBytes {
+		t.Errorf("%d bytes are counted, want %d", b.cached, maxCacheBytes)
 	}
 }
 
@@ -48,13 +44,13 @@ func TestPageCacheIsBounded(t *testing.T) {
 // nothing, and others for the slot.
 func TestPagesHaveADeadline(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		b := &book{version: "1", files: map[string][]byte{"a.md": nil, "slow.md": []byte("slow"), "c.md": nil}}
+		b := &book{pages: map[string]page{}, files: map[string][]byte{"a.md": nil, "slow.md": []byte("slow"), "c.md": nil}}
 		p := newPageRenderer("", "")
-		p.convert = func(markdown []byte) ([]byte, error) {
+		p.convert = func(markdown []byte) []byte {
 			if len(markdown) > 0 {
 				<-time.After(pageTimeout * 5 / 2)
 			}
-			return markdown, nil
+			return markdown
 		}
 		ask := func(file string) (time.Duration, error) {
 			began := time.Now()
@@ -83,17 +79,17 @@ func TestPagesHaveADeadline(t *testing.T) {
 // One page is rendered at a time, however many readers ask, and once for all of them.
 func TestPagesAreRenderedInTurns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		b := &book{version: "1", files: map[string][]byte{"a.md": nil, "b.md": nil}}
+		b := &book{pages: map[string]page{}, files: map[string][]byte{"a.md": nil, "b.md": nil}}
 		p := newPageRenderer("", "")
 		var running, calls atomic.Int32
-		p.convert = func(markdown []byte) ([]byte, error) {
+		p.convert = func(markdown []byte) []byte {
 			if running.Add(1) > 1 {
 				t.Error("two pages are rendered at a time")
 			}
 			<-time.After(time.Second)
 			calls.Add(1)
 			running.Add(-1)
-			return markdown, nil
+			return markdown
 		}
 		var readers sync.WaitGroup
 		for i := range 100 {
@@ -113,9 +109,9 @@ func TestPagesAreRenderedInTurns(t *testing.T) {
 // A panic of the renderer ends neither the process nor the pages after it.
 func TestPanicOfAPage(t *testing.T) {
 	p := newPageRenderer("", "")
-	p.convert = func([]byte) ([]byte, error) { panic("a bug") }
+	p.convert = func([]byte) []byte { panic("a bug") }
 	for range 2 {
-		_, err := p.page(t.Context(), &book{version: "1"}, "a.md")
+		_, err := p.page(t.Context(), &book{}, "a.md")
 		if err == nil || !strings.Contains(err.Error(), "a.md: panic: a bug") {
 			t.Errorf("page() = %v", err)
 		}
@@ -125,22 +121,27 @@ func TestPanicOfAPage(t *testing.T) {
 // A reader who gets no page in time, or none at all, receives a notice.
 func TestReadersWithoutAPageGetANotice(t *testing.T) {
 	for text, tc := range map[string]struct {
-		err    error
-		status int
+		convert func([]byte) []byte
+		status  int
+		logged  string
 	}{
-		"takes too long":  {context.DeadlineExceeded, http.StatusServiceUnavailable},
-		"cannot be shown": {errors.ErrUnsupported, http.StatusInternalServerError},
+		"takes too long": {func([]byte) []byte {
+			<-time.After(2 * pageTimeout)
+			return nil
+		}, http.StatusServiceUnavailable, context.DeadlineExceeded.Error()},
+		"cannot be shown": {func([]byte) []byte { panic("a bug") }, http.StatusInternalServerError, "a bug"},
 	} {
-		p := newPageRenderer("", "")
-		p.convert = func([]byte) ([]byte, error) { return nil, tc.err }
-		var logged strings.Builder
-		s := &site{books: &bookCache{dir: newMount(t, sample()).dir}, renderer: p,
-			log: slog.New(slog.NewTextHandler(&logged, nil))}
-		got := request(t, s.handler(), http.MethodGet, "/one.html")
-		if got.status != tc.status || !strings.Contains(got.body, text) ||
-			!strings.Contains(logged.String(), tc.err.Error()) {
-			t.Errorf("%v: %d %s, logged %q", tc.err, got.status, got.body, logged.String())
-		}
+		synctest.Test(t, func(t *testing.T) {
+			p := newPageRenderer("", "")
+			p.convert = tc.convert
+			var logged strings.Builder
+			s := &site{books: &bookCache{dir: newMount(t, sample()).dir}, renderer: p,
+				log: slog.New(slog.NewTextHandler(&logged, nil))}
+			got := request(t, s, http.MethodGet, "/one.html")
+			if got.status != tc.status || !strings.Contains(got.body, text) || !strings.Contains(logged.String(), tc.logged) {
+				t.Errorf("%d %s, logged %q", got.status, got.body, logged.String())
+			}
+		})
 	}
 }
 
@@ -149,7 +150,7 @@ func TestUnreadableFolderIsLogged(t *testing.T) {
 	var logged strings.Builder
 	s := &site{books: &bookCache{dir: t.TempDir()}, renderer: newPageRenderer("", ""),
 		log: slog.New(slog.NewTextHandler(&logged, nil))}
-	got := request(t, s.handler(), http.MethodGet, "/")
+	got := request(t, s, http.MethodGet, "/")
 	if got.status != http.StatusServiceUnavailable || !strings.Contains(logged.String(), "reading SUMMARY.md") {
 		t.Errorf("%d %s, logged %q", got.status, got.body, logged.String())
 	}

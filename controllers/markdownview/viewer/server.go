@@ -31,34 +31,32 @@ type site struct {
 const policy = "default-src 'none'; style-src 'self'; img-src 'self' data:; base-uri 'none'; " +
 	"form-action 'none'; frame-ancestors 'none'"
 
-// handler returns the handler of all paths.
-func (s *site) handler() http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		header := w.Header()
-		header.Set("Content-Security-Policy", policy)
-		header.Set("Cross-Origin-Resource-Policy", "same-origin")
-		header.Set("Permissions-Policy", "camera=(), geolocation=(), microphone=()")
-		header.Set("Referrer-Policy", "no-referrer")
-		header.Set("X-Content-Type-Options", "nosniff")
-		header.Set("X-Frame-Options", "DENY")
-		if r.Method != http.MethodGet && r.Method != http.MethodHead {
-			header.Set("Allow", "GET, HEAD")
-			http.Error(w, "only GET and HEAD are allowed", http.StatusMethodNotAllowed)
-			return
-		}
-		// http.ServeMux is not used: it redirects unclean paths, and below the path of a proxy the
-		// target would be wrong.
-		switch r.URL.Path {
-		case "/healthz":
-			s.health(w)
-		case "/" + styleName:
-			asset(w, r, styleSource, "text/css; charset=utf-8")
-		case "/" + iconName:
-			asset(w, r, iconSource, "image/svg+xml")
-		default:
-			s.serve(w, r)
-		}
-	})
+// ServeHTTP implements http.Handler for all paths.
+func (s *site) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	header := w.Header()
+	header.Set("Content-Security-Policy", policy)
+	header.Set("Cross-Origin-Resource-Policy", "same-origin")
+	header.Set("Permissions-Policy", "camera=(), geolocation=(), microphone=()")
+	header.Set("Referrer-Policy", "no-referrer")
+	header.Set("X-Content-Type-Options", "nosniff")
+	header.Set("X-Frame-Options", "DENY")
+	if r.Method != http.MethodGet && r.Method != http.MethodHead {
+		header.Set("Allow", "GET, HEAD")
+		http.Error(w, "only GET and HEAD are allowed", http.StatusMethodNotAllowed)
+		return
+	}
+	// http.ServeMux is not used: it redirects unclean paths, and below the path of a proxy the
+	// target would be wrong.
+	switch r.URL.Path {
+	case "/healthz":
+		s.health(w)
+	case "/" + styleName:
+		asset(w, r, styleSource, "text/css; charset=utf-8")
+	case "/" + iconName:
+		asset(w, r, iconSource, "image/svg+xml")
+	default:
+		s.serve(w, r)
+	}
 }
 
 // asset serves a file that never changes under its name.
@@ -87,20 +85,19 @@ func (s *site) serve(w http.ResponseWriter, r *http.Request) {
 	if err != nil {
 		// /healthz and the log have the reason, which the reader cannot resolve.
 		s.log.Error("Cannot read the directory", "folder", s.books.dir, "error", err)
-		s.notice(w, r, nil, http.StatusServiceUnavailable, "Not available",
+		s.notice(w, r, &book{}, http.StatusServiceUnavailable, "Not available",
 			"The pages cannot be read at the moment. Try again in a minute.")
 		return
 	}
 	name := strings.TrimPrefix(r.URL.Path, "/")
+	base, isPage := strings.CutSuffix(name, ".html")
+	shown := base + ".md"
 	if name == "" {
-		s.show(w, r, b, b.first())
-		return
+		shown, isPage = b.chapters[0].File, true
 	}
-	if base, ok := strings.CutSuffix(name, ".html"); ok {
-		if _, ok := b.files[base+".md"]; ok {
-			s.show(w, r, b, base+".md")
-			return
-		}
+	if _, ok := b.files[shown]; ok && isPage {
+		s.show(w, r, b, shown)
+		return
 	}
 	for _, file := range []string{name, name + ".md"} {
 		if _, ok := b.files[file]; ok {
@@ -139,16 +136,10 @@ func (s *site) notice(w http.ResponseWriter, r *http.Request, b *book, status in
 	w.Header().Set("Cache-Control", "no-store")
 	// The path may have any depth: /a/b/c.
 	root := strings.Repeat("../", max(strings.Count(r.URL.EscapedPath(), "/")-1, 0))
-	made, err := s.renderer.notice(b, root, title, text)
-	if err != nil {
-		s.log.Error("Cannot render the notice", "error", err)
-		http.Error(w, title, status)
-		return
-	}
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
 	w.WriteHeader(status)
 	// An error means that the client has closed the connection. net/http sends no body for HEAD.
-	_, _ = w.Write(made.html)
+	_, _ = w.Write(s.renderer.notice(b, root, title, text).html)
 }
 
 // maxConnections bounds the connections of a viewer; further ones wait.
@@ -157,7 +148,7 @@ const maxConnections = 128
 // newServer returns a server for the site with timeouts for slow clients and a header limit.
 func newServer(s *site) *http.Server {
 	return &http.Server{
-		Handler:           s.handler(),
+		Handler:           s,
 		ReadHeaderTimeout: 5 * time.Second,
 		ReadTimeout:       10 * time.Second,
 		WriteTimeout:      30 * time.Second,

@@ -65,7 +65,7 @@ type Client struct {
 	credentials Credentials
 	deadline    time.Time
 	transport   *http.Transport
-	http        *http.Client
+	guarded     http.RoundTripper // the transport, which follows no redirects, behind the guard of the rules
 }
 
 // New returns a Client. It sends no request.
@@ -85,13 +85,9 @@ func New(target Target, creds Credentials, rules Rules) *Client {
 		DisableCompression:     true,        // the bounds are of what the network sends
 		IdleConnTimeout:        time.Second, // between the requests of one reconcile
 	}
-	var guarded http.RoundTripper = c.transport
+	c.guarded = c.transport
 	if rules.Guard != nil {
-		guarded = rules.Guard(c.transport)
-	}
-	c.http = &http.Client{
-		Transport:     guarded,
-		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+		c.guarded = rules.Guard(c.transport)
 	}
 	return c
 }

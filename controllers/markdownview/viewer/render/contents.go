@@ -3,6 +3,7 @@
 package render
 
 import (
+	"cmp"
 	"strings"
 
 	"github.com/yuin/goldmark/ast"
@@ -11,14 +12,13 @@ import (
 	"leasehold.dev/controllers/markdownview/viewer/markdown"
 )
 
-// Kind is the kind of an entry.
-type Kind int
+// Kind is the kind of an entry. "" is a chapter: a link, or a draft if it leads nowhere.
+type Kind string
 
-// The kinds of entries.
+// The other kinds of entries.
 const (
-	Chapter   Kind = iota // a link, or a draft if it leads nowhere
-	Part                  // a heading above the chapters that follow
-	Separator             // a rule between chapters
+	Part      Kind = "part"      // a heading above the chapters that follow
+	Separator Kind = "separator" // a rule between chapters
 )
 
 // Entry is one line of the table of contents.
@@ -88,10 +88,7 @@ func (s *Summary) chapter(source []byte, link *ast.Link, depth int) {
 			e.Href = href
 		}
 	}
-	if e.Title == "" {
-		e.Title = e.File
-	}
-	if e.Title != "" {
+	if e.Title = cmp.Or(e.Title, e.File); e.Title != "" {
 		s.Entries = append(s.Entries, e)
 	}
 }

@@ -110,7 +110,7 @@ func FuzzContents(f *testing.F) {
 				t.Errorf("file %q is not relative and cleaned", e.File)
 			}
 			if e.Depth < 0 || (e.Title == "") != (e.Kind == Separator) {
-				t.Errorf("title %q of kind %d at depth %d", e.Title, e.Kind, e.Depth)
+				t.Errorf("title %q of kind %q at depth %d", e.Title, e.Kind, e.Depth)
 			}
 			if scheme, _, ok := strings.Cut(e.Href, ":"); ok && !slices.Contains([]string{"http", "https", "mailto", "tel"}, scheme) {
 				t.Errorf("the entry %q leads to %q", e.Title, e.Href)

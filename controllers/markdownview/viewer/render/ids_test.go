@@ -18,7 +18,7 @@ import (
 func idsOf(t *testing.T, source string) []string {
 	t.Helper()
 	var all []string
-	for _, root := range parse(t, rendered(t, source)) {
+	for _, root := range parse(t, rendered(source)) {
 		for n := range root.Descendants() {
 			all = appendID(all, n)
 		}
@@ -106,7 +106,7 @@ func TestLinksOfREADMEs(t *testing.T) {
 			return err
 		}
 		ids, headings, wanted := map[string]bool{}, map[string]bool{}, []string{}
-		for _, root := range parse(t, "<div>"+rendered(t, string(source))+"</div>") {
+		for _, root := range parse(t, "<div>"+rendered(string(source))+"</div>") {
 			for n := range root.Descendants() {
 				for _, id := range appendID(nil, n) {
 					ids[id] = true

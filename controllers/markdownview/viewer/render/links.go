@@ -58,13 +58,7 @@ func autoLink(w util.BufWriter, source []byte, node ast.Node, entering bool) (as
 		destination = "mailto:" + destination
 	}
 	href, ok := sanitizeURL([]byte(destination))
-	if ok {
-		writeAnchor(w, href, "")
-	}
-	_, _ = w.WriteString(html.EscapeString(string(n.Label(source))))
-	if ok {
-		_, _ = w.WriteString("</a>")
-	}
+	writeText(w, href, ok, "", html.EscapeString(string(n.Label(source))))
 	return ast.WalkContinue, nil
 }
 
@@ -86,16 +80,10 @@ func image(w util.BufWriter, source []byte, node ast.Node, entering bool) (ast.W
 	}
 	href, ok := sanitizeURL(destination)
 	ok = ok && !hasAncestor(n, ast.KindLink)
-	if ok {
-		if alt == "" {
-			alt = html.EscapeString(href)
-		}
-		writeAnchor(w, href, string(unescape(n.Title)))
+	if ok && alt == "" {
+		alt = html.EscapeString(href)
 	}
-	_, _ = w.WriteString(alt)
-	if ok {
-		_, _ = w.WriteString("</a>")
-	}
+	writeText(w, href, ok, string(unescape(n.Title)), alt)
 	return ast.WalkSkipChildren, nil
 }
 
@@ -117,25 +105,30 @@ func writeAnchor(w util.BufWriter, href, title string) {
 	_ = w.WriteByte('>')
 }
 
+// writeText writes an escaped text, as a link if the address can be one.
+func writeText(w util.BufWriter, href string, ok bool, title, text string) {
+	if ok {
+		writeAnchor(w, href, title)
+		text += "</a>"
+	}
+	_, _ = w.WriteString(text)
+}
+
 // unescape resolves the escapes and entities of a destination or a title. The result must not be
 // decoded again, because sanitizeURL has checked exactly this text.
 func unescape(s []byte) []byte {
 	return util.ResolveEntityNames(util.ResolveNumericReferences(util.UnescapePunctuations(bytes.Clone(s))))
 }
 
-// percent matches an escape, or a '%' that begins none; browsers accept both.
-var percent = regexp.MustCompile(`%(?:[0-9A-Fa-f]{2})?`)
+// escaped matches an escape whose '%' was escaped.
+var escaped = regexp.MustCompile(`%25([0-9A-Fa-f]{2})`)
 
 // sanitizeURL returns the href for a destination. It returns false unless the destination is a
 // page, a web site, a mail address or a telephone number.
 func sanitizeURL(destination []byte) (string, bool) {
 	s := strings.ToValidUTF8(string(destination), "\uFFFD")
-	s = percent.ReplaceAllStringFunc(s, func(escape string) string {
-		if escape == "%" {
-			return "%25"
-		}
-		return escape
-	})
+	// Browsers accept a '%' that begins no escape.
+	s = escaped.ReplaceAllString(strings.ReplaceAll(s, "%", "%25"), "%$1")
 	u, err := url.Parse(s)
 	if err != nil {
 		return "", false

@@ -10,7 +10,6 @@ package render
 
 import (
 	"bytes"
-	"fmt"
 	"regexp"
 
 	"github.com/yuin/goldmark"
@@ -59,12 +58,12 @@ var bareURL = regexp.MustCompile(
 
 // HTML renders a page. Links to Markdown files in the same folder become links to their pages
 // (PageName).
-func HTML(source []byte) ([]byte, error) {
+func HTML(source []byte) []byte {
 	var out bytes.Buffer
 	if err := engine.Convert(markdown.Normalize(source), &out); err != nil {
-		return nil, fmt.Errorf("rendering Markdown: %w", err)
+		panic(err) // a mistake in this package: a buffer accepts all
 	}
 	// Code may be wider than the page. Safari scrolls with the keyboard only what can be focused. No text of the
 	// author has these characters, because goldmark escapes them.
-	return bytes.ReplaceAll(out.Bytes(), []byte("<pre>"), []byte(`<pre tabindex="0">`)), nil
+	return bytes.ReplaceAll(out.Bytes(), []byte("<pre>"), []byte(`<pre tabindex="0">`))
 }

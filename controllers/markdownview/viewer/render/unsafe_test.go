@@ -160,7 +160,7 @@ var attacks = []string{
 func TestAttacksAreSanitized(t *testing.T) {
 	for _, attack := range attacks {
 		t.Run(attack, func(t *testing.T) {
-			page := rendered(t, attack)
+			page := rendered(attack)
 			if found := unsafeParts(t, page); found != nil {
 				t.Errorf("%q is rendered with %q:\n%s", attack, found, page)
 			}
@@ -207,11 +207,11 @@ func FuzzHTML(f *testing.F) {
 		f.Add([]byte(strings.Repeat(part, 20)))
 	}
 	f.Fuzz(func(t *testing.T, source []byte) {
-		page := rendered(t, string(source))
+		page := rendered(string(source))
 		if found := unsafeParts(t, page); found != nil {
 			t.Errorf("%q is rendered with %q:\n%s", source, found, page)
 		}
-		if again := rendered(t, string(source)); page != again {
+		if again := rendered(string(source)); page != again {
 			t.Errorf("%q is rendered differently the second time", source)
 		}
 	})
