@@ -17,7 +17,7 @@ const CrashAfterWrite scenario.FaultName = "crash-after-write"
 var crashAfterWrite = spec{
 	fault: CrashAfterWrite, family: "crash-after-write",
 	text:   "a replica is killed (SIGKILL) after the API server has carried out TARGET and before the replica receives the response",
-	derive: eachWrite, newInjector: held(fault.AfterAnswer, crash),
+	derive: eachWrite, injector: heldAction{fault.AfterAnswer, crash},
 }
 
 // crash kills the replica whose request has been answered, and cuts the request. After a refused write

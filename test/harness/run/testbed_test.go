@@ -240,7 +240,7 @@ func (s *testbed) newExecution() *execution {
 }
 
 // step does what the fault does before a step.
-func (s *testbed) step(n int) { s.Expect(s.fault.beginStep(s.t.Context(), n)).To(Succeed()) }
+func (s *testbed) step(n int) { s.fault.beginStep(n) }
 
 func (s *testbed) heal() { s.Expect(s.fault.heal()).To(Succeed()) }
 
