@@ -136,8 +136,7 @@ func (ex *execution) runAttack(ctx context.Context, step scenario.Step, steps []
 		return
 	}
 	if step.Refused == scenario.MustRefuse {
-		ex.decisions = append(ex.decisions, history.Decision{Step: step.Name, Allowed: accepted > 0, At: a.now(),
-			Action: fmt.Sprintf("%s may do %s", step.As, step.Name)})
+		ex.decide(step, fmt.Sprintf("%s may do %s", step.As, step.Name), false, accepted > 0)
 	}
 	ended := a.now()
 	detail := fmt.Sprintf("%s by %s: %d of %d accepted in %s, %.0f a second", step.Name,
