@@ -42,10 +42,7 @@ func TestExternalByLeader(t *testing.T) {
 	byLateHolder := []string{"get of external bucket for UID u1 by replica a", "at that time replica b held the Lease"}
 	// late is a call of a leader that a fault held until another one led.
 	late := func(until float64) *history.History {
-		return play(holds("b"), long, by("a"), changes(func(s *script) {
-			s.Faults = []history.FaultRecord{{Name: "leader-pause", Happened: 1, Replica: "a", Began: second(0),
-				Overtaken: second(until)}}
-		}))
+		return play(holds("b"), long, by("a"), delayed("a", 0, until))
 	}
 	fenced := func(c *invariant.Contract) { c.Fenced = true }
 	check(t, invariant.LeaderOnlyCalls, table{

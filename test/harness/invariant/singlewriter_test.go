@@ -175,10 +175,7 @@ func TestSingleWriter(t *testing.T) {
 func TestLateWriteIsNoViolationWithoutAFence(t *testing.T) {
 	t1 := thing()
 	late := func(replica string, began, until float64) *history.History {
-		return play(writes("a", t1), holds("b"), writes("a", t1), changes(func(s *script) {
-			s.Faults = []history.FaultRecord{
-				{Name: "leader-pause", Happened: 1, Replica: replica, Began: second(began), Overtaken: second(until)}}
-		}))
+		return play(writes("a", t1), holds("b"), writes("a", t1), delayed(replica, began, until))
 	}
 	fenced := func(c *invariant.Contract) { c.Fenced = true }
 	check(t, invariant.SingleWriter, table{

@@ -49,6 +49,9 @@ func TestParseAndFill(t *testing.T) {
 	g.Expect(filled.Steps[3].Wait.String()).To(Equal("Team team-1 to have Ready=False"))
 	g.Expect(filled.Steps[4].Delete.String()).To(Equal("Team ns/team-1"))
 	g.Expect(s.Steps[1].Quiesce.Until[0].String()).To(Equal("Team {team} to have Ready=True"), "it is not changed")
+	for i, step := range s.Steps {
+		g.Expect(step.Acts()).To(Equal(i%2 == 0), "step %d", i+1)
+	}
 }
 
 func TestFillLeavesWhatIsNotAName(t *testing.T) {
@@ -121,14 +124,5 @@ func TestParseRefusesSteps(t *testing.T) {
 				"\n- {name: end, quiesce: {for: 1s}}\n"))
 			NewWithT(t).Expect(err).To(MatchError(ContainSubstring(want)))
 		})
-	}
-}
-
-func TestStepsThatAct(t *testing.T) {
-	g := NewWithT(t)
-	s, err := scenario.Parse([]byte(team))
-	g.Expect(err).NotTo(HaveOccurred())
-	for i, step := range s.Steps {
-		g.Expect(step.Acts()).To(Equal(i%2 == 0), "step %d", i+1)
 	}
 }
