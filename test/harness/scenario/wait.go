@@ -8,7 +8,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"reflect"
 	"strings"
 
 	"github.com/fluxcd/cli-utils/pkg/kstatus/status"
@@ -116,12 +115,16 @@ func (w Wait) hasCondition(o *unstructured.Unstructured) bool {
 
 // hasValue reports whether the path matches exactly one value, and it is the wanted one.
 func (w Wait) hasValue(o *unstructured.Unstructured) bool {
-	found := w.values(o)
-	if len(found) != 1 {
+	path, err := parsePath(w.Field)
+	if err != nil {
+		return false
+	}
+	found, err := path.FindResults(o.Object)
+	if err != nil || len(found) != 1 || len(found[0]) != 1 {
 		return false
 	}
 	// In JSON a number is an integer by its value, whatever type it was decoded into.
-	have, err := json.Marshal(found[0].Interface())
+	have, err := json.Marshal(found[0][0].Interface())
 	if err != nil {
 		return false
 	}
@@ -129,30 +132,22 @@ func (w Wait) hasValue(o *unstructured.Unstructured) bool {
 	return err == nil && bytes.Equal(have, want)
 }
 
-// values are what the path matches in an object.
-func (w Wait) values(o *unstructured.Unstructured) []reflect.Value {
-	path, err := parsePath(w.Field)
-	if err != nil {
-		return nil
-	}
-	found, err := path.FindResults(o.Object)
-	if err != nil || len(found) != 1 {
-		return nil
-	}
-	return found[0]
-}
-
 // Unmet is String with the value that an object has instead, for a field.
 func (w Wait) Unmet(o *unstructured.Unstructured) string {
 	if w.Field == "" || o == nil {
 		return w.String()
 	}
-	var values []string
-	for _, value := range w.values(o) {
-		values = append(values, described(value.Interface()))
+	path, err := parsePath(w.Field)
+	if err != nil {
+		return w.String()
 	}
-	if len(values) == 0 {
+	found, err := path.FindResults(o.Object)
+	if err != nil || len(found) != 1 || len(found[0]) == 0 {
 		return w.String() + "; it has no such field"
+	}
+	var values []string
+	for _, value := range found[0] {
+		values = append(values, described(value.Interface()))
 	}
 	return w.String() + "; it has " + strings.Join(values, ", ")
 }

@@ -82,10 +82,10 @@ func TestWait_Unmet(t *testing.T) {
 			scenario.Wait{Object: ref, Field: "status.parts[*]", Value: true}, o},
 		`X x to have status.none: the number 2; it has no such field`: {scenario.Wait{Object: ref, Field: "status.none", Value: 2.0}, o},
 		`X x to have status.size: the number 1`:                       {scenario.Wait{Object: ref, Field: "status.size", Value: 1.0}, nil},
-		"X x to exist":           {scenario.Wait{Object: ref, Exists: true}, o},
-		"X x to be gone":         {scenario.Wait{Object: ref, Gone: true}, o},
-		"X x to be current":      {scenario.Wait{Object: ref, Current: true}, o},
-		"X x to have Ready=True": {scenario.Wait{Object: ref, Condition: "Ready"}, o},
+		"X x to exist":                                                {scenario.Wait{Object: ref, Exists: true}, o},
+		"X x to be gone":                                              {scenario.Wait{Object: ref, Gone: true}, o},
+		"X x to be current":                                           {scenario.Wait{Object: ref, Current: true}, o},
+		"X x to have Ready=True":                                      {scenario.Wait{Object: ref, Condition: "Ready"}, o},
 	} {
 		g.Expect(tc.wait.Unmet(tc.o)).To(Equal(want))
 	}
