@@ -24,7 +24,7 @@ type spec struct {
 	// takesOver is true if another replica has to take the Lease in the fault.
 	takesOver bool
 	// derive plans the fault from clean runs.
-	derive func(d *derivation, f scenario.FaultName) []Plan
+	derive   func(d *derivation, f scenario.FaultName) []Plan
 	injector injector
 }
 
