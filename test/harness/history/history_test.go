@@ -212,20 +212,25 @@ func TestTerms_NameTheReplica(t *testing.T) {
 	g.Expect(got).To(Equal(want))
 }
 
-func TestMerge_DatesDeletions(t *testing.T) {
+func TestMerge(t *testing.T) {
 	g := NewWithT(t)
 	audit := &history.History{
 		Recorded: []history.Source{history.Audit},
 		Requests: []history.Request{{ID: "d", Verb: "delete", UID: "a", Effect: history.Deleted,
 			RevisionRange: history.RevisionRange{From: 5, To: 9}}},
 		Versions: []history.Version{thing("a", 5), goneA(history.RevisionRange{From: 5, To: 9})},
+		Probes:   []history.Probe{{Replica: "b", First: second(2)}},
 	}
 	watch := &history.History{
 		Recorded: []history.Source{history.Watch, history.Audit},
+		Began:    second(1),
 		Aliases:  map[string]string{"x": "y"},
 		Versions: []history.Version{thing("a", 4), thing("a", 5), goneA(history.At(7)), thing("b", 8)},
+		Probes:   []history.Probe{{Replica: "a", First: second(1)}},
+		Followed: []history.Following{{Replica: "a", Path: "/x"}},
 	}
 	audit.Merge(watch)
+	audit.Merge(&history.History{Began: second(2)})
 	var got []string
 	for _, v := range audit.Versions {
 		got = append(got, fmt.Sprintf("%s %s %t", v.UID, v.RevisionRange, v.Gone))
@@ -238,6 +243,9 @@ func TestMerge_DatesDeletions(t *testing.T) {
 	if audit.Aliases["x"] != "y" || !audit.Has(history.External, history.Watch) || audit.Has(history.External) {
 		t.Errorf("merged: %v, %v", audit.Aliases, audit.Recorded)
 	}
+	g.Expect(audit.Began).To(Equal(second(1)))
+	g.Expect(audit.Probes).To(HaveExactElements(HaveField("Replica", "a"), HaveField("Replica", "b")))
+	g.Expect(audit.Followed).To(HaveLen(1))
 }
 
 func TestIndex(t *testing.T) {
@@ -331,21 +339,6 @@ func TestReplicaDuring(t *testing.T) {
 		want    bool
 	}{{lived, 1, false}, {lived, 2, true}, {lived, 3, true}, {lived, 4, false}, {lives, 1, false}, {lives, 9, true}} {
 		g.Expect(tc.replica.During(second(tc.at))).To(Equal(tc.want), "%+v during second %d", tc.replica, tc.at)
-	}
-}
-
-func TestMerge_KeepsProbes(t *testing.T) {
-	h := &history.History{Recorded: []history.Source{history.Audit},
-		Probes: []history.Probe{{Replica: "b", First: second(2)}}}
-	h.Merge(&history.History{
-		Began: second(1), Recorded: []history.Source{history.Probes},
-		Probes:   []history.Probe{{Replica: "a", First: second(1)}},
-		Followed: []history.Following{{Replica: "a", Path: "/x"}},
-	})
-	h.Merge(&history.History{Began: second(2)})
-	if !h.Began.Equal(second(1)) || !h.Has(history.Probes) || len(h.Probes) != 2 || h.Probes[0].Replica != "a" ||
-		len(h.Followed) != 1 {
-		t.Errorf("merged is %+v", h)
 	}
 }
 

@@ -146,16 +146,19 @@ func asks(who, verb string, o *unstructured.Unstructured, effect history.Effect,
 
 // holds gives the Lease to a replica; "" releases it.
 func holds(who string) step {
-	return step{func(s *script) {
-		holder := who
-		if who != "" {
-			holder += "_1"
-		}
-		writes(cmp.Or(who, "a"), object("Lease", "leader", "uid-lease", func(o *unstructured.Unstructured) {
-			o.SetNamespace("system")
-			o.Object["spec"] = map[string]any{"holderIdentity": holder}
-		})).record(s)
-	}}
+	holder := who
+	if who != "" {
+		holder += "_1"
+	}
+	return writes(cmp.Or(who, "a"), leader(map[string]any{"holderIdentity": holder}))
+}
+
+// leader is the Lease.
+func leader(spec map[string]any) *unstructured.Unstructured {
+	return object("Lease", "leader", "uid-lease", func(o *unstructured.Unstructured) {
+		o.SetNamespace("system")
+		o.Object["spec"] = spec
+	})
 }
 
 // calls records a request of replica a to an external system, with its answer.

@@ -6,8 +6,6 @@ import (
 	"testing"
 	"time"
 
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-
 	"leasehold.dev/test/harness/history"
 	"leasehold.dev/test/harness/invariant"
 )
@@ -27,10 +25,7 @@ func starts() step {
 
 // elects gives the Lease of 4 seconds to a process of a replica, by its whole identity.
 func elects(who, identity string) step {
-	return writes(who, object("Lease", "leader", "uid-lease", func(o *unstructured.Unstructured) {
-		o.SetNamespace("system")
-		o.Object["spec"] = map[string]any{"holderIdentity": identity, "leaseDurationSeconds": int64(4)}
-	}))
+	return writes(who, leader(map[string]any{"holderIdentity": identity, "leaseDurationSeconds": int64(4)}))
 }
 
 func TestExternalByLeader(t *testing.T) {

@@ -6,8 +6,6 @@ import (
 	"testing"
 	"time"
 
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-
 	"leasehold.dev/test/harness/history"
 	"leasehold.dev/test/harness/invariant"
 )
@@ -82,12 +80,9 @@ func TestHolderWritesTheTime(t *testing.T) {
 	renews := func(age time.Duration) step {
 		return step{func(s *script) {
 			s.now = second(20)
-			writes("a", object("Lease", "leader", "uid-lease", func(o *unstructured.Unstructured) {
-				o.SetNamespace("system")
-				o.Object["spec"] = map[string]any{
-					"holderIdentity": "a_1", "leaseDurationSeconds": int64(4),
-					"renewTime": second(20).Add(-age).Format("2006-01-02T15:04:05.000000Z07:00"),
-				}
+			writes("a", leader(map[string]any{
+				"holderIdentity": "a_1", "leaseDurationSeconds": int64(4),
+				"renewTime": second(20).Add(-age).Format("2006-01-02T15:04:05.000000Z07:00"),
 			})).record(s)
 		}}
 	}
