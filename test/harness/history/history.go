@@ -77,8 +77,7 @@ type FaultRecord struct {
 	Happened int       `json:"happened"`
 	Began    time.Time `json:"began,omitzero"`
 	Ended    time.Time `json:"ended,omitzero"`
-	RevisionRange
-	Detail string `json:"detail,omitempty"`
+	Detail   string    `json:"detail,omitempty"`
 	// Legal says which documented behavior of the API server makes a stale start legal, and after which requests.
 	Legal string `json:"legal,omitempty"`
 	// Touched are the objects that the fault changed or deleted.
