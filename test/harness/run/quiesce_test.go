@@ -376,7 +376,7 @@ func TestQuiesce_LastsUntilTheLeaseIsRenewed(t *testing.T) {
 				return err
 			})
 			g.Eventually(observing.Load, testTimeout).Should(BeTrue())
-			s.advance(time.Millisecond) // the time that the checkpoint lasts at least
+			advance(s.t, s.stopped, time.Millisecond) // the time that the checkpoint lasts at least
 			g.Consistently(done, 10*pollInterval).ShouldNot(Receive())
 			goOn(s)
 			g.Eventually(done, testTimeout).Should(Receive(BeNil()))

@@ -198,8 +198,6 @@ func (s *testbed) stopClock() {
 }
 
 // advance lets one wait that there is, or will be, end.
-func (s *testbed) advance(d time.Duration) { advance(s.t, s.stopped, d) }
-
 func advance(t *testing.T, c *clocktesting.FakeClock, d time.Duration) {
 	t.Helper()
 	NewWithT(t).Eventually(c.HasWaiters, testTimeout).Should(BeTrue())
