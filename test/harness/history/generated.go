@@ -3,7 +3,6 @@
 package history
 
 import (
-	"iter"
 	"regexp"
 	"slices"
 	"strings"
@@ -33,7 +32,7 @@ func IsHash(text string) bool { return hashed.MatchString(text) }
 // alias, because their objects have metadata.generateName.
 func (h *History) AliasGenerated(users []string) {
 	aliases, normal := map[string]string{}, h.Normalizer()
-	for life := range h.named(users) {
+	for _, life := range h.named(users) {
 		name, stars := life.Name, ""
 		for generated.MatchString(name) && h.Aliases[name] == "" {
 			cut := generated.FindStringIndex(name)[0]
@@ -47,22 +46,18 @@ func (h *History) AliasGenerated(users []string) {
 }
 
 // named returns the objects that the users created by names of their own.
-func (h *History) named(users []string) iter.Seq[*Lifetime] {
-	return func(yield func(*Lifetime) bool) {
-		index := h.Index()
-		for _, r := range h.Requests {
-			life := index.Created(r)
-			if life == nil || !slices.Contains(users, r.User) {
-				continue
-			}
-			if last := life.Last(); last != nil && last.Object.GetGenerateName() != "" {
-				continue
-			}
-			if !yield(life) {
-				return
-			}
+func (h *History) named(users []string) (all []*Lifetime) {
+	index := h.Index()
+	for _, r := range h.Requests {
+		life := index.Created(r)
+		if life == nil || !slices.Contains(users, r.User) {
+			continue
+		}
+		if last := life.Last(); last == nil || last.Object.GetGenerateName() == "" {
+			all = append(all, life)
 		}
 	}
+	return all
 }
 
 // HashedNames are patterns of names with a hash that depends on names of the scenario, and so
@@ -82,7 +77,7 @@ func LearnHashedNames(users []string, runs []*History) HashedNames {
 	having := map[Key][]int{} // the runs with a name
 	for i, h := range runs {
 		normal := h.Normalizer()
-		for life := range h.named(users) {
+		for _, life := range h.named(users) {
 			key := Key{Resource: life.Resource, Name: normal.Replace(life.Name)}
 			if !slices.Contains(having[key], i) {
 				having[key] = append(having[key], i)
@@ -151,7 +146,7 @@ func combined(a, b string, different func(a, b string) string) string {
 // what the history called the names before.
 func (n HashedNames) Alias(h *History) map[string]string {
 	aliases, before, normal := map[string]string{}, map[string]string{}, h.Normalizer()
-	for life := range h.named(n.users) {
+	for _, life := range h.named(n.users) {
 		name := normal.Replace(life.Name)
 		for _, pattern := range n.patterns[life.Resource] {
 			if alias := applied(pattern, name); alias != "" && !n.steady[Key{Resource: life.Resource, Name: name}] {

@@ -77,8 +77,7 @@ type FaultRecord struct {
 	Happened int       `json:"happened"`
 	Began    time.Time `json:"began,omitzero"`
 	Ended    time.Time `json:"ended,omitzero"`
-	RevisionRange
-	Detail string `json:"detail,omitempty"`
+	Detail   string    `json:"detail,omitempty"`
 	// Legal says which documented behavior of the API server makes a stale start legal, and after which requests.
 	Legal string `json:"legal,omitempty"`
 	// Touched are the objects that the fault changed or deleted.
@@ -211,4 +210,18 @@ func (h *History) Normalizer() *strings.Replacer {
 		pairs = append(pairs, name, h.Aliases[name])
 	}
 	return strings.NewReplacer(pairs...)
+}
+
+// Answered reports whether the users of an operator did something for the run: whether they wrote an object that was
+// created in it, changed one outside their own namespace, or called the external system. Leases and events do not
+// count, because an operator also writes them while it waits for what a scenario lacks.
+func (h *History) Answered(users []string, own string) bool {
+	created := map[Key]bool{}
+	for _, r := range h.Requests {
+		created[r.Key] = created[r.Key] || r.Made
+	}
+	return len(h.Calls) > 0 || slices.ContainsFunc(h.Requests, func(r Request) bool {
+		return r.Write() && slices.Contains(users, r.User) && r.Resource != Leases && r.Resource.Resource != "events" &&
+			(created[r.Key] || r.Done() && r.Namespace != own)
+	})
 }

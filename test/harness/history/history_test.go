@@ -212,20 +212,25 @@ func TestTerms_NameTheReplica(t *testing.T) {
 	g.Expect(got).To(Equal(want))
 }
 
-func TestMerge_DatesDeletions(t *testing.T) {
+func TestMerge(t *testing.T) {
 	g := NewWithT(t)
 	audit := &history.History{
 		Recorded: []history.Source{history.Audit},
 		Requests: []history.Request{{ID: "d", Verb: "delete", UID: "a", Effect: history.Deleted,
 			RevisionRange: history.RevisionRange{From: 5, To: 9}}},
 		Versions: []history.Version{thing("a", 5), goneA(history.RevisionRange{From: 5, To: 9})},
+		Probes:   []history.Probe{{Replica: "b", First: second(2)}},
 	}
 	watch := &history.History{
 		Recorded: []history.Source{history.Watch, history.Audit},
+		Began:    second(1),
 		Aliases:  map[string]string{"x": "y"},
 		Versions: []history.Version{thing("a", 4), thing("a", 5), goneA(history.At(7)), thing("b", 8)},
+		Probes:   []history.Probe{{Replica: "a", First: second(1)}},
+		Followed: []history.Following{{Replica: "a", Path: "/x"}},
 	}
 	audit.Merge(watch)
+	audit.Merge(&history.History{Began: second(2)})
 	var got []string
 	for _, v := range audit.Versions {
 		got = append(got, fmt.Sprintf("%s %s %t", v.UID, v.RevisionRange, v.Gone))
@@ -238,6 +243,9 @@ func TestMerge_DatesDeletions(t *testing.T) {
 	if audit.Aliases["x"] != "y" || !audit.Has(history.External, history.Watch) || audit.Has(history.External) {
 		t.Errorf("merged: %v, %v", audit.Aliases, audit.Recorded)
 	}
+	g.Expect(audit.Began).To(Equal(second(1)))
+	g.Expect(audit.Probes).To(HaveExactElements(HaveField("Replica", "a"), HaveField("Replica", "b")))
+	g.Expect(audit.Followed).To(HaveLen(1))
 }
 
 func TestIndex(t *testing.T) {
@@ -334,17 +342,37 @@ func TestReplicaDuring(t *testing.T) {
 	}
 }
 
-func TestMerge_KeepsProbes(t *testing.T) {
-	h := &history.History{Recorded: []history.Source{history.Audit},
-		Probes: []history.Probe{{Replica: "b", First: second(2)}}}
-	h.Merge(&history.History{
-		Began: second(1), Recorded: []history.Source{history.Probes},
-		Probes:   []history.Probe{{Replica: "a", First: second(1)}},
-		Followed: []history.Following{{Replica: "a", Path: "/x"}},
-	})
-	h.Merge(&history.History{Began: second(2)})
-	if !h.Began.Equal(second(1)) || !h.Has(history.Probes) || len(h.Probes) != 2 || h.Probes[0].Replica != "a" ||
-		len(h.Followed) != 1 {
-		t.Errorf("merged is %+v", h)
+func TestNeighbours(t *testing.T) {
+	g := NewWithT(t)
+	epoch := time.Unix(1_000_000, 0)
+	at := func(seconds int) time.Time { return epoch.Add(time.Duration(seconds) * time.Second) }
+	request := func(version uint64, effect history.Effect, received, answered int) history.Request {
+		return history.Request{RevisionRange: history.At(version), Effect: effect, Received: at(received),
+			Answered: at(answered)}
+	}
+	vague := request(0, history.Deleted, 31, 32)
+	vague.RevisionRange = history.RevisionRange{From: 1, To: 99}
+	h := &history.History{Requests: []history.Request{
+		request(5, history.Stored, 1, 2),
+		request(4, history.Stored, 1, 3), // answered later and stored before
+		request(7, history.Stored, 9, 11),
+		request(6, history.Unchanged, 4, 5), // no evidence of its time
+		request(12, history.Deleted, 30, 31),
+		request(13, history.Stored, 33, 34),
+		request(3, history.Unchanged, 40, 41),
+		vague,
+	}}
+	for name, tc := range map[string]struct {
+		began, ended time.Time
+		want         history.RevisionRange
+	}{
+		"Between":     {at(10), at(20), history.RevisionRange{From: 5, To: 12}},
+		"AfterAll":    {at(50), at(60), history.RevisionRange{From: 13}},
+		"BeforeAll":   {at(0), at(0), history.RevisionRange{To: 4}},
+		"WithoutEnd":  {at(10), time.Time{}, history.RevisionRange{From: 5}},
+		"AtOnce":      {at(11), at(29), history.RevisionRange{From: 7, To: 12}},
+		"Overlapping": {at(10), at(30), history.RevisionRange{From: 5, To: 13}},
+	} {
+		g.Expect(h.Neighbours(tc.began, tc.ended)).To(Equal(tc.want), name)
 	}
 }

@@ -2,7 +2,10 @@
 
 package history
 
-import "fmt"
+import (
+	"fmt"
+	"time"
+)
 
 // RevisionRange is the period between two revisions of the store. The zero range is any time.
 type RevisionRange struct {
@@ -41,4 +44,24 @@ func (s RevisionRange) When() string {
 		return "at " + s.String()
 	}
 	return s.String()
+}
+
+// Neighbours returns the revisions between which an event outside the store happened. It applies to
+// a call that the client waited for: the client's next write is later. The times must be of the API
+// server's clock; a zero end is unknown.
+func (h *History) Neighbours(began, ended time.Time) RevisionRange {
+	var s RevisionRange
+	for _, r := range h.Requests {
+		version, exact := r.Exact()
+		if !exact || (r.Effect != Stored && r.Effect != Deleted) {
+			continue
+		}
+		if !r.Answered.After(began) {
+			s.From = max(s.From, version)
+		}
+		if !ended.IsZero() && r.Received.After(ended) && (s.To == 0 || version < s.To) {
+			s.To = version
+		}
+	}
+	return s
 }

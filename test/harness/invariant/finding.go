@@ -177,11 +177,6 @@ var (
 	number = regexp.MustCompile(`(\d+(\.\d+)?(ns|µs|ms|s|m|h)?)+`)
 )
 
-// signer makes the signatures of one run's violations.
-type signer struct{ names *strings.Replacer }
-
-func newSigner(h *history.History) signer { return signer{Names(h)} }
-
 // Names returns a replacer of the names that differ from run to run, by placeholders.
 func Names(h *history.History) *strings.Replacer {
 	aliases := map[string]string{}
@@ -194,9 +189,9 @@ func Names(h *history.History) *strings.Replacer {
 	return (&history.History{Aliases: aliases}).Normalizer()
 }
 
-// sign sets the signature of a violation: its message without what differs from run to run.
-func (s signer) sign(v *Violation) {
-	text := s.names.Replace(v.Message)
+// sign sets the signature: the message without what differs from run to run.
+func (v *Violation) sign(names *strings.Replacer) {
+	text := names.Replace(v.Message)
 	for remark.MatchString(text) {
 		text = remark.ReplaceAllString(text, "")
 	}

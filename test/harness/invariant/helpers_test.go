@@ -146,16 +146,19 @@ func asks(who, verb string, o *unstructured.Unstructured, effect history.Effect,
 
 // holds gives the Lease to a replica; "" releases it.
 func holds(who string) step {
-	return step{func(s *script) {
-		holder := who
-		if who != "" {
-			holder += "_1"
-		}
-		writes(cmp.Or(who, "a"), object("Lease", "leader", "uid-lease", func(o *unstructured.Unstructured) {
-			o.SetNamespace("system")
-			o.Object["spec"] = map[string]any{"holderIdentity": holder}
-		})).record(s)
-	}}
+	holder := who
+	if who != "" {
+		holder += "_1"
+	}
+	return writes(cmp.Or(who, "a"), leader(map[string]any{"holderIdentity": holder}))
+}
+
+// leader is the Lease.
+func leader(spec map[string]any) *unstructured.Unstructured {
+	return object("Lease", "leader", "uid-lease", func(o *unstructured.Unstructured) {
+		o.SetNamespace("system")
+		o.Object["spec"] = spec
+	})
 }
 
 // calls records a request of replica a to an external system, with its answer.
@@ -186,24 +189,37 @@ func rests(name string, steps ...step) step {
 	}}
 }
 
+// delayed records a fault that makes what a replica sends late, until a second.
+func delayed(replica string, began, until float64) step {
+	return changes(func(s *script) {
+		s.Faults = []history.FaultRecord{
+			{Name: "leader-pause", Happened: 1, Replica: replica, Began: second(began), Overtaken: second(until)}}
+	})
+}
+
+// mark changes the last checkpoint.
+func mark(change func(*history.Checkpoint)) step {
+	return changes(func(s *script) { change(&s.Checkpoints[len(s.Checkpoints)-1]) })
+}
+
 // hasty precedes the last checkpoint by several changes of one object.
 func hasty() step {
-	return step{func(s *script) { s.Checkpoints[len(s.Checkpoints)-1].Hasty = true }}
+	return mark(func(m *history.Checkpoint) { m.Hasty = true })
 }
 
 // busy makes the last checkpoint one at which the operator is not done: what it has made by then proves nothing.
 func busy() step {
-	return step{func(s *script) { s.Checkpoints[len(s.Checkpoints)-1].Busy = true }}
+	return mark(func(m *history.Checkpoint) { m.Busy = true })
 }
 
 // like makes the last checkpoint one that has to have the state of an earlier one.
 func like(name string) step {
-	return step{func(s *script) { s.Checkpoints[len(s.Checkpoints)-1].Like = name }}
+	return mark(func(m *history.Checkpoint) { m.Like = name })
 }
 
 // finds records the external objects at the last checkpoint, as name and owner.
 func finds(things ...history.ExternalThing) step {
-	return step{func(s *script) { s.Checkpoints[len(s.Checkpoints)-1].Things = things }}
+	return mark(func(m *history.Checkpoint) { m.Things = things })
 }
 
 // rejected is a step that the API server did not accept; "" is the cleanup.

@@ -73,10 +73,7 @@ type heldDuring struct {
 }
 
 func (b *judgement) heldBy(terms []history.Term, s history.RevisionRange, call history.Call) (found heldDuring) {
-	var began time.Time // zero if it is not known
-	if process := b.processAt(call.Began, func(name string) bool { return name == call.Replica }); process != nil {
-		began = process.Started
-	}
+	began := b.startOf(call.Replica, call.Began)
 	for i, t := range terms {
 		ended := i+1 < len(terms) && terms[i+1].Before(s)
 		switch {
@@ -94,6 +91,14 @@ func (b *judgement) heldBy(terms []history.Term, s history.RevisionRange, call h
 		}
 	}
 	return found
+}
+
+// startOf is when the process of a replica at a time started; zero if it is not known.
+func (b *judgement) startOf(replica string, at time.Time) time.Time {
+	if process := b.processAt(at, func(name string) bool { return name == replica }); process != nil {
+		return process.Started
+	}
+	return time.Time{}
 }
 
 // processAt is the last process of a name that started by a time; nil if there is none.

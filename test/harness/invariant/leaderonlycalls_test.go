@@ -6,8 +6,6 @@ import (
 	"testing"
 	"time"
 
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-
 	"leasehold.dev/test/harness/history"
 	"leasehold.dev/test/harness/invariant"
 )
@@ -27,10 +25,7 @@ func starts() step {
 
 // elects gives the Lease of 4 seconds to a process of a replica, by its whole identity.
 func elects(who, identity string) step {
-	return writes(who, object("Lease", "leader", "uid-lease", func(o *unstructured.Unstructured) {
-		o.SetNamespace("system")
-		o.Object["spec"] = map[string]any{"holderIdentity": identity, "leaseDurationSeconds": int64(4)}
-	}))
+	return writes(who, leader(map[string]any{"holderIdentity": identity, "leaseDurationSeconds": int64(4)}))
 }
 
 func TestExternalByLeader(t *testing.T) {
@@ -42,10 +37,7 @@ func TestExternalByLeader(t *testing.T) {
 	byLateHolder := []string{"get of external bucket for UID u1 by replica a", "at that time replica b held the Lease"}
 	// late is a call of a leader that a fault held until another one led.
 	late := func(until float64) *history.History {
-		return play(holds("b"), long, by("a"), changes(func(s *script) {
-			s.Faults = []history.FaultRecord{{Name: "leader-pause", Happened: 1, Replica: "a", Began: second(0),
-				Overtaken: second(until)}}
-		}))
+		return play(holds("b"), long, by("a"), delayed("a", 0, until))
 	}
 	fenced := func(c *invariant.Contract) { c.Fenced = true }
 	check(t, invariant.LeaderOnlyCalls, table{

@@ -17,49 +17,37 @@ import (
 // Fields with a random value differ between the runs at the earlier checkpoint, and are ignored.
 func (b *judgement) judgeLike() {
 	for _, m := range b.History.Checkpoints {
-		earlier := stateAt(b.History, b.comparison, m.Like, comparison.concerns)
-		if m.Like == "" || !m.AtRest() || earlier == nil {
+		i := slices.IndexFunc(b.History.Checkpoints, func(o history.Checkpoint) bool { return o.Name == m.Like })
+		if m.Like == "" || !m.AtRest() || i < 0 {
 			continue
 		}
+		like := b.History.Checkpoints[i]
+		earlier := stateIn(b.History, b.index, b.comparison, like, comparison.concerns)
 		all := []state{earlier}
 		for _, h := range b.References {
 			if s := stateAt(h, b.comparison, m.Like, comparison.concerns); s != nil {
 				all = append(all, s)
 			}
 		}
-		if !b.convergedAt(m.Like) {
+		// Without convergence, as after a step that the API server rejected, its state is no measure of later ones.
+		if !like.Converged {
 			b.addDoubt("at %q the state is not comparable with %q, at which the desired state was not reached", m.Name, m.Like)
 			continue
 		}
-		if rejected := b.rejectedSince(m.Like, m); len(rejected) > 0 {
+		rejected := slices.DeleteFunc(b.rejectedBefore(m),
+			func(r history.Rejection) bool { return r.At.Before(like.Ended) })
+		if len(rejected) > 0 {
 			if slices.ContainsFunc(rejected, history.Rejection.Unexpected) {
 				b.addDoubt("at %q the state is not comparable with %q: %s", m.Name, m.Like, rejected[0])
 			}
 			continue
 		}
-		later := stateAt(b.History, b.comparison, m.Name, comparison.concerns)
+		later := stateIn(b.History, b.index, b.comparison, m, comparison.concerns)
 		b.checked += max(1, len(later))
 		for _, name := range sets.List(sets.KeySet(earlier).Union(sets.KeySet(later))) {
 			b.judgeObjectLike(m, name, later, all)
 		}
 	}
-}
-
-// convergedAt reports whether the run converged at a checkpoint. Where it did not, as after a step
-// that the API server rejected, its state is no measure of later ones.
-func (b *judgement) convergedAt(name string) bool {
-	return slices.ContainsFunc(b.History.Checkpoints, func(c history.Checkpoint) bool {
-		return c.Name == name && c.Converged
-	})
-}
-
-// rejectedSince returns the steps between two checkpoints that the API server rejected.
-func (b *judgement) rejectedSince(earlier string, m history.Checkpoint) []history.Rejection {
-	return slices.DeleteFunc(b.rejectedBefore(m), func(r history.Rejection) bool {
-		return slices.ContainsFunc(b.History.Checkpoints, func(c history.Checkpoint) bool {
-			return c.Name == earlier && r.At.Before(c.Ended)
-		})
-	})
 }
 
 func (b *judgement) judgeObjectLike(m history.Checkpoint, name string, later state, all []state) {

@@ -20,10 +20,10 @@ func probed() step {
 	return changes(func(s *script) { s.Recorded = append(s.Recorded, history.Probes) })
 }
 
-// lives is a process of replica a between two seconds; 0 means that it did not end.
-func lives(from, to float64) step {
+// lives is a process of a replica between two seconds; 0 means that it did not end.
+func lives(replica string, from, to float64) step {
 	return changes(func(s *script) {
-		r := history.Process{Name: "a", Started: second(from)}
+		r := history.Process{Name: replica, Started: second(from)}
 		if to > 0 {
 			r.Ended = second(to)
 		}
@@ -70,7 +70,7 @@ func TestHonestReadiness(t *testing.T) {
 	followed, parts := follows("/things", 2, 3), follows("/parts", 2, 4)
 	serves := answers(history.Serves, history.Yes, 5.1, 9)
 	start := func(steps ...step) *history.History {
-		return play(probed(), lives(1, 0), all(steps...))
+		return play(probed(), lives("a", 1, 0), all(steps...))
 	}
 	warm := func(o *invariant.Contract) { o.Warm = true }
 	leads := func(from float64) step {
@@ -105,9 +105,9 @@ func TestHonestReadiness(t *testing.T) {
 		"NeverReady": wantInconclusive(start(followed, follows("/parts", 2, 0), notYet),
 			"nothing that this promise applies to"),
 		"BeforeTheRun": wantInconclusive(start(answers(history.Ready, history.Yes, 0.5, 9), follows("/parts", 2, 0))),
-		"OneThatEnded": wantHeld(play(probed(), lives(1, 4), lives(4.5, 0), follows("/parts", 2, 0),
+		"OneThatEnded": wantHeld(play(probed(), lives("a", 1, 4), lives("a", 4.5, 0), follows("/parts", 2, 0),
 			follows("/parts", 4.6, 4.8), ready), "1 checked"),
-		"TheOneBefore": wantBroken(play(probed(), lives(1, 4), lives(4.5, 0), follows("/parts", 2, 3),
+		"TheOneBefore": wantBroken(play(probed(), lives("a", 1, 4), lives("a", 4.5, 0), follows("/parts", 2, 3),
 			follows("/parts", 4.6, 8), ready)),
 		"Another": wantHeld(start(followed, ready, changes(func(s *script) {
 			s.Followed = append(s.Followed, history.Following{Replica: "b", Path: "/parts", Asked: second(2)})
@@ -117,6 +117,6 @@ func TestHonestReadiness(t *testing.T) {
 			answers(history.Ready, history.Yes, 12, 13)), "1 checked"),
 		"FirstOfTwo": wantBroken(start(follows("/parts", 2, 8), ready, answers(history.Ready, history.No, 10, 11),
 			answers(history.Ready, history.Yes, 12, 13))),
-		"GoneMeanwhile": wantInconclusive(play(probed(), lives(1, 3), follows("/parts", 2, 0), ready)),
+		"GoneMeanwhile": wantInconclusive(play(probed(), lives("a", 1, 3), follows("/parts", 2, 0), ready)),
 	})
 }

@@ -66,12 +66,7 @@ func (b *judgement) judgeRest(m history.Checkpoint) {
 // Lease, or it is the first write to the object and changed nothing. A replica without an HTTP probe may still start
 // during a checkpoint.
 func (b *judgement) starts(r history.Request) bool {
-	var started time.Time
-	for _, p := range b.History.Replicas {
-		if p.Name == r.Replica && p.Started.After(started) && !p.Started.After(r.Received) {
-			started = p.Started
-		}
-	}
+	started := b.startOf(r.Replica, r.Received)
 	elected, later, wrote := false, false, false
 	for _, o := range b.History.Requests {
 		before := o.Received.Before(r.Received)

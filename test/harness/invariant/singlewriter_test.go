@@ -6,8 +6,6 @@ import (
 	"testing"
 	"time"
 
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-
 	"leasehold.dev/test/harness/history"
 	"leasehold.dev/test/harness/invariant"
 )
@@ -36,17 +34,12 @@ func TestLeaseIsNotTaken(t *testing.T) {
 	t1 := thing()
 	taken := []string{"the Lease passed from a_1 to b_1 at resourceVersion 103, 1s after its renewal at " +
 		"resourceVersion 102: its duration is 4s"}
-	process := func(name string, started float64, ended time.Time) step {
-		return changes(func(s *script) {
-			s.Replicas = append(s.Replicas, history.Process{Name: name, Started: second(started), Ended: ended})
-		})
-	}
 	with := func(more ...step) *history.History {
 		return play(holds("a"), holds("b"), writes("b", t1), leases(1, 4, 5), all(more...))
 	}
 	// restarts ends the process between the renewal, sent at that second, and the response at 4.
 	restarts := func(sent float64) step {
-		return all(process("a", 0, second(3.95)), process("a", 3.95, time.Time{}), changes(func(s *script) {
+		return all(lives("a", 0, 3.95), lives("a", 3.95, 0), changes(func(s *script) {
 			s.Versions[1].Object.Object["spec"].(map[string]any)["renewTime"] = second(sent).Format(time.RFC3339Nano)
 		}))
 	}
@@ -54,14 +47,14 @@ func TestLeaseIsNotTaken(t *testing.T) {
 		"SentBeforeTheEnd":      wantHeld(with(restarts(3.9))),
 		"SentAfterTheRestart":   wantBroken(with(restarts(3.97)), taken...),
 		"SentByAClockAhead":     wantBroken(with(restarts(9)), taken...),
-		"HolderEnded":           wantHeld(with(process("a", 0, second(5)))),
-		"HolderEndIsNoted":      wantHeld(with(process("a", 0, second(5).Add(50*time.Millisecond)))),
-		"HolderEndedLater":      wantBroken(with(process("a", 0, second(5).Add(200*time.Millisecond))), taken...),
-		"HolderRuns":            wantBroken(with(process("a", 0, time.Time{})), taken...),
-		"AnotherEnded":          wantBroken(with(process("b", 0, second(5)), process("a", 0, time.Time{})), taken...),
-		"EarlierProcessEnded":   wantBroken(with(process("a", 0, second(2)), process("a", 3, time.Time{})), taken...),
-		"LaterProcessEnded":     wantBroken(with(process("a", 0, time.Time{}), process("a", 5, second(5))), taken...),
-		"NamesThatBeginTheSame": wantBroken(with(process("a", 0, time.Time{}), process("", 1, second(5))), taken...),
+		"HolderEnded":           wantHeld(with(lives("a", 0, 5))),
+		"HolderEndIsNoted":      wantHeld(with(lives("a", 0, 5.05))),
+		"HolderEndedLater":      wantBroken(with(lives("a", 0, 5.2)), taken...),
+		"HolderRuns":            wantBroken(with(lives("a", 0, 0)), taken...),
+		"AnotherEnded":          wantBroken(with(lives("b", 0, 5), lives("a", 0, 0)), taken...),
+		"EarlierProcessEnded":   wantBroken(with(lives("a", 0, 2), lives("a", 3, 0)), taken...),
+		"LaterProcessEnded":     wantBroken(with(lives("a", 0, 0), lives("a", 5, 5)), taken...),
+		"NamesThatBeginTheSame": wantBroken(with(lives("a", 0, 0), lives("", 1, 5)), taken...),
 		"Expired":               wantHeld(play(holds("b"), writes("b", t1), leases(1, 5))),
 		"AboutThen":             wantHeld(play(holds("b"), writes("b", t1), leases(1, 4))),
 		"GivenBack":             wantHeld(play(holds(""), holds("b"), writes("b", t1), leases(1, 2, 2))),
@@ -82,12 +75,9 @@ func TestHolderWritesTheTime(t *testing.T) {
 	renews := func(age time.Duration) step {
 		return step{func(s *script) {
 			s.now = second(20)
-			writes("a", object("Lease", "leader", "uid-lease", func(o *unstructured.Unstructured) {
-				o.SetNamespace("system")
-				o.Object["spec"] = map[string]any{
-					"holderIdentity": "a_1", "leaseDurationSeconds": int64(4),
-					"renewTime": second(20).Add(-age).Format("2006-01-02T15:04:05.000000Z07:00"),
-				}
+			writes("a", leader(map[string]any{
+				"holderIdentity": "a_1", "leaseDurationSeconds": int64(4),
+				"renewTime": second(20).Add(-age).Format("2006-01-02T15:04:05.000000Z07:00"),
 			})).record(s)
 		}}
 	}
@@ -175,10 +165,7 @@ func TestSingleWriter(t *testing.T) {
 func TestLateWriteIsNoViolationWithoutAFence(t *testing.T) {
 	t1 := thing()
 	late := func(replica string, began, until float64) *history.History {
-		return play(writes("a", t1), holds("b"), writes("a", t1), changes(func(s *script) {
-			s.Faults = []history.FaultRecord{
-				{Name: "leader-pause", Happened: 1, Replica: replica, Began: second(began), Overtaken: second(until)}}
-		}))
+		return play(writes("a", t1), holds("b"), writes("a", t1), delayed(replica, began, until))
 	}
 	fenced := func(c *invariant.Contract) { c.Fenced = true }
 	check(t, invariant.SingleWriter, table{

@@ -15,8 +15,7 @@ import (
 // reached sets the time from the last action to the last checkpoint; a negative time means that it
 // was not reached.
 func reached(after time.Duration) step {
-	return changes(func(s *script) {
-		m := &s.Checkpoints[len(s.Checkpoints)-1]
+	return mark(func(m *history.Checkpoint) {
 		m.Acted = m.Began.Add(-time.Minute)
 		m.Reached = m.Acted.Add(after)
 		if after < 0 {

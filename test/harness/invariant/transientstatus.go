@@ -167,8 +167,7 @@ func (b *judgement) judgeChildren(k Kind, life *history.Lifetime, v *history.Ver
 			continue
 		}
 		for _, path := range slices.Sorted(maps.Keys(like.fields)) {
-			steady := !slices.ContainsFunc(want[1:],
-				func(w state) bool { return w[name].fields[path] != like.fields[path] })
+			_, _, steady := steadyField(name, path, want)
 			if steady && k.settles(like.key.Resource, path) && have.fields[path] != like.fields[path] {
 				b.addViolation("%s when %s (%s) has %s %q and not %q", becomes, name, have.where, path[1:], have.fields[path],
 					like.fields[path]).revision(v.RevisionRange).revision(have.revision)

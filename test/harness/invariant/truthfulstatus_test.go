@@ -43,15 +43,13 @@ func timeless(status string) func(*unstructured.Unstructured) {
 
 func TestHonestStatus(t *testing.T) {
 	down := says("False", "Down", 1, "01")
-	step := func(before, after func(*unstructured.Unstructured), at float64) *history.History {
-		return play(writes("alice", thing()), answeredAt(1, thing(before)), answeredAt(at, thing(after)))
+	step := func(before, after func(*unstructured.Unstructured), at float64, more ...step) *history.History {
+		return play(writes("alice", thing()), answeredAt(1, thing(before)), answeredAt(at, thing(after)), all(more...))
 	}
 	// late stores the True of the first second in the ninth.
 	late := func(replica string, began, until float64) *history.History {
-		h := step(down, says("True", "Fine", 1, "01"), 9)
+		h := step(down, says("True", "Fine", 1, "01"), 9, delayed(replica, began, until))
 		h.Requests[len(h.Requests)-1].Received = second(9)
-		h.Faults = []history.FaultRecord{{Name: "late-write", Happened: 1, Replica: replica, Began: second(began),
-			Overtaken: second(until)}}
 		return h
 	}
 	check(t, invariant.TruthfulStatus, table{

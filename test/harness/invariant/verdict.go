@@ -148,9 +148,9 @@ func (i Invariant) evaluate(c Case) *judgement {
 	}
 	if len(b.violations) > 0 {
 		b.nameObjects()
-		s := newSigner(c.History)
+		names := Names(c.History)
 		for n := range b.violations {
-			s.sign(&b.violations[n])
+			b.violations[n].sign(names)
 		}
 	}
 	return b

@@ -91,10 +91,11 @@ func Arguments(help string, shipped []string, probePort int) []Argument {
 	var all []Argument
 	for _, p := range chosen {
 		name := p.flag(known)
+		value, isSet := valueIn(name, shipped)
 		switch {
 		case name == "" && p.lack != "":
 			all = append(all, Argument{Comment: p.lack})
-		case name != "" && (!p.shipped || !isSet(name, shipped) || valueIn(name, shipped) == "false"):
+		case name != "" && (!p.shipped || !isSet || value == "false"):
 			all = append(all, Argument{Text: "--" + name + "=" + p.value})
 		}
 	}
@@ -116,33 +117,24 @@ func (p purpose) listensAt(port int, help string, shipped []string) bool {
 	if name == "" || port == 0 {
 		return false
 	}
-	address := cmp.Or(valueIn(name, shipped), defaultIn(name, help))
+	set, _ := valueIn(name, shipped)
+	address := cmp.Or(set, defaultIn(name, help))
 	return address[strings.LastIndex(address, ":")+1:] == strconv.Itoa(port)
 }
 
-func flagOf(arg string) string {
-	name, _, _ := strings.Cut(strings.TrimLeft(arg, "-"), "=")
-	return name
-}
-
-func isSet(name string, args []string) bool {
-	return slices.ContainsFunc(args, func(arg string) bool { return flagOf(arg) == name })
-}
-
-// valueIn is the value of a flag in arguments, or "".
-func valueIn(name string, args []string) string {
+// valueIn is the value of a flag in arguments, and whether it is set there.
+func valueIn(name string, args []string) (value string, isSet bool) {
 	for i, arg := range args {
-		if flagOf(arg) != name {
+		flag, value, found := strings.Cut(strings.TrimLeft(arg, "-"), "=")
+		switch {
+		case flag != name:
 			continue
+		case !found && i+1 < len(args):
+			value = args[i+1]
 		}
-		if _, value, found := strings.Cut(arg, "="); found {
-			return value
-		}
-		if i+1 < len(args) {
-			return args[i+1]
-		}
+		return value, true
 	}
-	return ""
+	return "", false
 }
 
 // defaultValue is the default in the help text of a flag.

@@ -73,14 +73,7 @@ func (d *Draft) untaught() error {
 
 // relativeTo makes the paths of the description relative to its folder.
 func (d *Draft) relativeTo(dir string) (err error) {
-	paths := []*string{&d.Binary, &d.Manifests, &d.Values, &d.WorkingDir}
-	for i := range d.CRDs {
-		paths = append(paths, &d.CRDs[i])
-	}
-	for _, path := range paths {
-		if *path == "" {
-			continue
-		}
+	for _, path := range d.paths() {
 		if *path, err = filepath.Rel(dir, *path); err != nil {
 			return fmt.Errorf("writing the subject: %w", err)
 		}

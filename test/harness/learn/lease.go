@@ -87,9 +87,6 @@ func NoteNotEnded(output io.Writer, err error) error {
 // maxRestarts bounds how often a program that ends is started again while its Lease is awaited.
 const maxRestarts = 5
 
-// errProgramEnded means that a program ended each time that it was started.
-var errProgramEnded = errors.New("the program ended")
-
 // restarting returns a function that starts a program again if it has exited, as a kubelet does, and
 // reports whether it runs then. A program may end until a Secret or a webhook is there.
 func (l *learner) restarting(replica restartable) func() bool {
@@ -120,7 +117,7 @@ func waitForLease(ctx context.Context, c client.Client, before []history.Key,
 		now, err := leases(ctx, c)
 		taken = slices.DeleteFunc(now, func(k history.Key) bool { return slices.Contains(before, k) })
 		if err == nil && len(taken) == 0 && !running() {
-			return false, errProgramEnded
+			return false, errors.New("the program ended")
 		}
 		return len(taken) > 0, err
 	})

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 )
 
 // Options are what Init is told about an operator. Paths are those of files and directories.
@@ -30,6 +31,15 @@ type Options struct {
 	Overwrite bool
 }
 
+// paths are those that are given.
+func (o *Options) paths() []*string {
+	all := []*string{&o.Dir, &o.Manifests, &o.Binary, &o.Samples, &o.Values, &o.WorkingDir}
+	for i := range o.CRDs {
+		all = append(all, &o.CRDs[i])
+	}
+	return slices.DeleteFunc(all, func(path *string) bool { return *path == "" })
+}
+
 // Complete checks the paths and makes them absolute, before minutes are spent on a control plane.
 func (o *Options) Complete() error {
 	switch {
@@ -44,14 +54,7 @@ func (o *Options) Complete() error {
 			o.Samples = beside
 		}
 	}
-	paths := []*string{&o.Dir, &o.Manifests, &o.Binary, &o.Samples, &o.Values, &o.WorkingDir}
-	for i := range o.CRDs {
-		paths = append(paths, &o.CRDs[i])
-	}
-	for _, path := range paths {
-		if *path == "" {
-			continue
-		}
+	for _, path := range o.paths() {
 		absolute, err := filepath.Abs(*path)
 		if err != nil {
 			return err

@@ -35,7 +35,9 @@ const untilExists, untilCurrent = "exists: true", "current: true"
 // learnRest finds what shows that the operator is done: a condition, a phase, the generation that
 // the status observed, or nothing.
 func (k *DraftKind) learnRest(runs []observation) {
-	conditions := steady(runs, func(r observation) []string { return trueConditions(r.atRest()) })
+	conditions := steady(runs, func(r observation) []string {
+		return slices.DeleteFunc(conditionsThatAre(r.atRest(), metav1.ConditionTrue), isAbnormal)
+	})
 	denied := slices.ContainsFunc(runs, func(r observation) bool { return deniesSuccess(r.atRest()) })
 	i := slices.IndexFunc(preferred, func(name string) bool { return slices.Contains(conditions, name) })
 	switch {
@@ -91,11 +93,6 @@ func reportsSuccess(o *unstructured.Unstructured) bool {
 func hasStatus(o *unstructured.Unstructured) bool {
 	fields, _, _ := unstructured.NestedMap(o.Object, "status")
 	return len(fields) > 0
-}
-
-// trueConditions are the types of the conditions that may report success, and are True.
-func trueConditions(o *unstructured.Unstructured) []string {
-	return slices.DeleteFunc(conditionsThatAre(o, metav1.ConditionTrue), isAbnormal)
 }
 
 // deniesSuccess reports whether a condition that reports success is False.

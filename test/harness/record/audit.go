@@ -72,18 +72,3 @@ func ReadAuditLogFrom(path string, from Bookmark) (events []auditv1.Event, end B
 		from += Bookmark(len(line))
 	}
 }
-
-// Slice returns the unchanged lines of an audit log between two bookmarks. It returns an error if
-// the log ends before the second one.
-func Slice(path string, from, to Bookmark) ([]byte, error) {
-	file, err := os.Open(path)
-	if err != nil {
-		return nil, fmt.Errorf("opening the audit log: %w", err)
-	}
-	defer file.Close() //nolint:errcheck // it is only read
-	lines := make([]byte, to-from)
-	if _, err := file.ReadAt(lines, int64(from)); err != nil {
-		return nil, fmt.Errorf("reading the audit log from byte %d to %d: %w", from, to, err)
-	}
-	return lines, nil
-}

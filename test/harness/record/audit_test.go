@@ -187,16 +187,3 @@ func TestLongLines(t *testing.T) {
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Expect(ids(events)).To(Equal([]string{"long", "read"}))
 }
-
-func TestSlice_ReturnsLinesBetweenBookmarks(t *testing.T) {
-	g := NewWithT(t)
-	path := write(t, "one\ntwo\nthree\n")
-	for _, tc := range []struct {
-		from, to record.Bookmark
-		want     string
-	}{{0, 14, "one\ntwo\nthree\n"}, {4, 8, "two\n"}, {8, 8, ""}} {
-		g.Expect(record.Slice(path, tc.from, tc.to)).To(BeEquivalentTo(tc.want))
-	}
-	g.Expect(record.Slice(path, 4, 99)).Error().To(HaveOccurred(), "lines that are not there")
-	g.Expect(record.Slice(path+"-none", 0, 1)).Error().To(HaveOccurred(), "no log")
-}

@@ -16,6 +16,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"k8s.io/utils/clock"
@@ -61,13 +62,13 @@ type Prober struct {
 	dialer *tls.Dialer
 	stop   context.CancelFunc
 	done   sync.WaitGroup
+	// process counts the processes of the replica.
+	process atomic.Int64
 
 	mu     sync.Mutex
 	probes []*history.Probe
 	last   map[history.ProbeRequest]*history.Probe
-	// process counts the processes of the replica.
-	process int
-	unread  error // why the metrics could not be read last
+	unread error // why the metrics could not be read last
 }
 
 // Probe starts to probe a replica. The caller must call Stop; canceling ctx does not stop the
@@ -123,7 +124,7 @@ func (p *Prober) Forget(before time.Time) {
 func (p *Prober) Restart() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.process++
+	p.process.Add(1)
 	clear(p.last)
 }
 
@@ -148,16 +149,10 @@ func (p *Prober) Unread() error {
 	return p.unread
 }
 
-func (p *Prober) current() int {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.process
-}
-
 func (p *Prober) run(ctx context.Context) {
-	isReady, before := false, 0
+	isReady, before := false, int64(0)
 	for n := 0; ; n++ {
-		process := p.current()
+		process := p.process.Load()
 		// A process that becomes ready is examined at once, and then no more: readiness often includes a
 		// TLS handshake with the webhooks, which costs the replica milliseconds.
 		if !isReady || process != before {
@@ -178,7 +173,7 @@ func (p *Prober) run(ctx context.Context) {
 }
 
 // checkReady performs one readiness probe of a kubelet.
-func (p *Prober) checkReady(ctx context.Context, process int) bool {
+func (p *Prober) checkReady(ctx context.Context, process int64) bool {
 	if p.target.Ready == "" {
 		return false
 	}
@@ -208,7 +203,7 @@ func (p *Prober) get(ctx context.Context, address string) (code int, body string
 	return response.StatusCode, string(text), err
 }
 
-func (p *Prober) handshake(ctx context.Context, process int) {
+func (p *Prober) handshake(ctx context.Context, process int64) {
 	if p.target.Webhook == "" {
 		return
 	}
@@ -233,7 +228,7 @@ func reasonOf(err error) string {
 	return err.Error()
 }
 
-func (p *Prober) figures(ctx context.Context, process int) {
+func (p *Prober) figures(ctx context.Context, process int64) {
 	if p.target.Metrics == "" {
 		return
 	}
@@ -267,14 +262,14 @@ func (p *Prober) figures(ctx context.Context, process int) {
 }
 
 // note records an answer of a process. An equal answer only extends the last one.
-func (p *Prober) note(ctx context.Context, process int, probe history.Probe) {
+func (p *Prober) note(ctx context.Context, process int64, probe history.Probe) {
 	if ctx.Err() != nil {
 		return // the probe was cancelled, so a missing answer means nothing
 	}
 	now := p.clock.Now()
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if process != p.process {
+	if process != p.process.Load() {
 		return // its request went to the process before
 	}
 	if before := p.last[probe.Request]; before != nil && before.Result == probe.Result &&

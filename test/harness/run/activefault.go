@@ -28,8 +28,9 @@ type activeFault struct {
 	ctx        context.Context // ends when the fault is healed
 	cancel     context.CancelFunc
 	tasks      sync.WaitGroup
-	// beforeStep maps a step's index to what runs before the step.
-	beforeStep map[int]func(ctx context.Context) error
+	// beforeStep runs before the step of this index, if it is set.
+	beforeStep func()
+	step       int
 
 	mu sync.Mutex
 	// ongoing counts faults that have begun and end by themselves. No checkpoint begins before
@@ -43,6 +44,7 @@ type activeFault struct {
 	// notApplicable means that it cannot happen to this operator.
 	notApplicable bool
 	err           error // of the harness's own
+	ends          []func(ctx context.Context) error
 }
 
 // inject sets a plan's fault up.
@@ -51,8 +53,8 @@ func (ex *execution) inject(ctx context.Context, s scenario.Scenario, plan Plan)
 	if of == nil {
 		return nil, fmt.Errorf("preparing plan %s: no fault is called %q", plan.ID(), plan.Fault)
 	}
-	a := &activeFault{prover: ex.prover, names: ex.names, scenario: s, plan: plan, injector: of.newInjector(),
-		isExternal: of.family == externalFamily, beforeStep: map[int]func(context.Context) error{}}
+	a := &activeFault{prover: ex.prover, names: ex.names, scenario: s, plan: plan, injector: of.injector,
+		isExternal: of.family == externalFamily}
 	a.ctx, a.cancel = context.WithCancel(ctx)
 	if err := a.injector.begin(a.ctx, a); err != nil {
 		return nil, errors.Join(fmt.Errorf("preparing plan %s: %w", plan.ID(), err), a.heal())
@@ -110,36 +112,34 @@ func (a *activeFault) addError(err error) {
 	a.err = errors.Join(a.err, err)
 }
 
+// atEnd registers what cleans up before the next run. It is called when everything that the fault
+// started has ended, even if the fault could not be prepared.
+func (a *activeFault) atEnd(do func(ctx context.Context) error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.ends = append(a.ends, do)
+}
+
 // beginStep runs what precedes a step. A nil activeFault does nothing.
-func (a *activeFault) beginStep(ctx context.Context, n int) error {
-	if a == nil {
-		return nil
+func (a *activeFault) beginStep(n int) {
+	if a != nil && a.beforeStep != nil && a.step == n {
+		a.beforeStep()
 	}
-	if first := a.beforeStep[n]; first != nil {
-		if err := first(ctx); err != nil {
-			return fmt.Errorf("preparing plan %s: %w", a.plan.ID(), err)
-		}
-	}
-	return nil
 }
 
 // beforeAction runs do before the target's step, which Nth counts among the steps that act.
 func (a *activeFault) beforeAction(do func()) error {
-	var actions []int
+	actions := 0
 	for i, step := range a.scenario.Steps {
-		if step.Acts() {
-			actions = append(actions, i)
+		if !step.Acts() {
+			continue
+		}
+		if actions++; actions == a.plan.Target.Nth {
+			a.step, a.beforeStep = i, do
+			return nil
 		}
 	}
-	nth := a.plan.Target.Nth
-	if nth < 1 || nth > len(actions) {
-		return fmt.Errorf("looking for step %d of those that do something: there are %d", nth, len(actions))
-	}
-	a.beforeStep[actions[nth-1]] = func(context.Context) error {
-		do()
-		return nil
-	}
-	return nil
+	return fmt.Errorf("looking for step %d of those that do something: there are %d", a.plan.Target.Nth, actions)
 }
 
 // setVoidReason records why the fault did not happen, unless a reason is known already.
@@ -169,13 +169,13 @@ func (a *activeFault) beginOngoing() (ended func()) {
 func (a *activeFault) effects() (n int, ongoing bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	n += a.begun + len(a.occurrences)
+	n = a.begun + len(a.occurrences)
 	for _, i := range a.injections {
 		if i.Happened() {
 			n++
 		}
 	}
-	return n, ongoing || a.ongoing > 0
+	return n, a.ongoing > 0
 }
 
 // goOngoing does something in the background that no checkpoint may begin before the end of.
@@ -212,8 +212,8 @@ func (a *activeFault) heal() error {
 	a.cancel()
 	a.healInjections()
 	a.tasks.Wait()
-	if e, ends := a.injector.(ender); ends {
-		a.addError(e.end(context.WithoutCancel(a.ctx), a))
+	for _, do := range a.ends {
+		a.addError(do(context.WithoutCancel(a.ctx)))
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()

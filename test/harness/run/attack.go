@@ -6,11 +6,14 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"net"
 	"strconv"
 	"strings"
 	"time"
 
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"leasehold.dev/test/harness/history"
@@ -23,7 +26,7 @@ const attackTarget = "ATTACK"
 var attackFault = spec{
 	fault: "attack", family: "attack",
 	text:   "a hostile user performs step COLLECTION, which runs without faults skip",
-	derive: eachAttack, newInjector: func() injector { return &hostileAttack{} },
+	derive: eachAttack, injector: hostileAttack{},
 }
 
 func eachAttack(d *derivation, f scenario.FaultName) []Plan {
@@ -37,30 +40,25 @@ func eachAttack(d *derivation, f scenario.FaultName) []Plan {
 }
 
 // hostileAttack lets a hostile user act in the plan's step.
-type hostileAttack struct{ holes blackHoles }
+type hostileAttack struct{}
 
-func (h *hostileAttack) begin(_ context.Context, a *activeFault) error {
+func (hostileAttack) begin(_ context.Context, a *activeFault) error {
 	n := a.plan.Target.Nth - 1
 	if n < 0 || n >= len(a.scenario.Steps) || a.scenario.Steps[n].Attack == nil {
 		return fmt.Errorf("looking for the attack: step %d of scenario %s is none", n+1, a.scenario.Name)
 	}
-	h.holes.prover = a.prover
 	return nil
 }
-
-func (h *hostileAttack) end(context.Context, *activeFault) error { return h.holes.close() }
 
 // attack acts as the hostile user if the step is the plan's attack. A clean run has none.
 func (ex *execution) attack(ctx context.Context, n int, step scenario.Step) error {
 	a := ex.activeFault
-	if a == nil {
+	if a == nil || a.plan.Fault != attackFault.fault || a.plan.Target.Nth != n+1 {
 		return nil
 	}
-	h, is := a.injector.(*hostileAttack)
-	if !is || a.plan.Target.Nth != n+1 {
-		return nil
-	}
-	steps, err := ex.attackSteps(ctx, *step.Attack, &h.holes)
+	holes := &blackHoles{prover: ex.prover}
+	a.atEnd(func(context.Context) error { return holes.close() })
+	steps, err := ex.attackSteps(ctx, *step.Attack, holes)
 	if err != nil {
 		return err
 	}
@@ -117,10 +115,12 @@ func (ex *execution) attackSteps(ctx context.Context, a scenario.Attack, holes *
 	return steps, nil
 }
 
-// runAttack performs the steps of an attack in order until the run ends. A refusal by the API
-// server is a defence that works, and no error.
+// runAttack performs the steps of an attack in order until the run ends, and records what the API
+// server accepted. A refusal is a defence that works, and no error. A refusal of everything is
+// evidence only if the step expects it.
 func (ex *execution) runAttack(ctx context.Context, step scenario.Step, steps []scenario.Step, touched []history.Key) {
-	began, accepted := ex.activeFault.now(), 0
+	a, accepted := ex.activeFault, 0
+	began := a.now()
 	var last error
 	for _, s := range steps {
 		if ctx.Err() != nil {
@@ -133,28 +133,66 @@ func (ex *execution) runAttack(ctx context.Context, step scenario.Step, steps []
 			last = err
 		}
 	}
-	ex.recordAttack(step, began, accepted, len(steps), last, touched)
-}
-
-// recordAttack records what the API server accepted. A refusal of everything is evidence only if
-// the step expects it.
-func (ex *execution) recordAttack(step scenario.Step, began time.Time, accepted, of int, last error,
-	touched []history.Key) {
-	a, refused := ex.activeFault, step.Refused != "" && isRefusal(last)
-	if accepted == 0 && !refused {
+	if accepted == 0 && (step.Refused == "" || !isRefusal(last)) {
 		a.setVoidReason("nothing of the attack was accepted: %v", last)
 		return
 	}
 	if step.Refused == scenario.MustRefuse {
-		ex.decisions = append(ex.decisions, history.Decision{Step: step.Name, Allowed: accepted > 0, At: a.now(),
-			Action: fmt.Sprintf("%s may do %s", step.As, step.Name)})
+		ex.decide(step, fmt.Sprintf("%s may do %s", step.As, step.Name), false, accepted > 0)
 	}
 	ended := a.now()
 	detail := fmt.Sprintf("%s by %s: %d of %d accepted in %s, %.0f a second", step.Name,
-		cmp.Or(step.As, "an administrator"), accepted, of, ended.Sub(began).Round(time.Millisecond),
+		cmp.Or(step.As, "an administrator"), accepted, len(steps), ended.Sub(began).Round(time.Millisecond),
 		float64(accepted)/ended.Sub(began).Seconds())
 	if last != nil {
 		detail += fmt.Sprintf("; refused: %.200s", last.Error())
 	}
 	a.record(history.FaultRecord{Began: began, Ended: ended, Attack: true, Touched: touched, Detail: detail})
+}
+
+// keyOf returns the key of an object in a history.
+func (p *Prover) keyOf(r scenario.Ref) (history.Key, error) {
+	kind := schema.FromAPIVersionAndKind(r.APIVersion, r.Kind)
+	mapping, err := p.client.RESTMapper().RESTMapping(kind.GroupKind(), kind.Version)
+	if err != nil {
+		return history.Key{}, fmt.Errorf("looking for the resource of %s: %w", r, err)
+	}
+	return history.Key{
+		Resource:  history.Resource{Group: mapping.Resource.Group, Resource: mapping.Resource.Resource},
+		Namespace: r.Namespace, Name: r.Name,
+	}, nil
+}
+
+// blackHoles are URLs of one attack that accept connections and never answer. All replicas reach them.
+type blackHoles struct {
+	prover *Prover
+	// Nothing takes a connection from all: the kernel accepts it, and resets it when they are closed.
+	all []net.Listener
+}
+
+// open opens n more and returns their URLs.
+func (h *blackHoles) open(ctx context.Context, n int) ([]string, error) {
+	var urls []string
+	for range n {
+		hole, err := new(net.ListenConfig).Listen(ctx, "tcp", "127.0.0.1:0")
+		if err != nil {
+			return nil, fmt.Errorf("opening a black hole: %w", err)
+		}
+		h.all = append(h.all, hole)
+		if err := h.prover.reach(hole.Addr().String()); err != nil {
+			return nil, err
+		}
+		urls = append(urls, "http://"+hole.Addr().String())
+	}
+	return urls, nil
+}
+
+func (h *blackHoles) close() error {
+	var errs []error
+	for _, hole := range h.all {
+		h.prover.unreach(hole.Addr().String())
+		errs = append(errs, hole.Close())
+	}
+	h.all = nil
+	return errors.Join(errs...)
 }

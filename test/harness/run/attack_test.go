@@ -30,27 +30,42 @@ func injectAttack(t *testing.T, run *execution, a scenario.Attack) scenario.Scen
 }
 
 func TestHostileAttack(t *testing.T) {
+	writes := func(name string, count int) scenario.Attack {
+		template := applied(name)
+		template["data"] = map[string]any{"version": "$(index)"}
+		template["metadata"].(map[string]any)["finalizers"] = []any{"example.com/held"}
+		return scenario.Attack{Namespace: "ns", Count: count, Apply: template}
+	}
+	patch := &scenario.Patch{Object: refTo("before"), Merge: map[string]any{"metadata": map[string]any{
+		"labels": map[string]any{"of": "mallory"}}}}
 	for name, tc := range map[string]struct {
-		object   string
-		count    int
-		happened int
-		detail   string
-		left     []string // while it lasts
+		attack              scenario.Attack
+		refused             scenario.Refusal
+		happened, decisions int
+		detail              string
+		left, touched       []string // objects, while it lasts
 	}{
-		"Many":    {"m-$(index)", 3, 1, "storm by mallory: 3 of 3 accepted", []string{"m-0", "m-2"}},
-		"Refused": {"forbidden-$(index)", 1, 0, "nothing of the attack was accepted: ", nil},
+		"Many":    {writes("m-$(index)", 3), "", 1, 0, "storm by mallory: 3 of 3 accepted", []string{"m-0", "m-2"}, nil},
+		"Refused": {writes("forbidden-$(index)", 1), "", 0, 0, "nothing of the attack was accepted: ", nil, nil},
+		"MayBeRefused": {writes("forbidden-$(index)", 1), scenario.MayRefuse, 1, 0, "storm by mallory: 0 of 1 accepted",
+			nil, nil},
+		"MustBeRefused": {writes("forbidden-$(index)", 1), scenario.MustRefuse, 1, 1, "storm by mallory: 0 of 1 accepted",
+			nil, nil},
+		"Patch": {scenario.Attack{Namespace: "ns", Patch: patch}, "", 1, 0, "storm by mallory: 1 of 1 accepted",
+			[]string{"before"}, []string{"before"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			g := NewWithT(t)
 			run := newHostileExecution(t, func() bool { return true })
-			template := applied(tc.object)
-			template["data"] = map[string]any{"version": "$(index)"}
-			template["metadata"].(map[string]any)["finalizers"] = []any{"example.com/held"}
-			s := injectAttack(t, run, scenario.Attack{Namespace: "ns", Count: tc.count, Apply: template})
+			s := injectAttack(t, run, tc.attack)
+			s.Steps[1].Refused = tc.refused
 			_, err := run.runSteps(t.Context(), s)
 			g.Expect(err).NotTo(HaveOccurred())
 			for _, object := range tc.left {
 				g.Expect(run.configMap(t, object)).Error().NotTo(HaveOccurred())
+			}
+			for _, object := range tc.touched {
+				g.Expect(run.configMap(t, object)).To(HaveField("Labels", HaveKeyWithValue("of", "mallory")))
 			}
 			g.Expect(run.activeFault.heal()).To(Succeed())
 			run.hostileNamespaces = s.Hostile()
@@ -59,6 +74,14 @@ func TestHostileAttack(t *testing.T) {
 			g.Expect(f.Happened).To(Equal(tc.happened))
 			g.Expect(f.Attack).To(Equal(tc.happened > 0))
 			g.Expect(f.Detail).To(HavePrefix(tc.detail))
+			g.Expect(f.Touched).To(HaveLen(len(tc.touched)))
+			for i, key := range f.Touched {
+				g.Expect(key.Name).To(Equal(tc.touched[i]))
+			}
+			g.Expect(run.decisions).To(HaveLen(tc.decisions))
+			for _, d := range run.decisions {
+				g.Expect(d.Allowed).To(BeFalse())
+			}
 			for _, object := range tc.left {
 				_, err := run.configMap(t, object)
 				g.Expect(apierrors.IsNotFound(err)).To(BeTrue(), "the next run does not meet it")
@@ -114,41 +137,4 @@ func TestHostileAttack_Placeholders(t *testing.T) {
 	_, err = run.attackSteps(t.Context(), scenario.Attack{Owner: &gone, Apply: template}, &holes)
 	g.Expect(err).To(MatchError(ContainSubstring("reading the owner")))
 	g.Expect(holes.close()).To(Succeed())
-}
-
-func TestHostileAttack_Patches(t *testing.T) {
-	g := NewWithT(t)
-	run := newHostileExecution(t, func() bool { return true })
-	patch := scenario.Patch{Object: refTo("before"), Merge: map[string]any{"metadata": map[string]any{
-		"labels": map[string]any{"of": "mallory"}}}}
-	s := injectAttack(t, run, scenario.Attack{Patch: &patch})
-	_, err := run.runSteps(t.Context(), s)
-	g.Expect(err).NotTo(HaveOccurred())
-	g.Expect(run.activeFault.heal()).To(Succeed())
-	g.Expect(run.configMap(t, "before")).To(HaveField("Labels", HaveKeyWithValue("of", "mallory")))
-	g.Expect(run.activeFault.result()).To(HaveField("Happened", 1))
-	g.Expect(run.activeFault.occurrences).To(ConsistOf(HaveField("Touched", ConsistOf(HaveField("Name", "before")))))
-}
-
-func TestHostileAttack_ExpectedRefusal(t *testing.T) {
-	for refused, tc := range map[scenario.Refusal]struct{ happened, decisions int }{
-		"": {0, 0}, scenario.MayRefuse: {1, 0}, scenario.MustRefuse: {1, 1},
-	} {
-		t.Run(string(refused), func(t *testing.T) {
-			g := NewWithT(t)
-			run := newHostileExecution(t, func() bool { return true })
-			template := applied("forbidden-$(index)")
-			template["data"] = map[string]any{"version": "$(index)"}
-			s := injectAttack(t, run, scenario.Attack{Apply: template})
-			s.Steps[1].Refused = refused
-			_, err := run.runSteps(t.Context(), s)
-			g.Expect(err).NotTo(HaveOccurred())
-			g.Expect(run.activeFault.heal()).To(Succeed())
-			g.Expect(run.activeFault.result().Happened).To(Equal(tc.happened))
-			g.Expect(run.decisions).To(HaveLen(tc.decisions))
-			for _, d := range run.decisions {
-				g.Expect(d.Allowed).To(BeFalse())
-			}
-		})
-	}
 }

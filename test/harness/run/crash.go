@@ -7,17 +7,12 @@ import (
 
 	"leasehold.dev/test/harness/fault"
 	"leasehold.dev/test/harness/history"
-	"leasehold.dev/test/harness/scenario"
 )
 
-// CrashAfterWrite kills the replica after the API server has carried out a request and before
-// the answer arrives.
-const CrashAfterWrite scenario.FaultName = "crash-after-write"
-
 var crashAfterWrite = spec{
-	fault: CrashAfterWrite, family: "crash-after-write",
+	fault: "crash-after-write", family: "crash-after-write",
 	text:   "a replica is killed (SIGKILL) after the API server has carried out TARGET and before the replica receives the response",
-	derive: eachWrite, newInjector: held(fault.AfterAnswer, crash),
+	derive: eachWrite, injector: heldAction{fault.AfterAnswer, crash},
 }
 
 // crash kills the replica whose request has been answered, and cuts the request. After a refused write

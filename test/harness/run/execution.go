@@ -139,9 +139,11 @@ func (ex *execution) collectHistory(ctx context.Context) (*history.History, erro
 	if err != nil {
 		return nil, err
 	}
-	if ex.auditLog, err = record.Slice(ex.prover.auditLog, ex.bookmark, end); err != nil {
-		return nil, err
+	log, err := readFrom(ex.prover.auditLog, int64(ex.bookmark))
+	if err != nil {
+		return nil, fmt.Errorf("reading the audit log: %w", err)
 	}
+	ex.auditLog = log[:end-ex.bookmark] // the API server goes on to write
 	if ex.logs, err = ex.prover.logsFrom(ex.logOffsets); err != nil {
 		return nil, err
 	}

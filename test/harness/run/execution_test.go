@@ -36,6 +36,7 @@ import (
 var (
 	things = history.Resource{Group: "example.com", Resource: "things"}
 	lease  = history.Key{Resource: history.Leases, Namespace: "ns", Name: "lease"}
+	role   = history.Resource{Group: rbacv1.GroupName, Resource: "clusterroles"}
 )
 
 const operator = "system:serviceaccount:ns:operator"
@@ -158,7 +159,6 @@ func refTo(name string) scenario.Ref {
 func TestExecution_RemovesLeftovers(t *testing.T) {
 	g := NewWithT(t)
 	run := newExecution(t, interceptor.Funcs{})
-	role := history.Resource{Group: "rbac.authorization.k8s.io", Resource: "clusterroles"}
 	roles := run.prover.dynamic.Resource(rbacv1.SchemeGroupVersion.WithResource(role.Resource))
 	h := &history.History{}
 	for _, r := range []struct {
@@ -210,7 +210,6 @@ func TestExecution_WaitsForTheGarbageCollector(t *testing.T) {
 			}
 			return true, &unstructured.Unstructured{Object: o}, nil
 		})
-	role := history.Resource{Group: "rbac.authorization.k8s.io", Resource: "clusterroles"}
 	g.Expect(run.removeLeftovers(t.Context(), &history.History{Requests: []history.Request{{User: operator, Made: true,
 		Key: history.Key{Resource: role, Name: "owned"}, Effect: history.Stored}}})).To(Succeed())
 	g.Expect(reads).To(Equal(2))

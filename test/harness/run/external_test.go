@@ -81,8 +81,7 @@ func TestExternal_CallsBelongToTheRun(t *testing.T) {
 		{RevisionRange: history.At(5), Effect: history.Stored, Received: began.Add(-time.Second), Answered: began},
 		{RevisionRange: history.At(6), Effect: history.Stored, Received: time.Now(), Answered: time.Now()},
 	}}
-	g.Eventually(func() []fault.ProxiedRequest { return d.proxy.Journal().Requests }, testTimeout).
-		Should(HaveEach(HaveField("Done", Not(BeZero()))), "the proxy may record a delivery after the client")
+	d.waitUntilDone()
 	got := run.externalCalls(h)
 	g.Expect(got.Recorded).To(Equal([]history.Source{history.External}))
 	var texts []string

@@ -32,14 +32,14 @@ const readsTried = 3
 var callCrash = spec{
 	fault: ExternalCrash, family: externalFamily,
 	text:   "a replica is killed (SIGKILL) after the external system has answered TARGET and before the replica receives the response",
-	derive: eachCall, newInjector: held(fault.AfterAnswer, crash),
+	derive: eachCall, injector: heldAction{fault.AfterAnswer, crash},
 }
 
 var callRefused = spec{
 	fault: ExternalError, family: externalFamily,
 	variants: callRefusals,
 	text:     "a replica receives VARIANT for TARGET, which never reaches the external system",
-	derive:   eachCall, newInjector: stateless(requestFault{refuse, wasNotForwarded}),
+	derive:   eachCall, injector: requestFault{refuse, wasNotForwarded},
 }
 
 // eachCall plans the fault at each call that changed something, and at a few reads. A read is

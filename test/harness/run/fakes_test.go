@@ -7,12 +7,12 @@ import (
 	"os"
 	"slices"
 	"sync"
-
-	"leasehold.dev/test/harness/env"
 )
 
 // fakeProcess is a process that runs until it is stopped.
 type fakeProcess struct {
+	process // nil: for what no test calls
+
 	name           string
 	ignoresSignals bool // it does not stop on a signal
 	overrides      replicaOverrides
@@ -83,12 +83,6 @@ func (w *fakeProcess) Signal(s os.Signal) error {
 	}
 	return nil
 }
-
-func (w *fakeProcess) Ports() env.ReplicaPorts {
-	return env.ReplicaPorts{Probe: 1, Metrics: 2, Webhook: 3}
-}
-
-func (w *fakeProcess) ReadyURL() string { return "http://" + w.Name() + "/ready" }
 
 func (w *fakeProcess) Reach(address string) error { w.recordAction("reaches " + address); return nil }
 

@@ -35,7 +35,7 @@ var falseEnd = spec{
 		variantDeleted:  "when the API server has carried out TARGET, the leader's Pod is force-deleted, while the leader's process keeps running",
 		variantReplaced: "when the API server has carried out TARGET, the leader's Pod is force-deleted and a new Pod of that name fails, while the leader's process keeps running",
 	},
-	takesOver: true, derive: oneWriteEach, newInjector: func() injector { return &falseEvidence{} },
+	takesOver: true, derive: oneWriteEach, injector: heldAction{fault.AfterAnswer, deletePod},
 }
 
 // oneWriteEach plans each variant at a write that the seed selects.
@@ -48,31 +48,14 @@ func oneWriteEach(d *derivation, f scenario.FaultName) []Plan {
 	return plans
 }
 
-// falseEvidence shows a standby signs that the leader's process has ended, while it runs.
-type falseEvidence struct {
-	failed *corev1.Pod // what took the place of the leader's Pod, if anything did
-}
-
-func (e *falseEvidence) begin(ctx context.Context, a *activeFault) error {
-	return heldAction{fault.AfterAnswer, e.deletePod}.begin(ctx, a)
-}
-
-func (e *falseEvidence) end(ctx context.Context, a *activeFault) error {
-	if e.failed == nil {
-		return nil
-	}
-	return client.IgnoreNotFound(a.prover.client.Delete(ctx, e.failed, client.GracePeriodSeconds(0)))
-}
-
 // deletePod deletes the leader's Pod by force. A standby must not take that, or the state of
 // another Pod of the same name, for the end of the process. The API server accepts the process's
 // token for some seconds more, so the process leads until then. Afterwards another replica takes
 // its place.
-func (e *falseEvidence) deletePod(ctx context.Context, a *activeFault, r *replica,
-	held heldRequest) (err error) {
+func deletePod(ctx context.Context, a *activeFault, r *replica, held heldRequest) (err error) {
 	life, began := len(r.lifetimes())-1, a.now()
 	held.Release()
-	identity, pod, err := e.leaderPod(ctx, a, r)
+	identity, pod, err := a.leaderPod(ctx, r)
 	if err != nil || pod == nil {
 		return err
 	}
@@ -84,7 +67,7 @@ func (e *falseEvidence) deletePod(ctx context.Context, a *activeFault, r *replic
 	defer func() { err = errors.Join(err, a.prover.replaceReplica(context.WithoutCancel(ctx), r)) }()
 	if a.plan.Variant == variantReplaced {
 		done += ", and another of its name failed"
-		if e.failed, err = e.failedPod(ctx, a, pod); err != nil {
+		if err := a.addFailedPod(ctx, pod); err != nil {
 			return err
 		}
 	}
@@ -108,8 +91,7 @@ func (e *falseEvidence) deletePod(ctx context.Context, a *activeFault, r *replic
 // leaderPod returns the identity with which a replica holds the Lease, and its Pod, which is in the
 // namespace of the Lease. It returns no Pod for a replica that does not lead. Both are read before
 // the fault, because a standby may take over at once.
-func (*falseEvidence) leaderPod(ctx context.Context, a *activeFault,
-	r *replica) (identity string, pod *corev1.Pod, err error) {
+func (a *activeFault) leaderPod(ctx context.Context, r *replica) (identity string, pod *corev1.Pod, err error) {
 	lease, err := a.prover.readLease(ctx)
 	if err != nil {
 		return "", nil, err
@@ -127,20 +109,20 @@ func (*falseEvidence) leaderPod(ctx context.Context, a *activeFault,
 	return identity, pod, nil
 }
 
-func (e *falseEvidence) failedPod(ctx context.Context, a *activeFault, like *corev1.Pod) (*corev1.Pod, error) {
+// addFailedPod creates another Pod of the same name for this run, and writes to its status that its
+// containers terminated. The time is the next whole second: a time before the holder's last renewal
+// would be no evidence.
+func (a *activeFault) addFailedPod(ctx context.Context, like *corev1.Pod) error {
 	pod := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Namespace: like.Namespace, Name: like.Name, Labels: like.Labels},
 		Spec:       *like.Spec.DeepCopy(),
 	}
 	if err := a.prover.client.Create(ctx, pod); err != nil {
-		return nil, fmt.Errorf("making another Pod %s: %w", pod.Name, err)
+		return fmt.Errorf("making another Pod %s: %w", pod.Name, err)
 	}
-	return pod, e.setFailed(ctx, a, pod)
-}
-
-// setFailed writes to a Pod's status that its containers terminated. The time is the next whole
-// second: a time before the holder's last renewal would be no evidence.
-func (*falseEvidence) setFailed(ctx context.Context, a *activeFault, pod *corev1.Pod) error {
+	a.atEnd(func(ctx context.Context) error {
+		return client.IgnoreNotFound(a.prover.client.Delete(ctx, pod, client.GracePeriodSeconds(0)))
+	})
 	before := pod.DeepCopy()
 	finished := metav1.NewTime(a.now().Truncate(time.Second).Add(time.Second))
 	pod.Status.Phase, pod.Status.ContainerStatuses = corev1.PodFailed, nil

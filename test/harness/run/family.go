@@ -62,17 +62,16 @@ type Form struct {
 // Forms returns the faults of the family.
 func (f Family) Forms() []Form {
 	var all []Form
-	for _, fault := range Faults() {
-		s := specOf(fault)
+	for _, s := range specs {
 		if s.family != f.Name {
 			continue
 		}
 		if s.text != "" {
-			all = append(all, Form{string(fault), general(s.text)})
+			all = append(all, Form{string(s.fault), general(s.text)})
 		}
 		for _, variant := range s.variants {
 			if text, own := s.texts[variant]; own {
-				all = append(all, Form{string(fault) + "-" + variant, general(text)})
+				all = append(all, Form{string(s.fault) + "-" + variant, general(text)})
 			}
 		}
 	}
@@ -82,7 +81,6 @@ func (f Family) Forms() []Form {
 // general fills a sentence without a plan.
 func general(text string) string {
 	return strings.NewReplacer("a replica's TARGET", "the request of a replica", "a leader's TARGET",
-		"the request of a leader", "VARIANT", "an error", "TARGET", "a request", "the change COLLECTION", "a change",
-		"step COLLECTION", "a step", "COLLECTION", "a collection", "STEP", "a step").
-		Replace(text)
+		"the request of a leader", "VARIANT", "an error", "TARGET", "a request", "step COLLECTION", "a step",
+		"COLLECTION", "a collection", "STEP", "a step").Replace(text)
 }

@@ -13,22 +13,14 @@ import (
 // any replica, is held at a point.
 type heldAction struct {
 	point fault.Point
-	do    whileHeld
+	do    func(ctx context.Context, a *activeFault, r *replica, held heldRequest) error
 }
-
-// whileHeld does something while a request of a replica is held.
-type whileHeld func(ctx context.Context, a *activeFault, r *replica, held heldRequest) error
 
 // heldRequest is a request that a proxy holds.
 type heldRequest struct {
 	*fault.HeldRequest
 
 	proxy *fault.Proxy
-}
-
-// held returns the constructor of a heldAction.
-func held(point fault.Point, do whileHeld) func() injector {
-	return stateless(heldAction{point, do})
 }
 
 func (h heldAction) begin(ctx context.Context, a *activeFault) error {

@@ -9,7 +9,9 @@ import (
 	"slices"
 	"time"
 
+	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/apimachinery/pkg/util/wait"
+	apirequest "k8s.io/apiserver/pkg/endpoints/request"
 
 	"leasehold.dev/test/harness/fault"
 	"leasehold.dev/test/harness/history"
@@ -84,4 +86,17 @@ func followedCollections(j fault.Journal, name string, since time.Time) []histor
 		all = append(all, f)
 	}
 	return all
+}
+
+// requestInfoFactory parses the paths of requests.
+var requestInfoFactory = apirequest.RequestInfoFactory{APIPrefixes: sets.NewString("api", "apis"),
+	GrouplessAPIPrefixes: sets.NewString("api")}
+
+// requestInfoOf returns the resource of a request, or nil if it has none.
+func requestInfoOf(r fault.ProxiedRequest) *apirequest.RequestInfo {
+	info, err := requestInfoFactory.NewRequestInfo(&http.Request{Method: r.Method, URL: r.URL()})
+	if err != nil || !info.IsResourceRequest {
+		return nil
+	}
+	return info
 }

@@ -16,7 +16,7 @@ import (
 var lateWrite = spec{
 	fault: "late-write", family: "late-write",
 	text:      "a leader's TARGET is delayed until the leader has lost its Lease, and reaches the API server when another replica leads",
-	takesOver: true, derive: eachWrite, newInjector: held(fault.BeforeForward, writeLate),
+	takesOver: true, derive: eachWrite, injector: heldAction{fault.BeforeForward, writeLate},
 }
 
 // writeLate forwards the held write of the leader when another replica leads, even if its sender has

@@ -146,18 +146,13 @@ func (a *activeFault) waitForSuccessor(ctx context.Context, old *replica, before
 	return next, a.waitForFirstWrite(ctx, *next)
 }
 
-// waitForFirstWrite waits until a leader has written, or has had time to.
+// waitForFirstWrite waits until a leader has written anything but its Lease, or has had time to.
 func (a *activeFault) waitForFirstWrite(ctx context.Context, l leader) error {
 	limit := a.now().Add(firstWriteTimeout)
 	return waitUntil(ctx, "what replica "+l.process.Name()+" writes", func() bool {
-		return a.hasWritten(l) || a.now().After(limit)
-	})
-}
-
-// hasWritten reports whether a replica has written anything but its Lease.
-func (a *activeFault) hasWritten(l leader) bool {
-	return slices.ContainsFunc(l.proxy.Journal().Mutating(), func(r fault.ProxiedRequest) bool {
-		return r.Committed() && r.Received.After(l.since) && r.Path != a.prover.leasePath()
+		return a.now().After(limit) || slices.ContainsFunc(l.proxy.Journal().Mutating(), func(r fault.ProxiedRequest) bool {
+			return r.Committed() && r.Received.After(l.since) && r.Path != a.prover.leasePath()
+		})
 	})
 }
 

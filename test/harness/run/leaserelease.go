@@ -4,13 +4,10 @@ package run
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"time"
 
-	coordinationv1 "k8s.io/api/coordination/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"leasehold.dev/test/harness/fault"
@@ -49,15 +46,9 @@ func (p *Prover) releaseLease(ctx context.Context) error {
 	if holder == nil || holderOf(lease) == "" {
 		return nil
 	}
-	removal, err := json.Marshal(map[string]any{
-		"metadata": map[string]any{"resourceVersion": lease.ResourceVersion},
-		"spec":     map[string]any{"holderIdentity": nil},
-	})
-	if err != nil {
-		return fmt.Errorf("encoding the release of the Lease: %w", err)
-	}
-	released := &coordinationv1.Lease{ObjectMeta: lease.ObjectMeta}
-	err = p.client.Patch(ctx, released, client.RawPatch(types.MergePatchType, removal))
+	released := lease.DeepCopy()
+	released.Spec.HolderIdentity = nil
+	err = p.client.Patch(ctx, released, client.MergeFromWithOptions(lease, client.MergeFromWithOptimisticLock{}))
 	switch {
 	case apierrors.IsConflict(err):
 		return nil

@@ -9,7 +9,7 @@ import (
 var lostResponse = spec{
 	fault: "lost-response", family: "lost-response",
 	text:   "the API server carries out a replica's TARGET, and the response is lost; the process keeps running",
-	derive: eachWrite, newInjector: stateless(requestFault{cutAnswer, answerWasLost}),
+	derive: eachWrite, injector: requestFault{cutAnswer, answerWasLost},
 }
 
 func cutAnswer(*activeFault) (fault.Fault, error) { return fault.Cut{At: fault.AfterAnswer}, nil }

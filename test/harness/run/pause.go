@@ -19,7 +19,7 @@ const noticing = 2 * time.Second
 var leaderPause = spec{
 	fault: "leader-pause", family: "leader-pause",
 	text:      "the leader is paused (SIGSTOP) when the API server has carried out TARGET, and resumed when another replica leads",
-	takesOver: true, derive: fewWrites, newInjector: held(fault.AfterAnswer, pauseUntilFailover),
+	takesOver: true, derive: fewWrites, injector: heldAction{fault.AfterAnswer, pauseUntilFailover},
 }
 
 // pauseUntilFailover stops the replica (SIGSTOP) until another one leads, and then waits until it steps

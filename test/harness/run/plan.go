@@ -32,17 +32,15 @@ type Plan struct {
 	Target  Target `json:"target"`
 }
 
-// separator separates the parts of a plan's ID. Paths may contain it: the path is between the third
-// and the last.
-const separator = scenario.Separator
-
-// ID returns the plan as one word, which means the same in every run.
+// ID returns the plan as one word, which means the same in every run. A path may contain the
+// separator: it is between the third and the last.
 func (p Plan) ID() string {
 	kind := string(p.Fault)
 	if p.Variant != "" {
 		kind += "-" + p.Variant
 	}
-	return strings.Join([]string{p.Scenario, kind, p.Target.Method, p.Target.Path, strconv.Itoa(p.Target.Nth)}, separator)
+	return strings.Join([]string{p.Scenario, kind, p.Target.Method, p.Target.Path, strconv.Itoa(p.Target.Nth)},
+		scenario.Separator)
 }
 
 // ParsePlan reads an ID.
@@ -60,7 +58,7 @@ func ParsePlan(id string) (Plan, error) {
 
 func parsePlan(id string) (p Plan, err error) {
 	const beforePath = 3
-	parts := strings.Split(id, separator)
+	parts := strings.Split(id, scenario.Separator)
 	last := len(parts) - 1
 	if last <= beforePath {
 		return p, errors.New("it is not scenario:fault:method:path:nth")
@@ -69,7 +67,7 @@ func parsePlan(id string) (p Plan, err error) {
 	if p.Fault, p.Variant, err = parseForm(parts[1]); err != nil {
 		return p, err
 	}
-	p.Target = Target{Method: parts[2], Path: strings.Join(parts[beforePath:last], separator)}
+	p.Target = Target{Method: parts[2], Path: strings.Join(parts[beforePath:last], scenario.Separator)}
 	if p.Target.Nth, err = strconv.Atoi(parts[last]); err != nil {
 		return p, fmt.Errorf("reading which request: %w", err)
 	}

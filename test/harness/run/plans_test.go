@@ -203,9 +203,9 @@ func TestParsePlanRefuses(t *testing.T) {
 
 func TestCheckFaults(t *testing.T) {
 	g := NewWithT(t)
-	g.Expect(CheckFaults(scenario.Scenario{Faults: []scenario.FaultName{CrashAfterWrite, "no-such-fault"}})).
+	g.Expect(CheckFaults(scenario.Scenario{Faults: []scenario.FaultName{"crash-after-write", "no-such-fault"}})).
 		To(MatchError(`no fault is called "no-such-fault"`))
-	g.Expect(CheckFaults(scenario.Scenario{Faults: []scenario.FaultName{CrashAfterWrite}})).To(Succeed())
+	g.Expect(CheckFaults(scenario.Scenario{Faults: []scenario.FaultName{"crash-after-write"}})).To(Succeed())
 }
 
 // added is in the target of each plan about what one clean run has more than another.

@@ -84,8 +84,6 @@ type Options struct {
 	// Salt keys the hashes of Secrets' values. Provers whose runs are compared need the same salt.
 	// The zero Salt selects a random one.
 	Salt record.Salt
-	// Clock is used for times and waits. Nil means the real clock.
-	Clock clock.Clock
 	// StopAtRefusal ends a run with a RefusedError at the first step that the API server refuses and
 	// that the scenario does not let it refuse: no later step is worth a wait then.
 	StopAtRefusal bool
@@ -126,11 +124,8 @@ type Prover struct {
 // Start starts a control plane with the operator and waits until it is ready. The caller has to
 // stop the Prover.
 func Start(ctx context.Context, o Options) (_ *Prover, err error) {
-	p := &Prover{subject: o.Subject, random: o.Random, salt: o.Salt.OrNew(), clock: o.Clock,
+	p := &Prover{subject: o.Subject, random: o.Random, salt: o.Salt.OrNew(), clock: clock.RealClock{},
 		failover: recoveryTimeout, stopAtRefusal: o.StopAtRefusal}
-	if p.clock == nil {
-		p.clock = clock.RealClock{}
-	}
 	if p.subject.Replicas == 0 {
 		p.subject.Replicas = 2
 	}

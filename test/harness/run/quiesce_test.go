@@ -114,42 +114,6 @@ func TestWaitForIdle_EndsAtTheDeadline(t *testing.T) {
 	g.Expect(run.waitForIdle(t.Context(), scenario.Quiesce{}, time.Now(), time.Now().Add(-time.Hour))).To(Succeed())
 }
 
-// recoversIn returns a run with a fault that has happened, whose replicas recover in a time, and its wait for idleness.
-// A checkpoint has observed so many effects of the fault.
-func recoversIn(t *testing.T, d time.Duration,
-	seen int) (run *execution, c *clocktesting.FakeClock, done <-chan error) {
-	t.Helper()
-	s := newElection(t)
-	s.stopClock()
-	s.renewInBackground()
-	var recovered sync.Once
-	s.beforeRead(func(client.Client) { recovered.Do(func() { s.stopped.Step(d) }) })
-	run = &execution{prover: s.Prover, activeFault: s.inject("crash-after-write"), effects: seen}
-	run.activeFault.beginOngoing()() // another replica may lead since
-	done = run.rest(t)
-	for range 2 { // the Lease, and that it is renewed
-		s.Eventually(s.requests).Should(Receive(Equal("PUT " + leasePath)))
-	}
-	return run, s.stopped, done
-}
-
-// rest waits in the background until the operator is at rest.
-func (ex *execution) rest(t *testing.T) <-chan error {
-	t.Helper()
-	return inBackground(func() error {
-		_, _, err := ex.waitForRest(t.Context(), scenario.Quiesce{})
-		return err
-	})
-}
-
-// The pause of a new leader begins when it leads, however long that took.
-func TestWaitForRest_PausesAfterTheRecovery(t *testing.T) {
-	g := NewWithT(t)
-	_, c, done := recoversIn(t, 10*time.Second, 0)
-	g.Consistently(done, 10*pollInterval).ShouldNot(Receive())
-	g.Eventually(whileTimePasses(c, done), testTimeout).Should(Receive(BeNil()))
-}
-
 // whileTimePasses returns a function that moves the clock. The replicas may recover after a step of
 // the clock, and one more is needed then.
 func whileTimePasses(c *clocktesting.FakeClock, done <-chan error) func() <-chan error {
@@ -159,31 +123,52 @@ func whileTimePasses(c *clocktesting.FakeClock, done <-chan error) func() <-chan
 	}
 }
 
-// As in clean runs: the checkpoint before has waited for the leader that the fault brought.
-func TestWaitForRest_DoesNotPauseWhereNothingHappened(t *testing.T) {
-	g := NewWithT(t)
-	_, _, done := recoversIn(t, 0, 1)
-	g.Eventually(done, testTimeout).Should(Receive(BeNil()), "no time passes")
-}
-
-// Whatever elected the leader since the last recovery: it has not written yet.
-func TestWaitForRest_PausesAfterAnElection(t *testing.T) {
-	g := NewWithT(t)
-	s := newElection(t)
-	s.stopClock()
-	s.renewInBackground()
-	done := (&execution{prover: s.Prover, leader: "host_2"}).rest(t)
-	g.Consistently(done, 10*pollInterval).ShouldNot(Receive())
-	g.Eventually(whileTimePasses(s.stopped, done), testTimeout).Should(Receive(BeNil()))
-}
-
-func TestWaitForRest_BeginsAgainAfterAnotherFault(t *testing.T) {
-	g := NewWithT(t)
-	run, c, done := recoversIn(t, 0, 0)
-	run.activeFault.beginOngoing()()
-	c.Step(2 * quietPeriod)
-	g.Consistently(done, 10*pollInterval).ShouldNot(Receive(), "it began and ended while the operator settled")
-	g.Eventually(whileTimePasses(c, done), testTimeout).Should(Receive(BeNil()))
+func TestWaitForRest_PausesForANewLeader(t *testing.T) {
+	for name, tc := range map[string]struct {
+		recovery time.Duration
+		seen     int  // effects of the fault that a checkpoint has observed
+		elected  bool // without a fault
+		again    bool // another fault begins and ends while the operator settles
+		pauses   bool
+	}{
+		// The pause begins when it leads, however long that took.
+		"Recovered": {recovery: 10 * time.Second, pauses: true},
+		// As in clean runs: the checkpoint before has waited for the leader that the fault brought.
+		"Seen": {seen: 1},
+		// Whatever elected the leader since the last recovery: it has not written yet.
+		"Elected": {elected: true, pauses: true},
+		"Again":   {again: true, pauses: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newElection(t)
+			s.stopClock()
+			s.renewInBackground()
+			var recovered sync.Once
+			s.beforeRead(func(client.Client) { recovered.Do(func() { s.stopped.Step(tc.recovery) }) })
+			run := &execution{prover: s.Prover, leader: "host_2"}
+			if !tc.elected {
+				run.leader, run.activeFault, run.effects = "", s.inject("crash-after-write"), tc.seen
+				run.activeFault.beginOngoing()() // another replica may lead since
+			}
+			done := inBackground(func() error {
+				_, _, err := run.waitForRest(t.Context(), scenario.Quiesce{})
+				return err
+			})
+			for range 2 { // the Lease, and that it is renewed
+				s.Eventually(s.requests).Should(Receive(Equal("PUT " + leasePath)))
+			}
+			if tc.again {
+				run.activeFault.beginOngoing()()
+				s.stopped.Step(2 * quietPeriod)
+			}
+			if !tc.pauses {
+				s.Eventually(done).Should(Receive(BeNil()), "no time passes")
+				return
+			}
+			s.Consistently(done, 10*pollInterval).ShouldNot(Receive())
+			s.Eventually(whileTimePasses(s.stopped, done)).Should(Receive(BeNil()))
+		})
+	}
 }
 
 // addProbed adds a replica with these metrics.
@@ -391,7 +376,7 @@ func TestQuiesce_LastsUntilTheLeaseIsRenewed(t *testing.T) {
 				return err
 			})
 			g.Eventually(observing.Load, testTimeout).Should(BeTrue())
-			s.advance(time.Millisecond) // the time that the checkpoint lasts at least
+			advance(s.t, s.stopped, time.Millisecond) // the time that the checkpoint lasts at least
 			g.Consistently(done, 10*pollInterval).ShouldNot(Receive())
 			goOn(s)
 			g.Eventually(done, testTimeout).Should(Receive(BeNil()))

@@ -17,7 +17,7 @@ var failedWrite = spec{
 	fault: "failed-write", family: "failed-write",
 	variants: refusals,
 	text:     "a replica receives VARIANT for TARGET, which never reaches the API server",
-	derive:   eachWriteRefused, newInjector: stateless(requestFault{refuse, wasNotForwarded}),
+	derive:   eachWriteRefused, injector: requestFault{refuse, wasNotForwarded},
 }
 
 // eachWriteRefused plans the refusal of each write. The seed selects the code.

@@ -24,9 +24,8 @@ type spec struct {
 	// takesOver is true if another replica has to take the Lease in the fault.
 	takesOver bool
 	// derive plans the fault from clean runs.
-	derive func(d *derivation, f scenario.FaultName) []Plan
-	// newInjector returns the fault of one run.
-	newInjector func() injector
+	derive   func(d *derivation, f scenario.FaultName) []Plan
+	injector injector
 }
 
 // specs are all faults, in the order of their plans.
@@ -75,19 +74,10 @@ func CheckFaults(s scenario.Scenario) error {
 	return nil
 }
 
-// injector is one fault in one run, with the state that only this fault has. It acts through the
-// methods of activeFault.
+// injector is a fault in any run. It acts through the methods of activeFault, which has the state of
+// one run.
 type injector interface {
 	// begin prepares the fault before the first step. It does not wait: goroutines that it starts
 	// through activeFault end when that is healed.
 	begin(ctx context.Context, a *activeFault) error
 }
-
-// ender is implemented by a fault that has to be cleaned up before the next run.
-type ender interface {
-	// end removes it when everything that the fault started has ended, even if begin failed.
-	end(ctx context.Context, a *activeFault) error
-}
-
-// stateless returns the same injector for each run.
-func stateless(i injector) func() injector { return func() injector { return i } }

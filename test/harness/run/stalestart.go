@@ -21,7 +21,7 @@ const startMethod = "START"
 var startStale = spec{
 	fault: "stale-start", family: "stale-start",
 	text:   "3 s after STEP all replicas are killed (SIGKILL); for 8 s, the replicas that start next find COLLECTION as it was before the step",
-	derive: eachEarlierState, newInjector: stateless(staleStart{}),
+	derive: eachEarlierState, injector: staleStart{},
 }
 
 // eachEarlierState plans the fault for each collection with an earlier state: before each step

@@ -27,7 +27,7 @@ var failedList = spec{
 	texts: map[string]string{
 		variantTimeout: "before STEP all replicas are killed (SIGKILL); for 5 s, the replicas that start next get no response when they request COLLECTION",
 	},
-	derive: eachCollection, newInjector: stateless(startRace{}),
+	derive: eachCollection, injector: startRace{},
 }
 
 // eachCollection plans the fault for each collection, in one variant.
@@ -48,10 +48,12 @@ const raceFor = 5 * time.Second
 // start.
 type startRace struct{}
 
-func (startRace) begin(ctx context.Context, a *activeFault) error {
-	refusal, err := raceFault(a)
-	if err != nil {
-		return err
+func (startRace) begin(ctx context.Context, a *activeFault) (err error) {
+	refusal := fault.Fault(fault.NewGate(fault.BeforeForward)) // until it is healed
+	if a.plan.Variant != variantTimeout {
+		if refusal, err = refuse(a); err != nil {
+			return err
+		}
 	}
 	return a.beforeAction(func() {
 		for _, r := range a.prover.replicas {
@@ -73,12 +75,4 @@ func (startRace) begin(ctx context.Context, a *activeFault) error {
 		}
 		a.releaseLease(ctx)
 	})
-}
-
-// raceFault returns the fault that requests for the collection meet until it is healed.
-func raceFault(a *activeFault) (fault.Fault, error) {
-	if a.plan.Variant == variantTimeout {
-		return fault.NewGate(fault.BeforeForward), nil
-	}
-	return refuse(a)
 }

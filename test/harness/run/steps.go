@@ -37,12 +37,12 @@ func (ex *execution) runSteps(ctx context.Context, s scenario.Scenario) ([]histo
 	var marks []history.Checkpoint
 	ex.scenario = s
 	for i, step := range s.Steps {
-		err := ex.activeFault.beginStep(ctx, i)
+		var err error
+		ex.activeFault.beginStep(i)
 		if step.Acts() {
 			ex.actionTimes = append(ex.actionTimes, ex.prover.clock.Now())
 		}
 		switch {
-		case err != nil:
 		case step.Quiesce != nil:
 			var mark history.Checkpoint
 			if mark, err = ex.quiesce(ctx, step.Name, *step.Quiesce); err == nil {

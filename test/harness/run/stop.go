@@ -12,7 +12,7 @@ import (
 var leaderStop = spec{
 	fault: "stop-leader", family: "stop",
 	text:   "the leader receives SIGTERM when the API server has carried out TARGET",
-	derive: fewWrites, newInjector: held(fault.AfterAnswer, stopLeader),
+	derive: fewWrites, injector: heldAction{fault.AfterAnswer, stopLeader},
 }
 
 // stopLeader sends SIGTERM to the leader, as a kubelet does, releases the held request, and waits for the

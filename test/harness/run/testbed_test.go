@@ -9,8 +9,6 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
-	"os"
-	"path/filepath"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -20,15 +18,12 @@ import (
 	. "github.com/onsi/gomega"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/meta/testrestmapper"
 	"k8s.io/apimachinery/pkg/types"
-	dynamicfake "k8s.io/client-go/dynamic/fake"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 	"k8s.io/utils/clock"
 	clocktesting "k8s.io/utils/clock/testing"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"leasehold.dev/test/harness/fault"
@@ -81,12 +76,11 @@ func newStoppedTestbed(t *testing.T) *testbed {
 
 func newTestbedAt(t *testing.T, c clock.Clock) *testbed {
 	t.Helper()
-	s := &testbed{Prover: &Prover{clock: c, runs: 1, failover: recoveryTimeout}, WithT: NewWithT(t), t: t,
+	s := &testbed{Prover: newExecution(t, interceptor.Funcs{}).prover, WithT: NewWithT(t), t: t,
 		requests: make(chan string, 99)}
+	s.clock, s.runs, s.failover = c, 1, recoveryTimeout
 	s.SetDefaultEventuallyTimeout(testTimeout)
 	s.code.Store(http.StatusOK)
-	s.auditLog = filepath.Join(t.TempDir(), "audit.log")
-	s.Expect(os.WriteFile(s.auditLog, nil, 0o600)).To(Succeed())
 	s.upstream = httptest.NewServer(http.HandlerFunc(s.serve))
 	t.Cleanup(s.upstream.Close)
 	var err error
@@ -152,10 +146,6 @@ func newElection(t *testing.T) *testbed {
 
 // addObjects adds the Lease of replica one and the Pods of both.
 func (s *testbed) addObjects() {
-	s.subject.Contract.Lease = lease
-	s.client = fake.NewClientBuilder().WithScheme(clientgoscheme.Scheme).
-		WithRESTMapper(testrestmapper.TestOnlyStaticRESTMapper(clientgoscheme.Scheme)).Build()
-	s.dynamic = dynamicfake.NewSimpleDynamicClient(clientgoscheme.Scheme)
 	o := &coordinationv1.Lease{}
 	o.Namespace, o.Name = lease.Namespace, lease.Name
 	o.Spec.HolderIdentity, o.Spec.LeaseDurationSeconds = new("host_1"), new(int32(1))
@@ -208,8 +198,6 @@ func (s *testbed) stopClock() {
 }
 
 // advance lets one wait that there is, or will be, end.
-func (s *testbed) advance(d time.Duration) { advance(s.t, s.stopped, d) }
-
 func advance(t *testing.T, c *clocktesting.FakeClock, d time.Duration) {
 	t.Helper()
 	NewWithT(t).Eventually(c.HasWaiters, testTimeout).Should(BeTrue())
@@ -240,7 +228,7 @@ func (s *testbed) newExecution() *execution {
 }
 
 // step does what the fault does before a step.
-func (s *testbed) step(n int) { s.Expect(s.fault.beginStep(s.t.Context(), n)).To(Succeed()) }
+func (s *testbed) step(n int) { s.fault.beginStep(n) }
 
 func (s *testbed) heal() { s.Expect(s.fault.heal()).To(Succeed()) }
 

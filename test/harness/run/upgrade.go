@@ -8,8 +8,6 @@ import (
 	"fmt"
 	"slices"
 
-	"k8s.io/apimachinery/pkg/util/wait"
-
 	"leasehold.dev/test/harness/fault"
 	"leasehold.dev/test/harness/history"
 )
@@ -17,21 +15,18 @@ import (
 var rollingUpgrade = spec{
 	fault: "upgrade", family: "upgrade",
 	text:   "when the API server has carried out TARGET, all replicas are replaced one by one, as in a rolling update of a Deployment",
-	derive: oneWrite, newInjector: stateless(upgrade{}),
+	derive: oneWrite, injector: upgrade{},
 }
 
 func (a *activeFault) waitUntilReady(ctx context.Context, r *replica) error {
 	ctx, cancel := context.WithTimeout(ctx, recoveryTimeout)
 	defer cancel()
 	var last error
-	err := wait.PollUntilContextCancel(ctx, pollInterval, true, func(ctx context.Context) (bool, error) {
+	err := waitUntil(ctx, "replica "+r.process.Name(), func() bool {
 		last = r.process.Ready(ctx)
-		return last == nil, nil
+		return last == nil
 	})
-	if err != nil {
-		return fmt.Errorf("waiting for replica %s: %w", r.process.Name(), errors.Join(err, last))
-	}
-	return nil
+	return errors.Join(err, last)
 }
 
 // upgrade replaces the replicas one after another, as a Deployment does when its template changes.
@@ -39,6 +34,11 @@ func (a *activeFault) waitUntilReady(ctx context.Context, r *replica) error {
 type upgrade struct{}
 
 func (u upgrade) begin(ctx context.Context, a *activeFault) error {
+	// However this run ends, the next one begins with this build.
+	a.atEnd(func(ctx context.Context) error {
+		left := slices.DeleteFunc(a.prover.running(), func(r *replica) bool { return r.build != previous })
+		return a.replaceReplicas(ctx, left, replicaOverrides{})
+	})
 	if a.prover.subject.Previous != "" {
 		before := replicaOverrides{binary: a.prover.subject.Previous, build: previous}
 		if err := a.replaceReplicas(ctx, a.prover.running(), before); err != nil {
@@ -46,12 +46,6 @@ func (u upgrade) begin(ctx context.Context, a *activeFault) error {
 		}
 	}
 	return heldAction{fault.AfterAnswer, u.rollOut}.begin(ctx, a)
-}
-
-// end lets the next run begin with this build, however this one ended.
-func (upgrade) end(ctx context.Context, a *activeFault) error {
-	left := slices.DeleteFunc(a.prover.running(), func(r *replica) bool { return r.build != previous })
-	return a.replaceReplicas(ctx, left, replicaOverrides{})
 }
 
 // rollOut starts each new replica before it stops an old one.

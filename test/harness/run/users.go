@@ -118,11 +118,14 @@ func (ex *execution) checkAccess(ctx context.Context, step scenario.Step) error 
 	if err != nil {
 		return err
 	}
-	ex.decisions = append(ex.decisions, history.Decision{
-		Step: step.Name, Action: step.May.String(), Want: step.May.Allowed, Allowed: allowed,
-		At: ex.prover.clock.Now(),
-	})
+	ex.decide(step, step.May.String(), step.May.Allowed, allowed)
 	return nil
+}
+
+// decide records an answer of the API server that a step expects.
+func (ex *execution) decide(step scenario.Step, action string, want, allowed bool) {
+	ex.decisions = append(ex.decisions,
+		history.Decision{Step: step.Name, Action: action, Want: want, Allowed: allowed, At: ex.prover.clock.Now()})
 }
 
 // isRefusal reports whether the API server finally refused a request. A webhook may deny it with any code, and an apply
@@ -169,9 +172,7 @@ func (ex *execution) recordOutcome(name string, step scenario.Step, err error) e
 		ex.rejections[len(ex.rejections)-1].Allowed = true
 	case step.Refused == scenario.MustRefuse:
 		action := fmt.Sprintf("%s may %s %s", cmp.Or(step.As, "an administrator"), step.Actions()[0], object)
-		ex.decisions = append(ex.decisions, history.Decision{
-			Step: step.Name, Action: action, Allowed: err == nil, At: ex.prover.clock.Now(),
-		})
+		ex.decide(step, action, false, err == nil)
 	}
 	return nil
 }

@@ -64,7 +64,7 @@ func (s *testbed) restartStale(meanwhile func()) {
 	s.step(2)
 	meanwhile()
 	s.Expect(s.processes[0].kills()).To(BeZero(), "it first does its work")
-	s.advance(silenceFor)
+	advance(s.t, s.stopped, silenceFor)
 	for _, w := range s.processes {
 		s.Eventually(w.kills).Should(Equal(1))
 	}
@@ -130,7 +130,7 @@ func startCases() map[string]faultCase {
 				s.subject.Contract.Kinds = []invariant.Kind{{Resource: history.Resource{Resource: "services"}}}
 			}, cause: func(s *testbed) {
 				s.step(2)
-				s.advance(silenceFor)
+				advance(s.t, s.stopped, silenceFor)
 				s.Eventually(s.processes[1].kills).Should(Equal(1))
 				s.expectReached(0, "/api/v1/services")
 				s.stopped.Step(time.Millisecond)

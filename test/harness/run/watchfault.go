@@ -25,7 +25,7 @@ func (t Target) Received() bool { return t.Method == startMethod || t.Method == 
 var watchDelay = spec{
 	fault: "watch-delay", family: "watch-delay",
 	text:   "for 3 s from STEP on, watches of COLLECTION deliver no events; then they deliver all of them in order",
-	derive: eachEvent, newInjector: stateless(watchFault{}),
+	derive: eachEvent, injector: watchFault{},
 }
 
 // watchEvent is an event about one of the run's own objects on a watch of a collection.

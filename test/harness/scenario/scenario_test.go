@@ -49,6 +49,9 @@ func TestParseAndFill(t *testing.T) {
 	g.Expect(filled.Steps[3].Wait.String()).To(Equal("Team team-1 to have Ready=False"))
 	g.Expect(filled.Steps[4].Delete.String()).To(Equal("Team ns/team-1"))
 	g.Expect(s.Steps[1].Quiesce.Until[0].String()).To(Equal("Team {team} to have Ready=True"), "it is not changed")
+	for i, step := range s.Steps {
+		g.Expect(step.Acts()).To(Equal(i%2 == 0), "step %d", i+1)
+	}
 }
 
 func TestFillLeavesWhatIsNotAName(t *testing.T) {
@@ -124,11 +127,26 @@ func TestParseRefusesSteps(t *testing.T) {
 	}
 }
 
-func TestStepsThatAct(t *testing.T) {
+func TestIsHasty(t *testing.T) {
 	g := NewWithT(t)
-	s, err := scenario.Parse([]byte(team))
+	s, err := scenario.Parse([]byte(`
+name: hasty
+steps:
+- apply: {apiVersion: v1, kind: ConfigMap, metadata: {namespace: ns, name: a}}
+- apply: {apiVersion: v1, kind: ConfigMap, metadata: {namespace: ns, name: b}}
+- {name: two-objects, quiesce: {for: 1s}}
+- delete: {apiVersion: v1, kind: ConfigMap, namespace: ns, name: a}
+- {name: one-change, quiesce: {for: 1s}}
+- apply: {apiVersion: v1, kind: ConfigMap, metadata: {namespace: ns, name: a}}
+- wait: {object: {apiVersion: v1, kind: ConfigMap, namespace: ns, name: a}, exists: true}
+- patch: {object: {apiVersion: v1, kind: ConfigMap, namespace: ns, name: b}, merge: {data: {x: y}}}
+- delete: {apiVersion: v1, kind: ConfigMap, namespace: ns, name: a}
+- {name: two-changes, quiesce: {for: 1s, like: one-change}}
+`))
 	g.Expect(err).NotTo(HaveOccurred())
 	for i, step := range s.Steps {
-		g.Expect(step.Acts()).To(Equal(i%2 == 0), "step %d", i+1)
+		if step.Quiesce != nil {
+			g.Expect(s.IsHasty(i)).To(Equal(step.Name == "two-changes"), step.Name)
+		}
 	}
 }

@@ -68,20 +68,6 @@ func TestWait_Met(t *testing.T) {
 	}
 }
 
-func TestWait_String(t *testing.T) {
-	g := NewWithT(t)
-	ref := scenario.Ref{APIVersion: "v1", Kind: "X", Name: "x"}
-	for want, w := range map[string]scenario.Wait{
-		"X x to be gone":         {Object: ref, Gone: true},
-		"X x to exist":           {Object: ref, Exists: true},
-		"X x to be current":      {Object: ref, Current: true},
-		"X x to have Ready=True": {Object: ref, Condition: "Ready"},
-		`X x to have status.phase: the text "Failed"`: {Object: ref, Field: "status.phase", Value: "Failed"},
-	} {
-		g.Expect(w.String()).To(Equal(want))
-	}
-}
-
 // A text is no number, and the message shows which of them the object has.
 func TestWait_Unmet(t *testing.T) {
 	g := NewWithT(t)
@@ -97,6 +83,9 @@ func TestWait_Unmet(t *testing.T) {
 		`X x to have status.none: the number 2; it has no such field`: {scenario.Wait{Object: ref, Field: "status.none", Value: 2.0}, o},
 		`X x to have status.size: the number 1`:                       {scenario.Wait{Object: ref, Field: "status.size", Value: 1.0}, nil},
 		"X x to exist":                                                {scenario.Wait{Object: ref, Exists: true}, o},
+		"X x to be gone":                                              {scenario.Wait{Object: ref, Gone: true}, o},
+		"X x to be current":                                           {scenario.Wait{Object: ref, Current: true}, o},
+		"X x to have Ready=True":                                      {scenario.Wait{Object: ref, Condition: "Ready"}, o},
 	} {
 		g.Expect(tc.wait.Unmet(tc.o)).To(Equal(want))
 	}
