@@ -65,7 +65,7 @@ type Client struct {
 	credentials Credentials
 	deadline    time.Time
 	transport   *http.Transport
-	guarded     http.RoundTripper // the transport, which follows no redirects, behind the guard of the rules
+	http        *http.Client
 }
 
 // New returns a Client. It sends no request.
@@ -85,9 +85,13 @@ func New(target Target, creds Credentials, rules Rules) *Client {
 		DisableCompression:     true,        // the bounds are of what the network sends
 		IdleConnTimeout:        time.Second, // between the requests of one reconcile
 	}
-	c.guarded = c.transport
+	var guarded http.RoundTripper = c.transport
 	if rules.Guard != nil {
-		c.guarded = rules.Guard(c.transport)
+		guarded = rules.Guard(c.transport)
+	}
+	c.http = &http.Client{
+		Transport:     guarded,
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}
 	return c
 }

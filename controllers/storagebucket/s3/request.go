@@ -193,7 +193,7 @@ func (c *Client) send(ctx context.Context, method, query string, payload []byte)
 		short := md5.Sum(payload) //nolint:gosec // as above
 		request.Header.Set("Content-Md5", base64.StdEncoding.EncodeToString(short[:]))
 	}
-	response, err := c.guarded.RoundTrip(signer.SignV4(*request, c.credentials.AccessKeyID, c.credentials.SecretAccessKey,
+	response, err := c.http.Do(signer.SignV4(*request, c.credentials.AccessKeyID, c.credentials.SecretAccessKey,
 		c.credentials.SessionToken, c.target.Region))
 	if err != nil {
 		return answer{verdict: verdictOnError(err)}
