@@ -5,12 +5,13 @@ package tenant
 import (
 	"cmp"
 	"context"
+	"errors"
 	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
-	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/types"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -27,6 +28,7 @@ import (
 
 	"leasehold.dev/api/v1beta1"
 	"leasehold.dev/controllers/internal/reconciler"
+	"leasehold.dev/controllers/internal/reporting"
 )
 
 // Options are the operator's flags for Tenants.
@@ -53,9 +55,9 @@ func New(mgr ctrl.Manager, o Options) *Reconciler {
 		metrics: newMetrics(ctrlmetrics.Registry)}
 }
 
-// SetupWithManager adds the controller and its field index to the manager, whose cache has not started.
+// SetupWithManager adds the controller and its field indexes to the manager.
 func SetupWithManager(ctx context.Context, mgr ctrl.Manager, o Options) error {
-	if err := mgr.GetFieldIndexer().IndexField(ctx, &v1beta1.Tenant{}, indexNamespaces, indexedNames); err != nil {
+	if err := addIndexes(ctx, mgr.GetFieldIndexer()); err != nil {
 		return err
 	}
 	r := New(mgr, o)
@@ -80,13 +82,13 @@ var finalizerLost = predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
 // tenantsNaming returns the Tenants that name a namespace, or that of a binding of the reserved name. What the
 // object claims does not count, since users can write it.
 func (r *Reconciler) tenantsNaming(ctx context.Context, o client.Object) []reconcile.Request {
-	return r.requests(ctx, nil, client.MatchingFields{indexNamespaces: cmp.Or(o.GetNamespace(), o.GetName())})
+	return r.requests(ctx, client.MatchingFields{indexNamespaces: cmp.Or(o.GetNamespace(), o.GetName())})
 }
 
 // tenantsOfRole returns the Tenant of a reader role, and all Tenants for the role that admins are bound to.
 func (r *Reconciler) tenantsOfRole(ctx context.Context, o client.Object) []reconcile.Request {
 	if _, isRole := o.(*rbacv1.ClusterRole); isRole && o.GetName() == r.Options.AdminClusterRole {
-		return r.requests(ctx, nil)
+		return r.requests(ctx)
 	}
 	if name, ok := strings.CutPrefix(o.GetName(), readerNamePrefix); ok {
 		return []reconcile.Request{{NamespacedName: types.NamespacedName{Name: name}}}
@@ -96,20 +98,29 @@ func (r *Reconciler) tenantsOfRole(ctx context.Context, o client.Object) []recon
 
 // tenantsReady returns the Tenants for the periodic reconcile. Others are retried by the queue.
 func (r *Reconciler) tenantsReady(ctx context.Context, _ client.Object) []reconcile.Request {
-	return r.requests(ctx, func(o client.Object) bool {
-		return meta.IsStatusConditionTrue(o.(*v1beta1.Tenant).Status.Conditions, v1beta1.ConditionReady)
-	})
+	return r.requests(ctx, client.MatchingFields{indexReady: string(metav1.ConditionTrue)})
 }
 
-func (r *Reconciler) requests(ctx context.Context, wanted func(client.Object) bool,
-	opts ...client.ListOption) []reconcile.Request {
-	return reconciler.Requests(ctx, r.Client, &v1beta1.TenantList{}, wanted, opts...)
+func (r *Reconciler) requests(ctx context.Context, opts ...client.ListOption) []reconcile.Request {
+	return reconciler.Requests(ctx, r.Client, &v1beta1.TenantList{}, nil, opts...)
 }
 
-// indexNamespaces is the field index from the full name of a namespace to the Tenants with it in spec or status.
-const indexNamespaces = "leasehold.dev/holds"
+// Field indexes of the cache.
+const (
+	indexNamespaces = "leasehold.dev/holds" // from the full name of a namespace to the Tenants with it in spec or status
+	indexReady      = "leasehold.dev/ready" // from a status of the Ready condition to Tenants
+)
 
-func indexedNames(o client.Object) []string { return usedNames(o.(*v1beta1.Tenant)) }
+// addIndexes registers the indexes. It must run before the cache starts.
+func addIndexes(ctx context.Context, indexer client.FieldIndexer) error {
+	return errors.Join(
+		indexer.IndexField(ctx, &v1beta1.Tenant{}, indexNamespaces,
+			func(o client.Object) []string { return usedNames(o.(*v1beta1.Tenant)) }),
+		indexer.IndexField(ctx, &v1beta1.Tenant{}, indexReady, func(o client.Object) []string {
+			ready := reporting.FindCondition(o.(*v1beta1.Tenant).Status.Conditions, v1beta1.ConditionReady)
+			return []string{string(ready.Status)}
+		}))
+}
 
 // CacheByObject returns cache options that select the RoleBindings of the reserved name. Users who may write
 // RoleBindings in any namespace can create one there.

@@ -19,9 +19,11 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	testingclock "k8s.io/utils/clock/testing"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
@@ -92,14 +94,23 @@ func newWorld(t testing.TB, objects ...client.Object) *world {
 	return w
 }
 
-// store returns a client with copies of these objects and the index of this package.
+// indexes adds the cache's field indexes to a fake client.
+type indexes struct{ *fake.ClientBuilder }
+
+// IndexField implements client.FieldIndexer.
+func (i indexes) IndexField(_ context.Context, o client.Object, field string, keys client.IndexerFunc) error {
+	i.WithIndex(o, field, keys)
+	return nil
+}
+
+// store returns a client with copies of these objects and the indexes of this package.
 func store(t testing.TB, objects ...client.Object) client.WithWatch {
 	t.Helper()
-	builder := reconcilertest.NewClientBuilder().WithStatusSubresource(&v1beta1.Tenant{}).
-		WithIndex(&v1beta1.Tenant{}, indexNamespaces, indexedNames)
+	builder := reconcilertest.NewClientBuilder().WithStatusSubresource(&v1beta1.Tenant{})
 	for _, o := range objects {
 		builder.WithObjects(o.DeepCopyObject().(client.Object))
 	}
+	utilruntime.Must(addIndexes(t.Context(), indexes{builder}))
 	return builder.Build()
 }
 
