@@ -77,7 +77,7 @@ func TestWatches(t *testing.T) {
 	}{
 		"a Tenant":           {tenants, sharing[0], ofTenant},
 		"a namespace":        {tenants, &corev1.Namespace{ObjectMeta: named("x-dev")}, all("[a b]")},
-		"a namespace of one": {tenants, &corev1.Namespace{ObjectMeta: named("x-b")}, all("[b]")},
+		"a namespace of one": {tenants, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "x-b"}}, all("[b]")},
 		"the admins' binding": {tenants, &rbacv1.RoleBinding{ObjectMeta: named("leasehold:tenant-admin")},
 			all("[a b]")},
 		"the admins' role": {tenants, &rbacv1.ClusterRole{ObjectMeta: named("admin")}, all("[a b c]")},

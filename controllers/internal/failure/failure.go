@@ -87,24 +87,20 @@ var (
 // Of returns the kind of err. What a controller has found itself counts unless the joined error of a request
 // is none to report.
 func Of(err error) *Kind {
-	kind := ofRequest(err)
+	kind := Other
+	var status apierrors.APIStatus
+	switch {
+	case err == nil:
+		kind = None
+	case errors.As(err, &status):
+		kind = ofAnswer(err, status.Status())
+	case errors.Is(err, context.Canceled):
+		kind = Canceled
+	}
 	if own, ok := errors.AsType[*kindError](err); ok && !kind.IsSilent {
 		return own.kind
 	}
 	return kind
-}
-
-func ofRequest(err error) *Kind {
-	var status apierrors.APIStatus
-	switch {
-	case err == nil:
-		return None
-	case errors.As(err, &status):
-		return ofAnswer(err, status.Status())
-	case errors.Is(err, context.Canceled):
-		return Canceled
-	}
-	return Other
 }
 
 // ofAnswer returns the kind of a response of the API server.

@@ -81,8 +81,6 @@ func Get[T Object](ctx context.Context, reader client.Reader, key client.ObjectK
 	return into, nil
 }
 
-var errStale = errors.New("the cache is stale")
-
 // SameVersion reports whether nothing of an object has changed.
 func SameVersion(judged, now client.Object) bool {
 	return judged.GetResourceVersion() == now.GetResourceVersion()
@@ -106,7 +104,7 @@ func Verify[T Object](
 	}
 	var none T
 	if now == none || now.GetUID() != judged.GetUID() || !same(judged, now) {
-		return apierrors.NewConflict(schema.GroupResource{}, judged.GetName(), errStale)
+		return apierrors.NewConflict(schema.GroupResource{}, judged.GetName(), errors.New("the cache is stale"))
 	}
 	return nil
 }

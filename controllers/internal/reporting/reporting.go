@@ -18,6 +18,7 @@ import (
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/client-go/tools/events"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
 	"leasehold.dev/api/v1beta1"
@@ -33,10 +34,7 @@ func SetCondition(list *[]metav1.Condition, generation int64, now time.Time, c m
 
 // FindCondition returns the condition of a type, or the zero Condition if there is none.
 func FindCondition(list []metav1.Condition, conditionType string) metav1.Condition {
-	if c := meta.FindStatusCondition(list, conditionType); c != nil {
-		return *c
-	}
-	return metav1.Condition{}
+	return ptr.Deref(meta.FindStatusCondition(list, conditionType), metav1.Condition{})
 }
 
 // stalled has the reasons of Ready that no retry resolves, but a person.

@@ -16,7 +16,6 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-	"github.com/prometheus/client_golang/prometheus/testutil"
 	"github.com/prometheus/common/expfmt"
 	"gotest.tools/v3/golden"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -265,11 +264,17 @@ func (r *Recording) Series(collectors ...prometheus.Collector) {
 // Exposed returns what a registry exposes.
 func Exposed(t testing.TB, registry *prometheus.Registry) string {
 	t.Helper()
-	text, err := testutil.GatherAndFormat(registry, expfmt.TypeTextPlain)
+	families, err := registry.Gather()
 	if err != nil {
 		t.Fatal(err)
 	}
-	return string(text)
+	var text strings.Builder
+	for _, family := range families {
+		if _, err := expfmt.MetricFamilyToText(&text, family); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return text.String()
 }
 
 var timestamp = regexp.MustCompile(`\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ`)
