@@ -5,7 +5,6 @@ package markdownview
 import (
 	"encoding/json"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 
@@ -162,15 +161,17 @@ func differences(live, want any) []string {
 	case map[string]any:
 		var fields map[string]any
 		fields, same = live.(map[string]any)
-		for _, key := range slices.Sorted(maps.Keys(want)) {
-			name := "." + key
-			if strings.ContainsAny(key, "./") {
-				name = "[" + key + "]"
-			}
-			for _, path := range differences(fields[key], want[key]) {
-				paths = append(paths, name+path)
+		for key, value := range want {
+			for _, path := range differences(fields[key], value) {
+				if strings.ContainsAny(key, "./") {
+					path = "[" + key + "]" + path
+				} else {
+					path = "." + key + path
+				}
+				paths = append(paths, path)
 			}
 		}
+		slices.Sort(paths)
 	case []any:
 		list, _ := live.([]any)
 		if _, objects := want[0].(map[string]any); !objects {
@@ -179,12 +180,13 @@ func differences(live, want any) []string {
 		}
 		same = true
 		for _, value := range want {
-			if slices.ContainsFunc(list, func(one any) bool { return len(differences(one, value)) == 0 }) {
+			name := value.(map[string]any)["name"]
+			named := func(one any) bool { return one.(map[string]any)["name"] == name }
+			if slices.ContainsFunc(list, func(one any) bool { return named(one) && len(differences(one, value)) == 0 }) {
 				continue
 			}
-			name := value.(map[string]any)["name"]
-			i := slices.IndexFunc(list, func(one any) bool { return name != nil && one.(map[string]any)["name"] == name })
-			if i < 0 {
+			i := slices.IndexFunc(list, named)
+			if name == nil || i < 0 {
 				same = false // the list is reported as a whole
 				continue
 			}
