@@ -163,12 +163,11 @@ func differences(live, want any) []string {
 		fields, same = live.(map[string]any)
 		for key, value := range want {
 			for _, path := range differences(fields[key], value) {
+				name := "." + key
 				if strings.ContainsAny(key, "./") {
-					path = "[" + key + "]" + path
-				} else {
-					path = "." + key + path
+					name = "[" + key + "]"
 				}
-				paths = append(paths, path)
+				paths = append(paths, name+path)
 			}
 		}
 		slices.Sort(paths)
