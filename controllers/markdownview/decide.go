@@ -152,8 +152,9 @@ func fieldsOf(object any) map[string]any {
 	return fields
 }
 
-// differences returns the paths of the fields of the JSON value want that live does not have, such as .data[a.md] and
-// .spec.template.spec.containers[viewer].image. A list of objects may have further elements; other values must be equal.
+// differences returns the paths of the fields of the JSON value want that live does not have, such as
+// .data[a.md] and .spec.template.spec.containers[viewer].image. A list of objects may have further
+// elements; other values must be equal.
 func differences(live, want any) []string {
 	var paths []string
 	same := false
