@@ -42,6 +42,7 @@ type FenceCheck struct {
 	Clock    clock.WithTicker
 
 	effective *prometheus.GaugeVec
+	permitted int // how many tries were, although another replica led
 }
 
 // Register registers the metric. It has no value until the check has a result.
@@ -64,24 +65,13 @@ func (f *FenceCheck) NeedLeaderElection() bool { return false }
 func (f *FenceCheck) Start(ctx context.Context) error {
 	ticker := f.Clock.NewTicker(fencePeriod)
 	defer ticker.Stop()
-	for times := 0; ; {
-		state, lease, err := f.try(ctx)
-		switch {
-		case err != nil && ctx.Err() == nil:
+	for {
+		ended, err := f.try(ctx)
+		if err != nil && ctx.Err() == nil {
 			log.FromContext(ctx).Error(err, "checking the fence")
-		case state == denied:
-			f.effective.WithLabelValues().Set(1)
-			log.FromContext(ctx).Info("the fence is effective: the API server denies writes of this replica while " +
-				"another replica leads")
+		}
+		if ended {
 			return nil
-		case state == leading:
-			f.effective.Reset() // what it found as a standby may be repaired, and it does not try again
-			return nil
-		case state == permitted:
-			// An API server receives a new policy or Lease a moment later, so the first time is no proof.
-			if times++; times > 1 {
-				f.report(ctx, lease)
-			}
 		}
 		select {
 		case <-ctx.Done():
@@ -91,38 +81,37 @@ func (f *FenceCheck) Start(ctx context.Context) error {
 	}
 }
 
-// fenceState is the result of a try.
-type fenceState int
-
-const (
-	unknown   fenceState = iota // the Lease has no holder
-	leading                     // this replica leads
-	denied                      // by the fence
-	permitted                   // although another replica leads
-)
-
-// try sends a write that is not stored. It returns the Lease, too.
-func (f *FenceCheck) try(ctx context.Context) (fenceState, *coordinationv1.Lease, error) {
+// try sends a write that is not stored, and reports what the API server answers. It returns true if no other try
+// is needed.
+func (f *FenceCheck) try(ctx context.Context) (ended bool, err error) {
 	lease, before, err := f.holder(ctx)
 	if err != nil || before == "" {
-		return unknown, nil, err
+		return false, err
 	}
 	if strings.HasPrefix(before, f.PodName+"_") {
-		return leading, nil, nil
+		f.effective.Reset() // what it found as a standby may be repaired, and it does not try again
+		return true, nil
 	}
 	err = f.Client.Create(ctx, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{
 		Namespace: f.Lease.Namespace, Name: "leasehold-fence-check"}}, client.DryRunAll)
 	if apierrors.IsForbidden(err) && strings.Contains(err.Error(), fencePolicy) {
-		return denied, nil, nil
+		f.effective.WithLabelValues().Set(1)
+		log.FromContext(ctx).Info("the fence is effective: the API server denies writes of this replica while " +
+			"another replica leads")
+		return true, nil
 	}
 	if err != nil {
-		return unknown, nil, fmt.Errorf("creating a ConfigMap in a dry run: %w", err)
+		return false, fmt.Errorf("creating a ConfigMap in a dry run: %w", err)
 	}
 	// If the Lease was deleted or came to this replica meanwhile, the fence permits the write rightly.
 	if _, after, err := f.holder(ctx); err != nil || after != before {
-		return unknown, nil, err
+		return false, err
 	}
-	return permitted, lease, nil
+	// An API server receives a new policy or Lease a moment later, so the first time is no proof.
+	if f.permitted++; f.permitted > 1 {
+		f.report(ctx, lease)
+	}
+	return false, nil
 }
 
 // holder returns the Lease and its holder; "" if there is none.

@@ -144,7 +144,8 @@ func TestOnlyWhatWasJudgedIsWritten(t *testing.T) {
 			t.Run(string(how)+" "+state, func(t *testing.T) {
 				r := newRecording(t, tc.live)
 				s := step{action: how, live: child("uid", "5")}
-				wrote, err := write(t.Context(), r.Client, s, render(view(), "hash", defaultImage).configMap)
+				want := render(view(), "hash", defaultImage).configMap
+				wrote, err := write(t.Context(), r.Client, s, want, &want.ObjectMetaApplyConfiguration)
 				if apierrors.IsConflict(err) != tc.conflict || (err != nil) != tc.conflict || wrote == tc.conflict {
 					t.Fatalf("wrote %t, %v after %q; want a conflict: %t", wrote, err, r.Lines, tc.conflict)
 				}
@@ -163,7 +164,8 @@ func TestApplyWithoutEffectIsNoWrite(t *testing.T) {
 				return nil
 			}})
 		s := step{action: update, live: &corev1.Service{ObjectMeta: metav1.ObjectMeta{ResourceVersion: "5"}}}
-		if wrote, err := write(t.Context(), c, s, render(view(), "hash", defaultImage).service); wrote != want || err != nil {
+		applied := render(view(), "hash", defaultImage).service
+		if wrote, err := write(t.Context(), c, s, applied, &applied.ObjectMetaApplyConfiguration); wrote != want || err != nil {
 			t.Errorf("the version after an apply to version 5 is %s: wrote %t, %v", version, wrote, err)
 		}
 	}
@@ -296,7 +298,8 @@ func TestNoReadWaitsForAReplacedChild(t *testing.T) {
 			return nil
 		}})
 	s := step{action: replace, live: &corev1.ConfigMap{}}
-	wrote, err := write(t.Context(), c, s, render(view(), "hash", defaultImage).configMap)
+	want := render(view(), "hash", defaultImage).configMap
+	wrote, err := write(t.Context(), c, s, want, &want.ObjectMetaApplyConfiguration)
 	if err != nil || !wrote || !sent.DisableReadYourWritesConsistency {
 		t.Errorf("wrote %t, %v, with %+v", wrote, err, sent)
 	}

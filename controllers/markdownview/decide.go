@@ -5,7 +5,6 @@ package markdownview
 import (
 	"encoding/json"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 
@@ -153,8 +152,9 @@ func fieldsOf(object any) map[string]any {
 	return fields
 }
 
-// differences returns the paths of the fields of the JSON value want that live does not have, such as .data[a.md] and
-// .spec.template.spec.containers[viewer].image. A list of objects may have further elements; other values must be equal.
+// differences returns the paths of the fields of the JSON value want that live does not have, such as
+// .data[a.md] and .spec.template.spec.containers[viewer].image. A list of objects may have further
+// elements; other values must be equal.
 func differences(live, want any) []string {
 	var paths []string
 	same := false
@@ -162,15 +162,16 @@ func differences(live, want any) []string {
 	case map[string]any:
 		var fields map[string]any
 		fields, same = live.(map[string]any)
-		for _, key := range slices.Sorted(maps.Keys(want)) {
-			name := "." + key
-			if strings.ContainsAny(key, "./") {
-				name = "[" + key + "]"
-			}
-			for _, path := range differences(fields[key], want[key]) {
+		for key, value := range want {
+			for _, path := range differences(fields[key], value) {
+				name := "." + key
+				if strings.ContainsAny(key, "./") {
+					name = "[" + key + "]"
+				}
 				paths = append(paths, name+path)
 			}
 		}
+		slices.Sort(paths)
 	case []any:
 		list, _ := live.([]any)
 		if _, objects := want[0].(map[string]any); !objects {
@@ -179,12 +180,13 @@ func differences(live, want any) []string {
 		}
 		same = true
 		for _, value := range want {
-			if slices.ContainsFunc(list, func(one any) bool { return len(differences(one, value)) == 0 }) {
+			name := value.(map[string]any)["name"]
+			named := func(one any) bool { return one.(map[string]any)["name"] == name }
+			if slices.ContainsFunc(list, func(one any) bool { return named(one) && len(differences(one, value)) == 0 }) {
 				continue
 			}
-			name := value.(map[string]any)["name"]
-			i := slices.IndexFunc(list, func(one any) bool { return name != nil && one.(map[string]any)["name"] == name })
-			if i < 0 {
+			i := slices.IndexFunc(list, named)
+			if name == nil || i < 0 {
 				same = false // the list is reported as a whole
 				continue
 			}

@@ -68,7 +68,7 @@ func (r *Reconciler) idle(b *v1beta1.StorageBucket) bool {
 
 // forget drops what is known of a deleted bucket, and ends its series.
 func (r *Reconciler) forget(key types.NamespacedName) {
-	r.probes.known.Delete(key)
+	r.probes.forget(key)
 	r.metrics.up.DeleteLabelValues(key.Namespace, key.Name)
 }
 

@@ -114,21 +114,18 @@ func (p probe) after(generation int64, lacking bool, result s3.Verdict, now time
 
 // probes holds one probe for each bucket. The zero value is ready for use.
 type probes struct {
-	known sync.Map // a probe by the client.ObjectKey of its bucket
+	mu    sync.Mutex
+	known map[client.ObjectKey]probe
 	// orphaned has the UIDs of StorageBuckets that were deleted with --cascade=orphan.
 	orphaned sync.Map
 }
 
-// find returns the probe of the bucket, if there is one and it is not that of a former bucket of the name.
-func (ps *probes) find(b *v1beta1.StorageBucket) (known probe, ok bool) {
-	stored, _ := ps.known.Load(client.ObjectKeyFromObject(b))
-	known, ok = stored.(probe)
-	return known, ok && known.uid == b.UID
-}
-
 // of returns the probe of the bucket. The first one is derived from the status.
 func (ps *probes) of(b *v1beta1.StorageBucket, now time.Time) probe {
-	if known, ok := ps.find(b); ok {
+	ps.mu.Lock()
+	known, ok := ps.known[client.ObjectKeyFromObject(b)]
+	ps.mu.Unlock()
+	if ok && known.uid == b.UID {
 		return known
 	}
 	first := probe{uid: b.UID, seen: now, generation: b.Status.ObservedGeneration, failures: b.Status.ConsecutiveFailures}
@@ -148,12 +145,25 @@ func (ps *probes) of(b *v1beta1.StorageBucket, now time.Time) probe {
 // isDue reports whether a tick has to queue the bucket. The queue has a new one by its event, and one
 // with an error by its backoff.
 func (ps *probes) isDue(b *v1beta1.StorageBucket, now time.Time) bool {
-	known, ok := ps.find(b)
-	return ok && !known.retrying && !known.due(b).After(now)
+	ps.mu.Lock()
+	defer ps.mu.Unlock()
+	known, ok := ps.known[client.ObjectKeyFromObject(b)]
+	return ok && known.uid == b.UID && !known.retrying && !known.due(b).After(now)
 }
 
 func (ps *probes) store(b *v1beta1.StorageBucket, p probe) {
-	ps.known.Store(client.ObjectKeyFromObject(b), p)
+	ps.mu.Lock()
+	defer ps.mu.Unlock()
+	if ps.known == nil {
+		ps.known = map[client.ObjectKey]probe{}
+	}
+	ps.known[client.ObjectKeyFromObject(b)] = p
+}
+
+func (ps *probes) forget(key client.ObjectKey) {
+	ps.mu.Lock()
+	defer ps.mu.Unlock()
+	delete(ps.known, key)
 }
 
 // retry leaves a bucket to the backoff of the queue, after an error.

@@ -138,7 +138,7 @@ func TestTicksEnqueueDueBuckets(t *testing.T) {
 		"due after an error": {[]change{due, func(w *fixture) {
 			w.probes.store(w.read(), probe{uid: w.read().UID, retrying: true})
 		}}, nil},
-		"unknown": {[]change{due, func(w *fixture) { w.probes.known.Delete(bKey) }}, nil},
+		"unknown": {[]change{due, func(w *fixture) { w.probes.forget(bKey) }}, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newFixture(t, scenario{with: removable, service: owned})

@@ -73,12 +73,10 @@ func endOf(pod *corev1.Pod, h holder, container string) string {
 		return ""
 	}
 	status := statusOf(pod, container)
-	if status != nil {
-		if reason := endOfContainer(status, h); reason != "" {
-			return reason
-		}
+	if reason := endOfContainer(status, h); reason != "" {
+		return reason
 	}
-	running := status != nil && status.State.Running != nil
+	running := status.State.Running != nil
 	terminal := pod.Status.Phase == corev1.PodFailed || pod.Status.Phase == corev1.PodSucceeded
 	// A phase is final, whenever the Lease was acquired. Only the kubelet reports what runs: one
 	// that cannot be reached did not end anything, although the control plane failed its Pod.
@@ -90,7 +88,7 @@ func endOf(pod *corev1.Pod, h holder, container string) string {
 
 // endOfContainer returns why the holder's container has ended. A running container is no evidence:
 // after a change of the clock, its start time cannot be compared with the Lease.
-func endOfContainer(status *corev1.ContainerStatus, h holder) string {
+func endOfContainer(status corev1.ContainerStatus, h holder) string {
 	terminated := status.State.Terminated
 	if terminated == nil {
 		terminated = status.LastTerminationState.Terminated
@@ -119,17 +117,17 @@ func (h holder) ended(c *corev1.ContainerStateTerminated) bool {
 		!c.FinishedAt.Time.Before(h.renewed.Truncate(time.Second))
 }
 
-// statusOf finds the container by its name; "" means the only one.
-func statusOf(pod *corev1.Pod, container string) *corev1.ContainerStatus {
+// statusOf finds the container by its name; "" means the only one. The status of an unknown one is empty.
+func statusOf(pod *corev1.Pod, container string) corev1.ContainerStatus {
 	if container == "" && len(pod.Spec.Containers) == 1 {
 		container = pod.Spec.Containers[0].Name
 	}
-	for i := range pod.Status.ContainerStatuses {
-		if pod.Status.ContainerStatuses[i].Name == container {
-			return &pod.Status.ContainerStatuses[i]
+	for _, status := range pod.Status.ContainerStatuses {
+		if status.Name == container {
+			return status
 		}
 	}
-	return nil
+	return corev1.ContainerStatus{}
 }
 
 // isFailedByPodGC reports whether the control plane has failed the Pod because it cannot reach its node.

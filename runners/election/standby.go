@@ -59,7 +59,8 @@ func newStandby(config *rest.Config, l *Lock, o Options) (*standby, error) {
 		return nil, fmt.Errorf("building the client that watches Pods: %w", err)
 	}
 	of := func(client rest.Interface, resource string) *watcher {
-		return &watcher{client: client, resource: resource, namespace: o.Lease.Namespace, elapsed: o.Elapsed, timeout: timeout}
+		return &watcher{client: client, resource: resource, namespace: o.Lease.Namespace, elapsed: o.Elapsed,
+			timeout: timeout}
 	}
 	return &standby{
 		name:        o.Lease.Name,

@@ -66,9 +66,14 @@ func (s *bookCache) current() (*book, error) {
 		return nil, fmt.Errorf("opening the directory: %w", err)
 	}
 	defer root.Close() //nolint:errcheck // what is only read loses nothing at its close
+	return s.readUntilStable(root, scan)
+}
+
+func (s *bookCache) readUntilStable(root *os.Root, look func(*os.Root) ([]string, string, error)) (*book, error) {
+	var err error
 	read := cmp.Or(s.book, &book{})
 	for range maxAttempts {
-		names, version, lookErr := scan(root)
+		names, version, lookErr := look(root)
 		if lookErr != nil {
 			return nil, lookErr
 		}

@@ -117,7 +117,7 @@ func TestResponsesAreOfOneVersion(t *testing.T) {
 	}
 }
 
-// A book is read once, and again after a change.
+// A book is read once, and again after a change, which may be between the listing of the folder and the read.
 func TestBooksAreReadAfterAChange(t *testing.T) {
 	m := newMount(t, sample())
 	cache := &bookCache{dir: m.dir}
@@ -129,6 +129,21 @@ func TestBooksAreReadAfterAChange(t *testing.T) {
 	m.update(t, sample())
 	if again, err := cache.current(); again == first || err != nil {
 		t.Errorf("a book is not read again after a change (%v)", err)
+	}
+	m.update(t, sample())
+	root, err := os.OpenRoot(m.dir)
+	must(t, err)
+	t.Cleanup(func() { must(t, root.Close()) })
+	changed, err := cache.readUntilStable(root, func(root *os.Root) ([]string, string, error) {
+		names, version, err := scan(root)
+		if slices.Contains(names, "one.md") {
+			m.update(t, map[string]string{"SUMMARY.md": "[New](new.md)", "new.md": "# New page\n"})
+		}
+		return names, version, err
+	})
+	must(t, err)
+	if len(changed.chapters) != 1 || changed.chapters[0].File != "new.md" {
+		t.Errorf("the chapters are %+v, want new.md", changed.chapters)
 	}
 }
 

@@ -141,6 +141,7 @@ func TestReadersWithoutAPageGetANotice(t *testing.T) {
 			if got.status != tc.status || !strings.Contains(got.body, text) || !strings.Contains(logged.String(), tc.logged) {
 				t.Errorf("%d %s, logged %q", got.status, got.body, logged.String())
 			}
+			<-time.After(2 * pageTimeout) // until the page that takes too long is rendered
 		})
 	}
 }

@@ -3,6 +3,7 @@
 package render
 
 import (
+	"bytes"
 	"cmp"
 	"strconv"
 	"strings"
@@ -21,12 +22,8 @@ type headingIDs struct{}
 // Transform implements parser.ASTTransformer.
 func (headingIDs) Transform(page *ast.Document, reader text.Reader, _ parser.Context) {
 	used, next := map[string]bool{}, map[string]int{} // next has the suffix to try
-	var links []*ast.Link
 	// The function never returns an error, so neither does Walk.
 	_ = ast.Walk(page, func(n ast.Node, entering bool) (ast.WalkStatus, error) {
-		if link, ok := n.(*ast.Link); ok && entering {
-			links = append(links, link)
-		}
 		if !entering || n.Kind() != ast.KindHeading {
 			return ast.WalkContinue, nil
 		}
@@ -41,12 +38,14 @@ func (headingIDs) Transform(page *ast.Document, reader text.Reader, _ parser.Con
 		return ast.WalkContinue, nil
 	})
 	// GitHub finds a heading whatever the case of the link.
-	for _, link := range links {
-		fragment, ok := strings.CutPrefix(string(link.Destination), "#")
-		if lower := strings.ToLower(fragment); ok && used[lower] && !used[fragment] {
-			link.Destination = []byte("#" + lower)
+	_ = ast.Walk(page, func(n ast.Node, entering bool) (ast.WalkStatus, error) {
+		if link, ok := n.(*ast.Link); ok && entering && bytes.HasPrefix(link.Destination, []byte("#")) {
+			if lower := strings.ToLower(string(link.Destination)); used[lower[1:]] && !used[string(link.Destination[1:])] {
+				link.Destination = []byte(lower)
+			}
 		}
-	}
+		return ast.WalkContinue, nil
+	})
 }
 
 // slug returns the ID for a text. It keeps letters, marks, numbers, '-' and '_' of any script. Only
