@@ -163,7 +163,7 @@ func TestSubjectRender_DisabledDependency(t *testing.T) {
 			g.Expect(os.Mkdir(filepath.Join(dir, "templates"), 0o750)).To(Succeed())
 			for file, text := range map[string]string{
 				"Chart.yaml": "apiVersion: v2\nname: a\nversion: 0.1.0\ndependencies:\n" +
-					"- {name: other, version: 1.0.0, repository: \"https://example.org\", condition: \"other.enabled, global.other\"}\n",
+					"- {name: other, version: 1.0.0, repository: \"https://example.org\", condition: \"other.enabled,global.other\"}\n",
 				"values.yaml":         tc.defaults,
 				"templates/some.yaml": "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: some}\n",
 			} {

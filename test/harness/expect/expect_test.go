@@ -214,6 +214,6 @@ func TestEvents(t *testing.T) {
 		"neither more nor fewer":         differs(all, has(expect.Event{Reason: "Failed", Times: 3}), "found 4 times"),
 		"counted by the core group":      matches(all, has(expect.Event{Reason: "Counted", Times: 5})),
 		"a pattern that is none":         fails(all, has(expect.Event{Note: "("}), "compiling the note"),
-		"wrong type":                     fails([]string{"event"}, has(expect.Event{}), "expected actual of type <[]v1.Event>"),
+		"wrong type":                     fails([]string{"event"}, has(expect.Event{}), "actual of type <[]v1.Event>"),
 	})
 }
