@@ -77,7 +77,8 @@ func newPageRenderer(title, language string) *pageRenderer {
 }
 
 const (
-	maxCacheBytes = 8 << 20          // a usual book of 900 KiB
+	maxCacheBytes = 8 << 20 // a usual book of 900 KiB
+	largePage     = 64 << 10
 	pageTimeout   = 10 * time.Second // leaves time to send before the server's deadline
 )
 
@@ -154,9 +155,11 @@ func (p *pageRenderer) render(b *book, file string) (made page, err error) {
 		}
 	}
 	v.Body = template.HTML(p.convert(b.files[file])) //nolint:gosec // convert has escaped what it does not allow
-	// Rendering needed many times the size of the page. Without this call the process would keep that
-	// memory for minutes.
-	debug.FreeOSMemory()
+	if len(b.files[file]) > largePage {
+		// Rendering needed many times the size of the page. Without this call the process would keep that
+		// memory for minutes.
+		debug.FreeOSMemory()
+	}
 	made = p.compose(b, v)
 	b.keep(file, made)
 	return made, nil
