@@ -165,7 +165,8 @@ func TestApplyWithoutEffectIsNoWrite(t *testing.T) {
 			}})
 		s := step{action: update, live: &corev1.Service{ObjectMeta: metav1.ObjectMeta{ResourceVersion: "5"}}}
 		applied := render(view(), "hash", defaultImage).service
-		if wrote, err := write(t.Context(), c, s, applied, &applied.ObjectMetaApplyConfiguration); wrote != want || err != nil {
+		wrote, err := write(t.Context(), c, s, applied, &applied.ObjectMetaApplyConfiguration)
+		if wrote != want || err != nil {
 			t.Errorf("the version after an apply to version 5 is %s: wrote %t, %v", version, wrote, err)
 		}
 	}

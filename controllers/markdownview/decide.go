@@ -157,7 +157,7 @@ func fieldsOf(object any) map[string]any {
 // elements; other values must be equal.
 func differences(live, want any) []string {
 	var paths []string
-	same := false
+	var same bool
 	switch want := want.(type) {
 	case map[string]any:
 		var fields map[string]any
