@@ -23,6 +23,13 @@ import (
 	"k8s.io/utils/ptr"
 )
 
+// The election's own rate limit. A leader needs one request in a retry period; the rest allows
+// retry periods far below one second.
+const (
+	electionQPS   = 20
+	electionBurst = 40
+)
+
 // MaxLeaseDuration limits the term of a leader after a renewal, even if the Lease names a longer
 // duration. A forged Lease therefore prevents the replicas from leading for at most this time, even
 // after the Lease is deleted.
@@ -237,8 +244,7 @@ func (l *Lock) Term() *Term { return l.term }
 func clientConfig(config *rest.Config, renewDeadline time.Duration) *rest.Config {
 	own := rest.AddUserAgent(rest.CopyConfig(config), "leader-election")
 	own.RateLimiter = nil // an inherited limiter would be the shared one
-	// A leader needs one request in a retry period; the rest allows retry periods far below one second.
-	own.QPS, own.Burst = 20, 40
+	own.QPS, own.Burst = electionQPS, electionBurst
 	own.Timeout = max(renewDeadline/2, time.Second)
 	return own
 }

@@ -13,9 +13,9 @@ import (
 
 // maxLines bounds three products, without tests, generated code and licence lines. Raise a bound only with a reason.
 var maxLines = map[string]int{
-	"operator":    8_350, // the root, api, controllers and runners, but for the two below
-	"page server": 1_200, // controllers/markdownview/viewer
-	"election":    1_450, // runners/election, a module that other operators use
+	"operator":    8_200, // the root, api, controllers and runners, but for the two below
+	"page server": 1_100, // controllers/markdownview/viewer
+	"election":    1_400, // runners/election, a module that other operators use
 }
 
 // license is the head of each file, which is no code.

@@ -28,6 +28,9 @@ import (
 // drainTimeout bounds the time for open requests after SIGTERM; Kubernetes allows 30 s.
 const drainTimeout = 10 * time.Second
 
+// memoryShare of the container's memory limit is used before garbage is collected more eagerly.
+const memoryShare = 0.8
+
 // options are the values of the flags.
 type options struct {
 	dir, address, title, language string
@@ -48,8 +51,7 @@ func main() {
 		os.Exit(0)
 	}
 	log := slog.New(slog.NewTextHandler(os.Stdout, nil))
-	// Above this share of the container's memory limit, garbage is collected more eagerly.
-	if limit, err := memlimit.Set(memlimit.WithRatio(0.8)); err != nil || limit == math.MaxInt64 {
+	if limit, err := memlimit.Set(memlimit.WithRatio(memoryShare)); err != nil || limit == math.MaxInt64 {
 		log.Info("No memory limit found for the container", "error", err)
 	}
 	//nolint:forbidigo // a program begins its context
