@@ -34,8 +34,7 @@ const memoryShare = 0.8
 // options are the values of the flags.
 type options struct {
 	dir, address, title, language string
-
-	showVersion bool
+	showVersion                   bool
 }
 
 func main() {
@@ -91,12 +90,7 @@ func run(ctx context.Context, o options, log *slog.Logger) error {
 	if err != nil {
 		return fmt.Errorf("listening: %w", err)
 	}
-	s := &site{
-		books:    &bookCache{dir: o.dir},
-		renderer: newPageRenderer(o.title, o.language),
-		log:      log,
-	}
-	server := newServer(s)
+	server := newServer(&site{books: &bookCache{dir: o.dir}, renderer: newPageRenderer(o.title, o.language), log: log})
 	failed := make(chan error, 1)
 	go func() { failed <- server.Serve(netutil.LimitListener(listener, maxConnections)) }()
 	log.Info("Serving", "address", listener.Addr().String(), "folder", o.dir)
