@@ -3,7 +3,6 @@
 package election
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"time"
@@ -48,8 +47,9 @@ func newStandby(config *rest.Config, l *Lock, o Options) (*standby, error) {
 	watching := clientConfig(config, o.RenewDeadline)
 	timeout := watching.Timeout
 	watching.Timeout = 0
-	watching.AcceptContentTypes = cmp.Or(watching.AcceptContentTypes, watching.ContentType,
-		runtime.ContentTypeProtobuf+","+runtime.ContentTypeJSON) // as typed clients
+	if watching.AcceptContentTypes == "" && watching.ContentType == "" { // as typed clients
+		watching.AcceptContentTypes = runtime.ContentTypeProtobuf + "," + runtime.ContentTypeJSON
+	}
 	coordination, err := coordinationv1client.NewForConfig(watching)
 	if err != nil {
 		return nil, fmt.Errorf("building the client that watches the Lease: %w", err)
