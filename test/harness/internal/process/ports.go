@@ -10,7 +10,7 @@ import (
 )
 
 // blockSize is the number of ports in a block, including its marker.
-const blockSize = 500
+const blockSize = 200
 
 // pool has the ports of this process. They are below the ephemeral ports of most systems. A control
 // plane has many outgoing connections, which could otherwise use a port before the program that is
@@ -18,36 +18,32 @@ const blockSize = 500
 var pool = portPool{first: 15_000, last: 29_999}
 
 // FreePorts returns n ports of 127.0.0.1 that nothing listens on. None is handed out
-// twice, nor to two processes, before all of the block have been.
+// twice, nor to two processes, before all have been.
 func FreePorts(n int) ([]int, error) { return pool.free(n) }
 
-// portPool allocates ports from a block that no other process uses. The owner of a block listens on
+// portPool allocates ports from blocks that no other process uses. The owner of a block listens on
 // its first port, the marker, until it ends.
 type portPool struct {
 	first, last int
 
-	mu     sync.Mutex
-	marker net.Listener
-	handed int // ports of the block that were allocated or skipped, in all rounds
+	mu      sync.Mutex
+	markers []net.Listener
+	// handed is the number of ports of these blocks that were allocated or skipped in this round.
+	handed int
 }
 
 func (p *portPool) free(n int) ([]int, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	for at := p.first; p.marker == nil && at+blockSize-1 <= p.last; at += blockSize {
-		p.marker, _ = listen(at) // another process has the block
-	}
-	if p.marker == nil {
-		return nil, fmt.Errorf("finding free ports: other processes have all blocks from %d to %d", p.first, p.last)
-	}
 	var free []int
-	for range blockSize - 1 {
+	for range p.last - p.first {
 		if len(free) == n {
+			return free, nil
+		}
+		port, ok := p.next()
+		if !ok {
 			break
 		}
-		// The port that was handed out longest ago, or never.
-		port := p.marker.Addr().(*net.TCPAddr).Port + 1 + p.handed%(blockSize-1)
-		p.handed++
 		if listener, err := listen(port); err == nil {
 			if err := listener.Close(); err != nil {
 				return nil, fmt.Errorf("finding a free port: %w", err)
@@ -55,10 +51,34 @@ func (p *portPool) free(n int) ([]int, error) {
 			free = append(free, port)
 		}
 	}
-	if len(free) < n {
-		return nil, fmt.Errorf("finding %d free ports: a block has fewer", n)
+	return nil, fmt.Errorf("finding %d free ports from %d to %d: others listen there, or have the blocks", n,
+		p.first, p.last)
+}
+
+// next is the port that was handed out longest ago, or never.
+func (p *portPool) next() (port int, ok bool) {
+	const ports = blockSize - 1
+	if p.handed == len(p.markers)*ports && !p.claim() {
+		p.handed = 0
 	}
-	return free, nil
+	if len(p.markers) == 0 {
+		return 0, false
+	}
+	marker := p.markers[p.handed/ports].Addr().(*net.TCPAddr).Port
+	port = marker + 1 + p.handed%ports
+	p.handed++
+	return port, true
+}
+
+// claim takes one more block, if there is one.
+func (p *portPool) claim() bool {
+	for marker := p.first; marker+blockSize-1 <= p.last; marker += blockSize {
+		if listener, err := listen(marker); err == nil {
+			p.markers = append(p.markers, listener)
+			return true
+		}
+	}
+	return false
 }
 
 func listen(port int) (net.Listener, error) {
