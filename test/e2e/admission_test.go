@@ -84,7 +84,8 @@ func startAdmission(ctx context.Context) (*admission, error) {
 }
 
 // closedUnderCall is how the API server reports an idle connection that a replica, which stops, closed under a call.
-var closedUnderCall = regexp.MustCompile(`(broken pipe|connection reset by peer|server closed idle connection|EOF)$`)
+var closedUnderCall = regexp.MustCompile(`(broken pipe|connection reset by peer|server closed idle connection|` +
+	`use of closed network connection|EOF)$`)
 
 // admitted repeats a request once if the call of its webhook met a closed connection, as docs/operations.md advises.
 func admitted(request func() error) error {

@@ -12,8 +12,8 @@ import (
 )
 
 // placeholder matches a variable with a default. clusterctl and Flux replace such variables in the
-// text of manifests before they apply it.
-var placeholder = regexp.MustCompile(`\$\{([A-Za-z_]\w*):?[=-]([^{}]*)\}`)
+// text of manifests before they apply it. A default ends where its JSON string does.
+var placeholder = regexp.MustCompile(`\$\{([A-Za-z_]\w*):?[=-]((?:\\.|[^{}"\\])*)\}`)
 
 // fillPlaceholders replaces variables in the text of Deployments with their defaults. The notes name the variables of
 // each Deployment.
