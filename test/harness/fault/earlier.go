@@ -5,6 +5,7 @@ package fault
 import (
 	"encoding/json"
 	"fmt"
+	"io"
 	"net/http"
 	"slices"
 
@@ -26,13 +27,10 @@ type Earlier struct {
 func (a *API) Remember(resource string) *Earlier {
 	a.t.Helper()
 	r := schema.ParseGroupResource(resource)
-	get := func(path string) ([]byte, error) {
-		return a.reader.Get().AbsPath(path).SetHeader("Accept", "application/json").DoRaw(a.ctx)
-	}
 	path := "/api/v1"
 	if r.Group != "" {
 		var group metav1.APIGroup
-		body, err := get("/apis/" + r.Group)
+		body, err := a.get("/apis/" + r.Group)
 		if err == nil {
 			err = json.Unmarshal(body, &group)
 		}
@@ -42,7 +40,7 @@ func (a *API) Remember(resource string) *Earlier {
 		path = "/apis/" + group.PreferredVersion.GroupVersion
 	}
 	e := &Earlier{resource: resource}
-	body, err := get(path + "/" + r.Resource)
+	body, err := a.get(path + "/" + r.Resource)
 	if err == nil {
 		err = e.list.UnmarshalJSON(body)
 	}
@@ -50,6 +48,25 @@ func (a *API) Remember(resource string) *Earlier {
 		a.t.Fatalf("remembering %s: %v", resource, err)
 	}
 	return e
+}
+
+// get reads a path of the API server, past the proxy.
+func (a *API) get(path string) ([]byte, error) {
+	request, err := http.NewRequestWithContext(a.ctx, http.MethodGet, a.server+path, http.NoBody)
+	if err != nil {
+		return nil, err
+	}
+	request.Header.Set("Accept", "application/json")
+	response, err := a.direct.Do(request)
+	if err != nil {
+		return nil, err
+	}
+	defer response.Body.Close()
+	body, err := io.ReadAll(response.Body)
+	if err == nil && response.StatusCode != http.StatusOK {
+		err = fmt.Errorf("GET %s: %s: %s", path, response.Status, body)
+	}
+	return body, err
 }
 
 // RestartSeeing restarts the manager. The manager's new cache of the resource begins with the earlier state, and the

@@ -8,10 +8,10 @@ import (
 	"path/filepath"
 	"regexp"
 	"runtime"
+	"strings"
 	"sync"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/rest"
 )
 
@@ -32,9 +32,9 @@ type API struct {
 	*Proxy
 
 	t      TB
-	config *rest.Config   // of the manager
-	direct *http.Client   // to the API server, past the proxy
-	reader rest.Interface // by direct
+	config *rest.Config // of the manager
+	server string       // the URL of the API server
+	direct *http.Client // to the API server, past the proxy
 
 	mu        sync.Mutex
 	manager   *process
@@ -74,15 +74,12 @@ func Before(t TB, cfg *rest.Config) (*rest.Config, *API) {
 	if err != nil {
 		t.Fatalf("making a client of the API server: %v", err)
 	}
-	reader, err := discovery.NewDiscoveryClientForConfigAndClient(cfg, direct)
-	if err != nil {
-		t.Fatalf("making a client of the API server: %v", err)
-	}
 	proxy, err := NewProxy(o)
 	if err != nil {
 		t.Fatalf("%v", err)
 	}
-	a := &API{Proxy: proxy, t: t, config: rest.AnonymousClientConfig(cfg), direct: direct, reader: reader.RESTClient()}
+	a := &API{Proxy: proxy, t: t, config: rest.AnonymousClientConfig(cfg),
+		server: strings.TrimSuffix(server.String(), "/"), direct: direct}
 	proxy.Connect(a.config)
 	t.Cleanup(a.end)
 	return a.config, a
