@@ -68,9 +68,9 @@ func ownedNames(t *v1beta1.Tenant) []string {
 	return names
 }
 
-// wantedNames returns the full names of the spec, with false for those that are refused, and the errors of these. The
-// rules of the CRD cannot check the operator's namespace or a default prefix, and the reconciler does not rely on
-// admission.
+// wantedNames maps each full namespace name of the spec to whether it is allowed, and returns an error for each name
+// that is not. The rules of the CRD cannot check the operator's namespace or a default prefix, and the reconciler does
+// not rely on admission.
 func wantedNames(t *v1beta1.Tenant, o Options) (map[string]bool, field.ErrorList) {
 	var errs field.ErrorList
 	wanted := map[string]bool{}

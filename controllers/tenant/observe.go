@@ -21,8 +21,8 @@ type observation struct {
 	before     v1beta1.TenantStatus           // as it was read
 	namespaces map[string]*corev1.Namespace   // those of spec and status that exist, by name
 	bindings   map[string]*rbacv1.RoleBinding // those named adminBindingName, by namespace
-	// wanted has the names of the spec, with false for those that are not allowed, and invalid the errors of these. A
-	// Tenant that is being deleted has none.
+	// wanted maps each namespace name of the spec to whether it is allowed; invalid has an error for each name that is
+	// not. Both are empty while the Tenant is being deleted.
 	wanted  map[string]bool
 	invalid field.ErrorList
 	// reader and readerBinding allow the admins to read their Tenant; nil if absent.

@@ -159,9 +159,12 @@ func TestUnreadableFolderIsLogged(t *testing.T) {
 
 // The direction is that of the script in which a language is usually written, or that the tag names.
 func TestDirection(t *testing.T) {
-	for tag, want := range map[string]string{"": "ltr", "en": "ltr", "de-AT": "ltr", "ja": "ltr", "xx": "ltr", "\"><b>": "ltr",
-		"fa": "rtl", "ar-EG": "rtl", "fa_IR": "rtl", "he": "rtl", "iw": "rtl", "ur": "rtl", "dv": "rtl", "yi": "rtl", "ckb": "rtl",
-		"az-Arab": "rtl", "az": "ltr", "pa-PK": "rtl", "pa": "ltr", "uz-Latn-AF": "ltr", "ff-Adlm": "rtl", "nqo": "rtl", "syr": "rtl"} {
+	for tag, want := range map[string]string{
+		"": "ltr", "en": "ltr", "de-AT": "ltr", "ja": "ltr", "xx": "ltr", "\"><b>": "ltr",
+		"fa": "rtl", "ar-EG": "rtl", "fa_IR": "rtl", "he": "rtl", "iw": "rtl", "ur": "rtl", "dv": "rtl", "yi": "rtl",
+		"ckb": "rtl", "az-Arab": "rtl", "az": "ltr", "pa-PK": "rtl", "pa": "ltr", "uz-Latn-AF": "ltr",
+		"ff-Adlm": "rtl", "nqo": "rtl", "syr": "rtl",
+	} {
 		if got := direction(tag); got != want {
 			t.Errorf("%q is written %s, want %s", tag, got, want)
 		}

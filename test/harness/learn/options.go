@@ -31,7 +31,7 @@ type Options struct {
 	Overwrite bool
 }
 
-// paths are those that are given.
+// paths returns pointers to all paths that are set.
 func (o *Options) paths() []*string {
 	all := []*string{&o.Dir, &o.Manifests, &o.Binary, &o.Samples, &o.Values, &o.WorkingDir}
 	for i := range o.CRDs {

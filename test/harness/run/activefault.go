@@ -112,8 +112,8 @@ func (a *activeFault) addError(err error) {
 	a.err = errors.Join(a.err, err)
 }
 
-// atEnd registers what cleans up before the next run. It is called when everything that the fault
-// started has ended, even if the fault could not be prepared.
+// atEnd registers a cleanup that runs before the next run: after all goroutines of the fault have
+// ended, and also if preparing the fault failed.
 func (a *activeFault) atEnd(do func(ctx context.Context) error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -139,7 +139,7 @@ func (a *activeFault) beforeAction(do func()) error {
 			return nil
 		}
 	}
-	return fmt.Errorf("looking for step %d of those that do something: there are %d", a.plan.Target.Nth, actions)
+	return fmt.Errorf("looking for step %d among those that act: there are %d", a.plan.Target.Nth, actions)
 }
 
 // setVoidReason records why the fault did not happen, unless a reason is known already.

@@ -73,21 +73,28 @@ func TestContents(t *testing.T) {
 			Summary{Title: "T", Entries: []Entry{a}}},
 		"titles are plain text": {"- [A *b* `c<d>` &amp; \\* ![pic](x.png)](a.md)",
 			chapters(chapter("A b c<d> & * pic", "a.md", 0))},
-		"in code nothing is a link, entity or an escape": {"- [`&amp;\\*`](a.md)", chapters(chapter("&amp;\\*", "a.md", 0))},
-		"without a title the file's name serves":         {"- [](a.md)\n- []()", chapters(chapter("a.md", "a.md", 0))},
-		"what is commented out is not listed":            {"<!--\n- [A](a.md)\n-->\n- [B](b.md)", chapters(b)},
-		"an example is not listed":                       {fence + "\n[A](a.md)\n" + fence + "\n[B](b.md)", chapters(b)},
-		"neither is code in a line":                      {"`[A](a.md)` [B](b.md)", chapters(b)},
-		"an image is no chapter":                         {"![A](a.md)", Summary{}},
-		"a reference":                                    {"- [A]\n- [also A][a]\n\n[A]: a.md", chapters(a, chapter("also A", "a.md", 0))},
-		"a link over two lines":                          {"- [A\n  b](a.md)", chapters(chapter("A b", "a.md", 0))},
-		"a part of a page":                               {"- [A](a.md#b)", chapters(Entry{Title: "A", File: "a.md", Href: "a.html#b"})},
-		"another site":                                   {"- [S](https://example.com/a.md)", chapters(Entry{Title: "S", Href: "https://example.com/a.md"})},
-		"a script":                                       {"- [S](javascript:alert)", chapters(chapter("S", "", 0))},
-		"a file of another type":                         {"- [S](a.txt)\n- [S](/a.md)", chapters(chapter("S", "", 0), chapter("S", "", 0))},
-		"a file in a folder":                             {"- [S](sub/a.md)", chapters(Entry{Title: "S", File: "sub/a.md"})},
-		"an underlined title":                            {"The\nbook\n===\n- [A](a.md)", Summary{Title: "The book", Entries: []Entry{a}}},
-		"a quote is no list":                             {"> - [A](a.md)", Summary{}},
+		"in code nothing is a link, entity or an escape": {"- [`&amp;\\*`](a.md)",
+			chapters(chapter("&amp;\\*", "a.md", 0))},
+		"without a title the file's name serves": {"- [](a.md)\n- []()", chapters(chapter("a.md", "a.md", 0))},
+		"what is commented out is not listed":    {"<!--\n- [A](a.md)\n-->\n- [B](b.md)", chapters(b)},
+		"an example is not listed":               {fence + "\n[A](a.md)\n" + fence + "\n[B](b.md)", chapters(b)},
+		"neither is code in a line":              {"`[A](a.md)` [B](b.md)", chapters(b)},
+		"an image is no chapter":                 {"![A](a.md)", Summary{}},
+		"a reference": {"- [A]\n- [also A][a]\n\n[A]: a.md",
+			chapters(a, chapter("also A", "a.md", 0))},
+		"a link over two lines": {"- [A\n  b](a.md)", chapters(chapter("A b", "a.md", 0))},
+		"a part of a page": {"- [A](a.md#b)",
+			chapters(Entry{Title: "A", File: "a.md", Href: "a.html#b"})},
+		"another site": {"- [S](https://example.com/a.md)",
+			chapters(Entry{Title: "S", Href: "https://example.com/a.md"})},
+		"a script": {"- [S](javascript:alert)", chapters(chapter("S", "", 0))},
+		"a file of another type": {"- [S](a.txt)\n- [S](/a.md)",
+			chapters(chapter("S", "", 0), chapter("S", "", 0))},
+		"a file in a folder": {"- [S](sub/a.md)",
+			chapters(Entry{Title: "S", File: "sub/a.md"})},
+		"an underlined title": {"The\nbook\n===\n- [A](a.md)",
+			Summary{Title: "The book", Entries: []Entry{a}}},
+		"a quote is no list": {"> - [A](a.md)", Summary{}},
 	} {
 		t.Run(reason, func(t *testing.T) {
 			if diff := cmp.Diff(tc.want, Contents([]byte(tc.source))); diff != "" {
@@ -112,7 +119,8 @@ func FuzzContents(f *testing.F) {
 			if e.Depth < 0 || (e.Title == "") != (e.Kind == Separator) {
 				t.Errorf("title %q of kind %q at depth %d", e.Title, e.Kind, e.Depth)
 			}
-			if scheme, _, ok := strings.Cut(e.Href, ":"); ok && !slices.Contains([]string{"http", "https", "mailto", "tel"}, scheme) {
+			scheme, _, ok := strings.Cut(e.Href, ":")
+			if ok && !slices.Contains([]string{"http", "https", "mailto", "tel"}, scheme) {
 				t.Errorf("the entry %q leads to %q", e.Title, e.Href)
 			}
 		}
